@@ -1,0 +1,1 @@
+"""textassay judges generated text with teams of small asynchronous agents."""

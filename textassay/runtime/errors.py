@@ -1,0 +1,180 @@
+"""Every error textassay raises on purpose.
+
+    TextassayError
+    |-- ConfigurationError        you asked for something that cannot be done; nothing was asked of a model
+    |   |-- DataError             a data file or record (names file, line and field)
+    |   |-- UnknownName           no such method, task, aspect, tool, model prefix or setting (names what exists)
+    |   |-- PromptError           a prompt file is missing or does not render
+    |   |-- GraphError            a graph that cannot run: unknown node, wrong type on an edge, cycle
+    |   |-- CapabilityError       the model cannot do what the method needs (names what would)
+    |   `-- RunFolderError        a run folder that is in use, foreign, read-only or of a newer format
+    |-- ModelError                the model could not be asked, or did not answer usably
+    |   |-- TransientError        may go away by itself: retried
+    |   |   |-- RateLimited       429; carries `retry_after`
+    |   |   |-- ServerFailed      5xx
+    |   |   |-- ConnectionFailed  the connection was dropped
+    |   |   |-- NothingListening  the connection was refused or the host is unknown; fatal once retries are spent
+    |   |   |-- TimedOut          no answer within the time limit of one attempt
+    |   |   `-- MalformedResponse a 200 whose body is not a usable answer
+    |   |-- RequestRefused        this request, not every request: never retried
+    |   |   |-- ContextTooLong    the prompt does not fit the model's context
+    |   |   `-- ContentRefused    the provider's filter refused it
+    |   `-- FatalModelError       would hit every call: stops the run, which stays resumable
+    |       |-- AuthenticationFailed
+    |       |-- ModelNotFound
+    |       |-- QuotaExhausted
+    |       `-- ModelClosed       used after it was closed
+    |-- StorageError              cache or journal cannot be read or written: stops the run, which stays resumable
+    `-- BudgetReached             `--max-cost` is spent: stops the run, which stays resumable
+
+The first family is never retried and exits 2; the rest become typed outcomes of single scores or stop a run (exit 3).
+Messages never hold keys: backends strip them at the edge.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TextassayError(Exception):
+    """Base of every error raised on purpose by textassay."""
+
+    stops_run: ClassVar[bool] = False
+    """Whether the run stops (and stays resumable) rather than the one score becoming an `error`."""
+
+
+class ConfigurationError(TextassayError):
+    """What was asked for cannot be done; no model was asked."""
+
+    stops_run = True
+
+
+class DataError(ConfigurationError):
+    """A data file or record is unusable; the message names file, line and field."""
+
+
+class UnknownName(ConfigurationError):
+    """No such method, task, aspect, tool, model prefix or setting."""
+
+    def __init__(self, kind: str, name: str, known: object = ()) -> None:
+        """Build the message from what was asked for and what exists.
+
+        Args:
+            kind: What is named, such as `"method"`.
+            name: The unknown name.
+            known: The names that exist, in the order to show.
+        """
+        names = ", ".join(str(item) for item in known) if isinstance(known, (list, tuple)) else str(known)
+        super().__init__(f"unknown {kind} {name!r}" + (f"; known: {names}" if names else ""))
+        self.kind, self.name = kind, name
+
+
+class PromptError(ConfigurationError):
+    """A prompt file is missing or does not render."""
+
+
+class GraphError(ConfigurationError):
+    """A graph that cannot run: an unknown node, a wrong type on an edge, or a cycle."""
+
+
+class CapabilityError(ConfigurationError):
+    """The model lacks an ability that the method needs."""
+
+
+class RunFolderError(ConfigurationError):
+    """A run folder is in use, foreign, read-only or of a newer format."""
+
+
+class ModelError(TextassayError):
+    """The model could not be asked, or did not answer usably."""
+
+
+class TransientError(ModelError):
+    """May go away by itself; retried up to the configured number of attempts."""
+
+
+class RateLimited(TransientError):
+    """The provider asked for fewer requests (HTTP 429)."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        """Keep what the server said about waiting.
+
+        Args:
+            message: What the server said.
+            retry_after: Seconds to wait before the next request, or `None` where the server did not say.
+        """
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ServerFailed(TransientError):
+    """The server answered with a 5xx status; carries Retry-After like `RateLimited` where it was sent."""
+
+    def __init__(self, message: str, *, status: int = 500, retry_after: float | None = None) -> None:
+        """Keep status and waiting time (seconds) as the server gave them."""
+        super().__init__(message)
+        self.status, self.retry_after = status, retry_after
+
+
+class ConnectionFailed(TransientError):
+    """The connection was dropped before an answer came."""
+
+
+class NothingListening(TransientError):
+    """The connection was refused or the host name is unknown; stops a run once its retries are spent."""
+
+    stops_run = True
+
+
+class TimedOut(TransientError):
+    """No answer within the time limit of one attempt."""
+
+
+class MalformedResponse(TransientError):
+    """A successful status whose body is not a usable answer."""
+
+
+class RequestRefused(ModelError):
+    """The server refuses this very request; asking again will not help."""
+
+
+class ContextTooLong(RequestRefused):
+    """The prompt does not fit into the model's context."""
+
+
+class ContentRefused(RequestRefused):
+    """The provider's content filter refused the request."""
+
+
+class FatalModelError(ModelError):
+    """Would hit every call; the run stops and stays resumable."""
+
+    stops_run = True
+
+
+class AuthenticationFailed(FatalModelError):
+    """The key is missing, wrong or not allowed to use the model."""
+
+
+class ModelNotFound(FatalModelError):
+    """The server does not know the model, or the path under its base address."""
+
+
+class QuotaExhausted(FatalModelError):
+    """The account's quota is spent; waiting for the rate limit does not help."""
+
+
+class ModelClosed(FatalModelError):
+    """The model was used after it was closed."""
+
+
+class StorageError(TextassayError):
+    """A cache or journal cannot be read or written; the run stops and stays resumable."""
+
+    stops_run = True
+
+
+class BudgetReached(TextassayError):
+    """The cost limit is reached; the run stops and stays resumable."""
+
+    stops_run = True

@@ -1,0 +1,326 @@
+"""The typed messages that agents exchange: frozen pydantic models for every word of the design's table.
+
+Knows the shape of data and nothing about where it comes from: no prompts, no files, no models.
+Requests to and responses from a model stand in `model.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+"""A finite number; ints are taken, booleans and strings are not."""
+
+Scale = tuple[Number, Number]
+"""`(low, high)`, both ends possible, low < high."""
+
+Outcome = Literal["scored", "abstained", "invalid", "error"]
+"""`abstained`: the judge declined; `invalid`: it answered, unusably; `error`: it could not be asked."""
+
+How = Literal["text", "sampled", "logprob", "loglikelihood", "tool", "fused"]
+"""How a score was obtained."""
+
+
+class Message(BaseModel):
+    """Base of all messages: frozen, no unknown fields, no NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Usage(Message):
+    """What answering cost. Adding two gives their sum; a cost is unknown (`None`) once a part of it is unknown."""
+
+    calls: int = Field(default=0, ge=0)
+    """Requests that a model answered now."""
+    cached_calls: int = Field(default=0, ge=0)
+    """Requests that were answered from the cache, or by sharing an equal request in flight; they cost nothing."""
+    prompt_tokens: int = Field(default=0, ge=0)
+    """Prompt tokens of `calls`."""
+    completion_tokens: int = Field(default=0, ge=0)
+    """Sampled tokens of `calls`, over all samples."""
+    cost: float | None = Field(default=0.0, ge=0)
+    """US dollars for `calls`; `None` where the price is unknown."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum of the two."""
+        return Usage(
+            calls=self.calls + other.calls,
+            cached_calls=self.cached_calls + other.cached_calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost=None if self.cost is None or other.cost is None else self.cost + other.cost,
+        )
+
+
+class Example(Message):
+    """One text to judge, with what it was made from and what people said of it."""
+
+    id: str = Field(default="", min_length=1)
+    """Unique in a data set; a hash of the content where none is given."""
+    output: str
+    """The text under evaluation."""
+    source: str | None = None
+    """What the output was made from: article, dialogue history, meaning representation, source sentence."""
+    context: str | None = None
+    """Further input, such as the fact a dialogue turn should use."""
+    references: tuple[str, ...] = ()
+    """Texts known to be good."""
+    system: str | None = None
+    """Who made the output."""
+    group: str | None = None
+    """What the output belongs to (its source document); correlations per group and splits go by it."""
+    human: dict[str, Number | None] = {}
+    """Mean human rating by aspect, on the raters' own scale."""
+    annotators: dict[str, tuple[Number | None, ...]] = {}
+    """Rating of each annotator by aspect, `None` where one gave none."""
+    metrics: dict[str, Number | None] = {}
+    """Scores recorded elsewhere, by name."""
+    meta: dict[str, Any] = {}
+    """Every field of the input that is not known."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hash_as_id(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("id") is None:
+            return {**data, "id": content_id(data)}
+        return data
+
+
+def content_id(fields: Mapping[str, Any]) -> str:
+    """Return 16 hex digits that stand for the texts of an example, for rows that come without an id."""
+    named = ("output", "source", "context", "references", "system", "group")
+    text = "\x1f".join(repr(fields.get(name)) for name in named)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class Aspect(Message):
+    """What is judged."""
+
+    name: str = Field(min_length=1)
+    """Short name, as prompts and people use it; unique among siblings."""
+    definition: str = Field(min_length=1)
+    """One or more sentences that tell a judge what to look at."""
+    scale: Scale = (1.0, 5.0)
+    """Lowest and highest rating a judge may give."""
+    higher_is_better: bool = True
+    """Whether a high rating is a good one."""
+    parent: str | None = None
+    """`id` of the aspect this one is part of; `None` at the root."""
+    question: str | None = None
+    """A yes/no form of the aspect, where it has one of its own."""
+
+    @model_validator(mode="after")
+    def _scale_goes_up(self) -> Self:
+        low, high = self.scale
+        if not low < high:
+            raise ValueError(f"aspect {self.name!r}: the scale must go up, not from {low:g} to {high:g}")
+        if not self.definition.strip():
+            raise ValueError(f"aspect {self.name!r} needs a definition")
+        return self
+
+    @cached_property
+    def id(self) -> str:
+        """Path of slugs from the root, such as `coherence/logical-flow`."""
+        own = slug(self.name)
+        return own if self.parent is None else f"{self.parent}/{own}"
+
+
+def slug(name: str) -> str:
+    """Return `name` in lower case with every run of other characters than letters and digits as one hyphen."""
+    return re.sub(r"[\W_]+", "-", name.casefold()).strip("-") or "x"
+
+
+class AspectTree(Message):
+    """Aspects as a hierarchy (HD-Eval, section 3.1): every parent stands in the tree, siblings differ."""
+
+    aspects: tuple[Aspect, ...]
+    """All nodes; order is kept among siblings."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.aspects:
+            raise ValueError("an aspect tree needs at least one aspect")
+        ids: set[str] = set()
+        for aspect in self.aspects:
+            if aspect.id in ids:
+                raise ValueError(f"two siblings are called {aspect.name!r} (id {aspect.id!r})")
+            ids.add(aspect.id)
+        for aspect in self.aspects:
+            if aspect.parent is not None and aspect.parent not in ids:
+                raise ValueError(f"aspect {aspect.name!r} names the unknown parent {aspect.parent!r}")
+        return self
+
+    def __getitem__(self, aspect_id: str) -> Aspect:
+        """Return the aspect with this id; `KeyError` where there is none."""
+        return self._by_id[aspect_id]
+
+    def __iter__(self) -> Iterator[Aspect]:  # type: ignore[override]  # pydantic iterates over fields; a tree is its nodes
+        """Iterate over the nodes."""
+        return iter(self.aspects)
+
+    @cached_property
+    def _by_id(self) -> dict[str, Aspect]:
+        return {a.id: a for a in self.aspects}
+
+    @cached_property
+    def roots(self) -> tuple[Aspect, ...]:
+        """Aspects without a parent."""
+        return self.children(None)
+
+    @cached_property
+    def leaves(self) -> tuple[Aspect, ...]:
+        """Aspects without children."""
+        parents = {a.parent for a in self.aspects}
+        return tuple(a for a in self.aspects if a.id not in parents)
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of layers."""
+        return max(a.id.count("/") for a in self.aspects) + 1
+
+    def children(self, aspect_id: str | None) -> tuple[Aspect, ...]:
+        """Return the aspects right below this one, in order."""
+        return tuple(a for a in self.aspects if a.parent == aspect_id)
+
+    def layer(self, number: int) -> tuple[Aspect, ...]:
+        """Return the aspects of one layer, counted from 1 at the roots."""
+        return tuple(a for a in self.aspects if a.id.count("/") == number - 1)
+
+    def ancestors(self, aspect: Aspect) -> tuple[Aspect, ...]:
+        """Return the aspects above this one, root first."""
+        above: list[Aspect] = []
+        while aspect.parent is not None:
+            aspect = self[aspect.parent]
+            above.insert(0, aspect)
+        return tuple(above)
+
+    def with_children(self, children: Iterable[Aspect]) -> AspectTree:
+        """Return a tree with these aspects added."""
+        return AspectTree(aspects=(*self.aspects, *children))
+
+
+class ScoreError(Message):
+    """Why there is no value."""
+
+    type: str = Field(min_length=1)
+    """Short stable name, such as `RateLimited`, `NoScoreFound` or `EmptyOutput`."""
+    message: str
+    """What happened and what to do, for people."""
+
+
+class Score(Message):
+    """One judgement of one example on one aspect: a value or none, how it was obtained, and why."""
+
+    id: str = Field(min_length=1)
+    """The example's id."""
+    aspect: str = Field(min_length=1)
+    """What was judged."""
+    value: Number | None = None
+    """The rating, on `scale`; `None` exactly when `outcome` is not `scored`."""
+    outcome: Outcome = "scored"
+    """Whether there is a value, and if not, whose doing that is."""
+    scale: Scale | None = None
+    """Range of the rating asked for; `None` where unbounded (log-likelihoods)."""
+    how: How = "text"
+    """How the value was obtained."""
+    samples: int | None = Field(default=None, ge=0)
+    """Number of usable samples behind the value; `None` where it does not apply."""
+    spread: float | None = Field(default=None, ge=0)
+    """Standard deviation of the samples (population); `None` where it does not apply."""
+    mass: float | None = Field(default=None, ge=0, le=1.0 + 1e-6)
+    """Probability the model gave to all label tokens together; `None` where it does not apply."""
+    explanation: str | None = None
+    """The judge's own words."""
+    evidence: tuple[dict[str, Any], ...] = ()
+    """What the value rests on: objects with `text`, such as sub-questions with answers or sub-aspects with scores."""
+    usage: Usage = Usage()
+    """Cost of this score; a call that serves several aspects counts on the first and is zero on the rest."""
+    error: ScoreError | None = None
+    """Why there is no value; `None` exactly when `outcome` is `scored`."""
+    signature: str = ""
+    """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
+
+    @model_validator(mode="after")
+    def _value_and_outcome_agree(self) -> Self:
+        if (self.value is not None) != (self.outcome == "scored"):
+            raise ValueError(f"a score is 'scored' exactly when it has a value: {self.outcome!r} with {self.value!r}")
+        if (self.error is None) != (self.outcome == "scored"):
+            raise ValueError(f"a score carries an error exactly when it is not 'scored': {self.outcome!r}")
+        if self.scale is not None:
+            low, high = self.scale
+            if not low < high:
+                raise ValueError(f"the scale must go up, not from {low:g} to {high:g}")
+            if self.value is not None and not low <= self.value <= high:
+                raise ValueError(f"value {self.value!r} is off its scale {low:g} to {high:g}")
+        return self
+
+    @property
+    def unit_value(self) -> float | None:
+        """The value mapped from its scale to 0..1; `None` where it has none or the scale is unbounded."""
+        if self.value is None or self.scale is None:
+            return None
+        low, high = self.scale
+        return (self.value - low) / (high - low)
+
+
+class Plan(Message):
+    """Fusion-Eval's plan: which assistant evaluator serves which aspect, and the steps of judging (section 3.1)."""
+
+    assistants: dict[str, tuple[str, ...]]
+    """Names of tools by name of aspect; an aspect without tools has an empty tuple."""
+    steps: tuple[str, ...] = ()
+    """What the judge does, in order."""
+    text: str = ""
+    """The plan as the model wrote it."""
+
+
+class SubQuestion(Message):
+    """One yes/no question about one part of the output (DecompEval, section 3.2)."""
+
+    text: str = Field(min_length=1)
+    """The question."""
+    sentence: str
+    """The sentence it asks about."""
+    index: int = Field(ge=0)
+    """Position of the sentence in the output, from 0."""
+
+
+class Answer(Message):
+    """The answer to a sub-question."""
+
+    question: SubQuestion
+    """What was asked."""
+    p_yes: float = Field(ge=0, le=1)
+    """P(yes) / (P(yes) + P(no)) (DecompEval, equation 3)."""
+    mass: float | None = Field(default=None, ge=0, le=1.0 + 1e-6)
+    """P(yes) + P(no) as the model gave them; `None` where the answer was read from text."""
+
+    @property
+    def yes(self) -> bool:
+        """Whether the answer is yes; a tie is no."""
+        return self.p_yes > 0.5
+
+
+class Assignment(Message):
+    """What one run of a method's graph is given: an example and the aspects to judge it on."""
+
+    example: Example
+    aspects: tuple[Aspect, ...] = Field(min_length=1)
+    """In the order in which the scores are wanted."""
+
+
+class Failure(Message):
+    """A node of a graph failed; travels downstream in place of its message."""
+
+    node: str
+    """Name of the node that failed first."""
+    type: str
+    """Name of the exception's class."""
+    message: str
+    """What happened."""

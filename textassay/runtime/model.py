@@ -1,0 +1,284 @@
+"""What a model is: requests, responses, the two protocols, and the base of everything that wraps a model.
+
+`generate` is the one ability every model has. `Scoring` is the second protocol, for those that can tell
+log-probabilities of given choices and of a given continuation. Cache, single-flight, budget, retry and limit are
+subclasses of `Wrapper` and know nothing of each other; `connect.py` puts them together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
+
+from pydantic import Field, model_validator
+
+from textassay.runtime.errors import CapabilityError
+from textassay.runtime.messages import Message, Usage
+
+Json = dict[str, Any]
+FinishReason = Literal["stop", "length", "filtered", "other"]
+
+
+class ChatMessage(Message):
+    """One turn of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Prompted(Message):
+    """What all requests share: either chat messages or one plain prompt."""
+
+    messages: tuple[ChatMessage, ...] = ()
+    """A chat, for instruction-tuned models."""
+    prompt: str | None = None
+    """A plain prompt, for base models and completion servers."""
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if bool(self.messages) == (self.prompt is not None):
+            raise ValueError("a request has either messages or a prompt")
+        return self
+
+    @property
+    def text(self) -> str:
+        """All the text that is sent, for estimates of its length."""
+        return self.prompt if self.prompt is not None else "\n".join(m.content for m in self.messages)
+
+
+class Request(Prompted):
+    """Asks for `n` sampled answers."""
+
+    n: int = Field(default=1, ge=1)
+    """Number of answers wanted."""
+    draw: int = Field(default=0, ge=0)
+    """Which repeat of an otherwise equal request this is, so that a repeat is not answered from the cache."""
+    temperature: float = Field(default=0.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Longest answer, in tokens; `None` leaves it to the model."""
+    seed: int | None = None
+    """Seed of the sampling; a request with `draw` d is sent with `seed + d`."""
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer."""
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    """Alternatives to return with log-probabilities for every sampled token; `None` for no log-probabilities."""
+    json_schema: Json | None = None
+    """JSON schema that the answer must satisfy."""
+    extra: Json = {}
+    """Further fields for the provider, sent as they are."""
+    specimen: str = ""
+    """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the cache key."""
+
+
+class TokenLogprob(Message):
+    """One token with its natural-log probability given all before it."""
+
+    token: str
+    logprob: float = Field(le=1e-6)
+    top: tuple[tuple[str, float], ...] = ()
+    """The likeliest tokens at this place with their log-probabilities, likeliest first."""
+
+
+class Sample(Message):
+    """One sampled answer."""
+
+    text: str
+    finish_reason: FinishReason = "stop"
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    """One entry a sampled token; `None` where none were asked for or the server sends none."""
+
+
+class Response(Message):
+    """Answers to a `Request`."""
+
+    samples: tuple[Sample, ...] = Field(min_length=1)
+    """At most as many as were asked for, at least one."""
+    usage: Usage = Usage()
+    model: str | None = None
+    """The model as the server names it."""
+
+
+class ChoicesRequest(Prompted):
+    """Asks how likely each of several given answers is to come next."""
+
+    choices: dict[str, tuple[str, ...]] = Field(min_length=1)
+    """Surface forms by label, such as `{"yes": ("yes", "Yes"), "no": ("no", "No")}`."""
+
+
+class ChoicesResponse(Message):
+    """Answer to a `ChoicesRequest`."""
+
+    logprobs: dict[str, float | None]
+    """Natural log of the summed probability of a label's surface forms; `None` where the model did not report any."""
+    usage: Usage = Usage()
+    model: str | None = None
+    truncated_tokens: int = Field(default=0, ge=0)
+    """Tokens of the source that were left out, where truncation was asked for."""
+
+    @property
+    def mass(self) -> float:
+        """Probability of all labels together."""
+        return min(1.0, math.fsum(math.exp(lp) for lp in self.logprobs.values() if lp is not None))
+
+
+class ContinuationRequest(Prompted):
+    """Asks for the log-probability of a given text after a prompt."""
+
+    continuation: str = Field(min_length=1)
+    """The text, exactly as it follows the prompt (a leading space included)."""
+
+
+class ContinuationResponse(Message):
+    """Answer to a `ContinuationRequest`."""
+
+    tokens: tuple[TokenLogprob, ...] = Field(min_length=1)
+    """The continuation's tokens in order."""
+    usage: Usage = Usage()
+    model: str | None = None
+    truncated_tokens: int = Field(default=0, ge=0)
+    """Tokens of the source that were left out, where truncation was asked for."""
+
+    @property
+    def logprob(self) -> float:
+        """Sum of the tokens' log-probabilities."""
+        return math.fsum(t.logprob for t in self.tokens)
+
+
+Asked = Request | ChoicesRequest | ContinuationRequest
+Answered = Response | ChoicesResponse | ContinuationResponse
+Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest)
+A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
+
+
+class Capabilities(Message):
+    """What a model can do; `None` where only asking will tell."""
+
+    n: bool | None = None
+    """Several samples in one request."""
+    logprobs: bool | None = None
+    """Log-probabilities of sampled tokens, with alternatives."""
+    json_schema: bool | None = None
+    """Answers that satisfy a JSON schema."""
+    seed: bool | None = None
+    """Seeded sampling."""
+    choices: bool | None = None
+    """Log-probabilities of given choices."""
+    continuation: bool | None = None
+    """Log-probability of a given continuation."""
+    context_length: int | None = None
+    """Longest prompt and answer together, in tokens."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Answers prompts."""
+
+    @property
+    def name(self) -> str:
+        """The name the user gave, such as `openai/gpt-4.1-mini`."""
+        ...
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """JSON values that, with a request, determine the answer: model, address, quantisation, ...; never a key."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do, as far as is known without asking it."""
+        ...
+
+    async def generate(self, request: Request) -> Response:
+        """Return sampled answers.
+
+        Raises:
+            ModelError: The model could not be asked or did not answer usably.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections, threads and memory; safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class Scoring(Protocol):
+    """A model that also tells log-probabilities of given text."""
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return the log-probability of each choice as what comes next.
+
+        Raises:
+            CapabilityError: The model cannot.
+            ModelError: The model could not be asked.
+        """
+        ...
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Return the log-probabilities of the tokens of a given text after a prompt.
+
+        Raises:
+            CapabilityError: The model cannot.
+            ModelError: The model could not be asked.
+        """
+        ...
+
+
+class Wrapper:
+    """Base of everything that stands around a model: override `around` and the rest is forwarded."""
+
+    def __init__(self, wrapped: Model) -> None:
+        """Wrap a model; closing the wrapper closes it."""
+        self.wrapped = wrapped
+
+    @property
+    def name(self) -> str:
+        """The wrapped model's name."""
+        return self.wrapped.name
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The wrapped model's identity."""
+        return self.wrapped.identity
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The wrapped model's capabilities."""
+        return self.wrapped.capabilities
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer `request`, usually by awaiting `call(request)`."""
+        return await call(request)
+
+    async def generate(self, request: Request) -> Response:
+        """Answer through `around`."""
+        return await self.around(request, self.wrapped.generate)
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Answer through `around`."""
+        return await self.around(request, scoring(self.wrapped, "choices").choices)
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Answer through `around`."""
+        return await self.around(request, scoring(self.wrapped, "continuation").continuation)
+
+    async def aclose(self) -> None:
+        """Close the wrapped model."""
+        await self.wrapped.aclose()
+
+
+def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scoring:
+    """Return `model` as one that scores given text.
+
+    Raises:
+        CapabilityError: It cannot; the message says what would.
+    """
+    if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
+        return model
+    wanted = "log-probabilities of given choices" if ability == "choices" else "the log-probability of a given text"
+    raise CapabilityError(
+        f"model {model.name!r} does not tell {wanted}; use a local model (llamacpp/PATH.gguf)"
+        + (" or an API that returns top_logprobs" if ability == "choices" else " or a server whose completions echo")
+    )
