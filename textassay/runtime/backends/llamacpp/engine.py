@@ -1,8 +1,8 @@
 """Exact evaluation: one sequence, its longest common prefix kept from the request before.
 
 A score is the same bits whatever ran before, because the three things that would change it are ruled out: flash
-attention (its result depends on how a sequence was cut), a batch of one row (another kernel), and company in the
-batch. Sampled tokens are decoded one by one, so they are forgotten when their request ends.
+attention (its result depends on how a sequence was cut), a batch of few rows (other kernels, see `chunks.py`), and
+company in the batch. Weights are not laid out anew for the CPU either (`Weights`). Sampled tokens are decoded one by one, so they are forgotten when their request ends.
 """
 
 from __future__ import annotations
@@ -101,7 +101,6 @@ class Engine:
             FatalModelError: llama.cpp failed.
         """
         length = len(ids)
-        first = max(0, min(first, length - 2))
         kept = self.rewind(0, reusable(common_prefix(self.cached[0], ids), first, length))
         for chunk in plan(kept, first, length, batch=BATCH, outputs=self._outputs):
             if abandoned():

@@ -49,7 +49,9 @@ class Loader:
         Raises:
             ConfigurationError: The file is no usable model, or does not fit into memory.
         """
-        weights = Weights(self.path, gpu_layers=self.gpu_layers, check_tensors=self.check_tensors)
+        weights = Weights(
+            self.path, gpu_layers=self.gpu_layers, check_tensors=self.check_tensors, repack=self.sequences > 1
+        )
         try:
             n_ctx = self._context(weights)
             if not self.gpu_layers:
