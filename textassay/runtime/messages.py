@@ -130,6 +130,11 @@ class Aspect(Message):
         own = slug(self.name)
         return own if self.parent is None else f"{self.parent}/{own}"
 
+    @property
+    def label(self) -> str:
+        """What scores call it: its name at the root, where people's ratings bear it too, and its `id` below."""
+        return self.name if self.parent is None else self.id
+
 
 def slug(name: str) -> str:
     """Return `name` in lower case with every run of other characters than letters and digits as one hyphen."""
