@@ -80,6 +80,8 @@ class Options:
     models: str = ""
     """Known models, separated by commas; any where empty."""
     refuse_n: bool = False
+    only_one: bool = False
+    """Answer with one choice, whatever `n` is."""
     refuse_logprobs: bool = False
     omit_logprobs: bool = False
     """Answer without the log-probabilities that were asked for."""
@@ -275,7 +277,7 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
         repeat: How often the same body came before, which tells draws apart where there is no seed.
         options: For what to reply and what to leave out.
     """
-    n, seed, one = body.get("n") or 1, body.get("seed"), body.get("max_tokens") == 1
+    n, seed, one = 1 if options.only_one else body.get("n") or 1, body.get("seed"), body.get("max_tokens") == 1
     first = repeat * n if seed is None else seed
     draws = range(first, first + n) if body.get("temperature", 1.0) > 0 else [0] * n
     wants = body.get("logprobs") not in (None, False) and not options.omit_logprobs

@@ -59,6 +59,7 @@ _FILTER = re.compile(
 _NO_MODEL = re.compile(
     r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model", re.I | re.S
 )
+_KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 _TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
 _WAIT_IN_TEXT = re.compile(
     r"(?:try again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec|seconds?)", re.I
@@ -83,7 +84,8 @@ def quote(said: bytes | str, secret: str | None = None, limit: int = QUOTED_CHAR
 
 
 def scrub(text: str, secret: str | None) -> str:
-    """Return `text` with the key, or the first part of it that is long enough to matter, replaced by `[key]`."""
+    """Return `text` with the key, the first part of it, and what else looks like a key replaced by `[key]`."""
+    text = _KEY_LIKE.sub("[key]", text)
     if not secret:
         return text
     text = re.sub(re.escape(secret), "[key]", text, flags=re.I)
@@ -216,20 +218,21 @@ def from_exception(error: BaseException, *, where: str, secret: str | None = Non
         where: The address or model that was asked.
         secret: The API key, which must not appear in the message.
     """
-    what = quote(str(error) or type(error).__name__, secret)
-    causes = list(_causes(error))
-    numbers = {number for cause in causes for number in (_errno(cause),) if number is not None}
-    if any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in causes) or errno.ETIMEDOUT in numbers:
+    behind = list(causes(error))
+    named = next((cause for cause in behind if _is_transport(cause)), error)
+    what = quote(str(named) or type(named).__name__, secret)
+    numbers = {number for cause in behind for number in (_errno(cause),) if number is not None}
+    if any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in behind) or errno.ETIMEDOUT in numbers:
         return TimedOut(f"no answer from {where}: {what}")
     if numbers & _OUT_OF_SOCKETS:
         return ConnectionFailed(f"no socket left to ask {where}: {what}; lower --concurrency or raise `ulimit -n`")
-    if any(isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError) for c in causes):
+    if any(isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError) for c in behind):
         return NothingListening(f"cannot trust the certificate of {where}: {what}")
     if numbers & _RESET:
         return ConnectionFailed(f"{where} dropped the connection: {what}")
-    if any(isinstance(c, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError) for c in causes):
+    if any(isinstance(c, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError) for c in behind):
         return NothingListening(f"nothing answers at {where}: {what} (is the server running, is --api-base right?)")
-    if any(isinstance(c, aiohttp.ClientResponseError) for c in causes):
+    if any(isinstance(c, aiohttp.ClientResponseError) for c in behind):
         return MalformedResponse(f"{where} does not answer in HTTP: {what}")
     return ConnectionFailed(f"{where} dropped the connection: {what}")
 
@@ -238,7 +241,7 @@ def _errno(error: BaseException) -> int | None:
     return error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield the exception, what it wraps and what it was raised from, at most eight deep."""
     for _ in range(8):
         if error is None:
@@ -249,5 +252,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def is_transport(error: BaseException) -> bool:
-    """Whether a network exception stands anywhere behind `error`."""
-    return any(isinstance(cause, _TRANSPORT_CAUSES) for cause in _causes(error))
+    """Whether an exception of the network, rather than an answer, stands anywhere behind `error`."""
+    return any(map(_is_transport, causes(error)))
+
+
+def _is_transport(error: BaseException) -> bool:
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, _TRANSPORT_CAUSES) or (
+        library in ("httpx", "httpcore", "httpx2") and not hasattr(error, "response")
+    )

@@ -126,7 +126,8 @@ def _sample(choice: Mapping[str, Any], request: Request) -> Sample | None:
 
 
 def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | ContentRefused:
-    refusals = [(c.get("message") or {}).get("refusal") for c in choices]
+    messages = [c.get("message") or {} for c in choices]
+    refusals = [m.get("refusal") or (m.get("provider_specific_fields") or {}).get("refusal") for m in messages]
     if any(refusals):
         said = " ".join(str(next(r for r in refusals if r)).split())[:200]
         return ContentRefused(f"the model declined to answer: {said!a}")
