@@ -45,7 +45,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Judge generated text with teams of small agents."""
 
@@ -56,8 +58,12 @@ def score(
     method: Annotated[str | None, typer.Option(help="Method, such as g-eval.")] = None,
     model: Annotated[list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to make.")] = None,
-    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Aspects to judge (default: all of the task).")] = None,
-    task: Annotated[str | None, typer.Option(help="summarization, dialogue, data-to-text, translation or a TOML file.")] = None,
+    aspects: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Aspects to judge (default: all of the task).")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="summarization, dialogue, data-to-text, translation or a TOML file.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of flags; the command line wins.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
     api_base: ApiBase = None,
@@ -122,15 +128,24 @@ def meta_command(
     scores: Annotated[Path, typer.Argument(help="Run folder, or JSONL with id, aspect, value.")],
     data: Annotated[Path, typer.Argument(help="Examples with human ratings.")],
     level: Annotated[list[str] | None, typer.Option(help="dataset, group or system; may repeat.")] = None,
-    aspect_map: Annotated[list[str] | None, typer.Option(metavar="SCORE=HUMAN", help="What is held against what.")] = None,
+    aspect_map: Annotated[
+        list[str] | None, typer.Option(metavar="SCORE=HUMAN", help="What is held against what.")
+    ] = None,
     bootstrap: Annotated[int, typer.Option(help="Resamples of the groups for 95 % intervals; 0 for none.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure how scores agree with people's ratings."""
     with exits():
-        mapping = arguments.pairs(aspect_map or (), "--aspect-map")
-        meta.show(scores, data, levels=level or ["dataset"], mapping=mapping, bootstrap=bootstrap, seed=seed, as_json=as_json)
+        meta.show(
+            scores,
+            data,
+            levels=level or ["dataset"],
+            mapping=aspect_map or (),
+            bootstrap=bootstrap,
+            seed=seed,
+            as_json=as_json,
+        )
 
 
 @app.command()

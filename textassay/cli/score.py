@@ -166,7 +166,9 @@ def print_result(run: Run) -> int:
 
 
 def _plain_table(title: str, *columns: str) -> Table:
-    table = Table(title=Text(printable(title)), title_justify="left", box=None, pad_edge=False, show_header=any(columns))
+    table = Table(
+        title=Text(printable(title)), title_justify="left", box=None, pad_edge=False, show_header=any(columns)
+    )
     for at, column in enumerate(columns):
         table.add_column(column, justify="left" if at == 0 else "right", overflow="fold")
     return table
