@@ -8,7 +8,7 @@ import typer
 
 from textassay.cli.exits import UNSCORED, printable
 from textassay.runtime import cache_folder
-from textassay.runtime.cache import decodable
+from textassay.runtime.cache import verify
 
 
 def show_info(folder: Path) -> None:
@@ -19,7 +19,7 @@ def show_info(folder: Path) -> None:
 
 def show_verification(folder: Path) -> int:
     """Check every answer, print what is damaged, and return the exit status: 0 where nothing is."""
-    found = cache_folder.verify(folder, decodable)
+    found = verify(folder)
     typer.echo(f"{found.entries} answers are sound")
     for problem in found.problems:
         typer.echo(printable(problem))
