@@ -192,7 +192,10 @@ def test_all_formats_say_the_same(tmp_path: Path) -> None:
 def test_the_digest_depends_on_content_and_order(tmp_path: Path) -> None:
     """Order of keys and spelling of numbers do not matter; a changed text, rating or order does."""
     base = Examples([{"id": "a", "output": "x", "human": {"c": 3, "d": 1}}, {"id": "b", "output": "y"}]).check().digest
-    same = [{"human": {"d": 1.0, "c": 3.0}, "output": "x", "id": "a"}, {"output": "y", "id": "b", "source": None}]
+    same: list[dict[str, Any]] = [
+        {"human": {"d": 1.0, "c": 3.0}, "output": "x", "id": "a"},
+        {"output": "y", "id": "b", "source": None},
+    ]
     assert Examples(same).check().digest == base
     assert Examples(same[::-1]).check().digest != base
     assert Examples([{**same[0], "human": {"d": 1, "c": 2}}, same[1]]).check().digest != base

@@ -12,6 +12,7 @@ import math
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
@@ -197,13 +198,14 @@ def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str
         elif first and line.strip() == "{":
             hint += " (for a file of indented objects, use: jq -c . FILE)"
         return f": broken JSON: {error.msg} at column {error.colno}{hint}"
-    for path, value in _leaves(row, ""):
-        if isinstance(value, float) and not math.isfinite(value):
-            return f", field '{path}': {value!r} is not a finite number; use null where there is none"
-        try:
-            plain(value)
-        except ValueError as problem:
-            return f", field '{path}': {problem}"
+    with suppress(RecursionError):  # nested so deep that only the place is told
+        for path, value in _leaves(row, ""):
+            if isinstance(value, float) and not math.isfinite(value):
+                return f", field '{path}': {value!r} is not a finite number; use null where there is none"
+            try:
+                plain(value)
+            except ValueError as problem:
+                return f", field '{path}': {problem}"
     return f": {error.msg} at column {error.colno}"
 
 
