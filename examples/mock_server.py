@@ -25,7 +25,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -108,9 +108,9 @@ class Counters:
 
     def as_json(self) -> Json:
         """Return all counters, and of the bodies how many differ and how often the commonest came."""
-        values = asdict(self)
-        del values["bodies"]
-        return values | {"distinct_bodies": len(self.bodies), "max_repeats": max(self.bodies.values(), default=0)}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bodies"}
+        repeats = max(self.bodies.values(), default=0)
+        return values | {"distinct_bodies": len(self.bodies), "max_repeats": repeats}
 
 
 class Refusal(Exception):
