@@ -143,9 +143,9 @@ class Bucket:
         now = time.monotonic()
         self.level = min(self.most, self.level + (now - self.at) * self.rate)
         self.at = now
-        wanted = min(amount, self.most)
+        wanted = min(amount, self.most)  # a larger amount is let through by a full bucket, and leaves a debt
         if self.level >= wanted:
-            self.level -= wanted
+            self.level -= amount
             return 0.0
         return (wanted - self.level) / self.rate
 
@@ -186,6 +186,7 @@ class MockServer:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         options = self.options
         raw = await request.read()
+        repeat = self.counters.bodies[hash(raw)]
         self.counters.bodies[hash(raw)] += 1
         body: Json = orjson.loads(raw)
         prompt = _prompt(body)
@@ -199,7 +200,6 @@ class MockServer:
             self.counters.faults[fault] += 1
             return await self._fail(fault, request)
         self.counters.ok += 1
-        repeat = self.counters.bodies[hash(raw)] - 1
         return _json(complete(body, prompt, repeat, options))
 
     def _check(self, request: web.BaseRequest, body: Json, prompt: str) -> None:
