@@ -106,11 +106,17 @@ class ConnectedModel(Wrapper):
             await self._stack.aclose()
 
 
-def surround(core: Model, store: AnswerStore | None) -> Model:
-    """Put single-flight, cache, meter and the splitting of draws around a model."""
+def surround(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Model:
+    """Put single-flight, cache, meter and the splitting of draws around a model.
+
+    Args:
+        core: The model.
+        store: Where answers are looked up and kept; `None` for nowhere.
+        keep: Whether new answers are kept; those of a dry run are not real.
+    """
     inner: Model = SharedModel(core)
     if store is not None:
-        inner = CachedModel(inner, store)
+        inner = CachedModel(inner, store, keep=keep)
     return SplitDrawsModel(MeteredModel(inner))
 
 
@@ -143,7 +149,7 @@ def with_store(
     if dry:
         backend = model.backend if isinstance(model, ConnectedModel) else model
         core = DryRunModel(backend, price=model.price if isinstance(model, ConnectedModel) else None)
-    return surround(core if identity is None else KnownAs(core, identity), store)
+    return surround(core if identity is None else KnownAs(core, identity), store, keep=not dry)
 
 
 def ledger_of(model: Model) -> Ledger:

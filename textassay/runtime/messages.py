@@ -95,7 +95,8 @@ class Example(Message):
 def content_id(fields: Mapping[str, Any]) -> str:
     """Return 16 hex digits that stand for the texts of an example, for rows that come without an id."""
     named = ("output", "source", "context", "references", "system", "group")
-    text = "\x1f".join(repr(fields.get(name)) for name in named)
+    values = [fields.get(name) for name in named]
+    text = "\x1f".join(repr(list(value) if isinstance(value, tuple) else value) for value in values)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

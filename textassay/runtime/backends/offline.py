@@ -94,8 +94,8 @@ class RecordedModel:
     def _refuse(self, request: Asked) -> Never:
         start = request.text[:80].encode("unicode_escape").decode("ascii")
         raise RequestRefused(
-            f"{self.name}: the recorded run holds no answer to this request (it begins {start!r}); a replay answers only "
-            "what was asked with the same prompt, sampling and model"
+            f"{self.name}: the recorded run holds no answer to this request (it begins {start!r}); a replay answers "
+            "only what was asked with the same prompt, sampling and model"
         )
 
     async def generate(self, request: Request) -> Response:
