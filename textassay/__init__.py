@@ -1,1 +1,70 @@
-"""textassay judges generated text with teams of small asynchronous agents."""
+"""textassay judges generated text with teams of small asynchronous agents.
+
+    async with textassay.connect("openai/gpt-4.1-mini", rpm=500) as model:
+        run = await textassay.evaluate("data.jsonl", method="g-eval", task="summarization", model=model)
+
+Importing this package loads nothing heavy: a name is imported when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from textassay.version import __version__
+
+if TYPE_CHECKING:
+    from textassay import meta, methods
+    from textassay.evaluation.api import evaluate, evaluate_sync, stream
+    from textassay.evaluation.run import Run
+    from textassay.runtime.connect import connect
+    from textassay.runtime.graph import Graph, Node, each, fixed
+    from textassay.runtime.messages import Aspect, AspectTree, Example, Score
+
+_HOME = {
+    "Aspect": "textassay.runtime.messages",
+    "AspectTree": "textassay.runtime.messages",
+    "Example": "textassay.runtime.messages",
+    "Graph": "textassay.runtime.graph",
+    "Node": "textassay.runtime.graph",
+    "Run": "textassay.evaluation.run",
+    "Score": "textassay.runtime.messages",
+    "connect": "textassay.runtime.connect",
+    "each": "textassay.runtime.graph",
+    "evaluate": "textassay.evaluation.api",
+    "evaluate_sync": "textassay.evaluation.api",
+    "fixed": "textassay.runtime.graph",
+    "stream": "textassay.evaluation.api",
+}
+_MODULES = ("meta", "methods")
+
+__all__ = [
+    "Aspect",
+    "AspectTree",
+    "Example",
+    "Graph",
+    "Node",
+    "Run",
+    "Score",
+    "__version__",
+    "connect",
+    "each",
+    "evaluate",
+    "evaluate_sync",
+    "fixed",
+    "meta",
+    "methods",
+    "stream",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return import_module(f"textassay.{name}")
+    raise AttributeError(f"module 'textassay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

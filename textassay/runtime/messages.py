@@ -95,7 +95,8 @@ class Example(Message):
 def content_id(fields: Mapping[str, Any]) -> str:
     """Return 16 hex digits that stand for the texts of an example, for rows that come without an id."""
     named = ("output", "source", "context", "references", "system", "group")
-    text = "\x1f".join(repr(fields.get(name)) for name in named)
+    values = [fields.get(name) for name in named]
+    text = "\x1f".join(repr(list(value) if isinstance(value, tuple) else value) for value in values)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -129,6 +130,11 @@ class Aspect(Message):
         """Path of slugs from the root, such as `coherence/logical-flow`."""
         own = slug(self.name)
         return own if self.parent is None else f"{self.parent}/{own}"
+
+    @property
+    def label(self) -> str:
+        """What scores call it: its name at the root, where people's ratings bear it too, and its `id` below."""
+        return self.name if self.parent is None else self.id
 
 
 def slug(name: str) -> str:

@@ -1,0 +1,56 @@
+# One word per task. `make demo` and `make test` set everything up by themselves.
+# Needs Python 3.11+, make and, for local models, a C++ compiler.
+
+PYTHON ?= python3
+BIN := .venv/bin
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+endif
+
+.PHONY: help demo test lint types bench examples lock clean
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+.venv/made:
+	$(PYTHON) -c 'import sys; sys.exit("textassay needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/core: requirements/core.lock pyproject.toml | .venv/made
+	@echo "installing textassay into .venv (about a minute)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/core.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+.venv/dev: requirements/dev.lock .venv/core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	touch $@
+
+demo: .venv/core  ## score the bundled examples offline
+	$(BIN)/python examples/demo.py
+
+test: .venv/dev  ## run the tests
+	$(BIN)/python -m pytest
+
+lint: .venv/dev  ## check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev  ## check types, strictly
+	$(BIN)/mypy
+
+bench: .venv/dev  ## measure the targets, side by side with bare loops
+	$(BIN)/python -m benchmarks.all
+
+examples: .venv/dev  ## run every example
+	$(BIN)/python -m pytest tests/examples
+
+lock: .venv/made  ## renew the lock files
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --prerelease disallow --python-version 3.11 pyproject.toml -o requirements/core.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --prerelease disallow --python-version 3.11 --group dev pyproject.toml -o requirements/dev.lock
+
+clean:  ## remove the environment and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,448 @@
+"""A small OpenAI-compatible server that answers at once, or badly: for tests, benchmarks and the demo.
+
+    python examples/mock_server.py --port 0 --latency-ms 100 --p429 0.2     prints its address, then serves
+
+    async with serve(Options(p429=0.2)) as server:                          the same inside a program
+        ... server.url, server.counters
+
+`POST /v1/chat/completions` and `/v1/completions` (with `n`, `logprobs`, `seed`, `echo`), `GET /v1/models`, `/counters`
+and `/healthz`. Replies depend on the model and the prompt only, and on the draw where the temperature is above 0.
+Every request meets at most one fault, drawn from a seeded generator with the probabilities `p429`, `p500`, `p_broken`,
+`p_drop` and `p_hang`; the limits `rpm` and `tpm` are enforced besides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import email.utils
+import hashlib
+import itertools
+import math
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+Json = dict[str, Any]
+Reply = Callable[[Json, int], str]
+"""A function of the request's body and the number of the draw."""
+
+RETRY_AFTER_STYLES = ("seconds", "ms", "date", "text", "none")
+BROKEN_STYLES = ("truncated", "html", "empty", "no_choices", "null_content")
+WORDS = ("the", "text", "is", "clear", "and", "mostly", "true", "to", "its", "source", "told", "in", "fewer", "words")
+LABELS = (("1", "2", "3", "4", "5"), ("Yes", "No", "yes", "no"), ("A", "B", "C", "D", "E"))
+_TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
+
+
+@dataclass
+class Options:
+    """How the server behaves; may be changed while it runs."""
+
+    latency_ms: float = 0.0
+    """Time before every answer."""
+    latency_max_ms: float = 0.0
+    """Where above `latency_ms`: times are drawn evenly between the two."""
+    reply: Any = "score"
+    """`score` for `Rating: 1..5`, `text` for a sentence, or, inside a program, a `Reply`."""
+    p429: float = 0.0
+    retry_after: float = 1.0
+    """Seconds that a 429 or 500 asks to wait; below 0 for no wish in a 500."""
+    retry_after_style: str = "seconds"
+    """How a 429 says so: one of `RETRY_AFTER_STYLES`, or `random`."""
+    p500: float = 0.0
+    status: int = 500
+    """The status of the answers that `p500` stands for."""
+    error: str = "the server had an error"
+    """Message and code of those answers; `{key}` stands for the key that was sent."""
+    p_broken: float = 0.0
+    broken_style: str = "random"
+    """What a 200 that is no answer looks like: one of `BROKEN_STYLES`, or `random`."""
+    p_drop: float = 0.0
+    p_hang: float = 0.0
+    hang_s: float = 30.0
+    p_filter: float = 0.0
+    """Share of answers that a content filter empties."""
+    rpm: float = 0.0
+    """Requests per minute; a second's worth may come at once. 0 for no limit."""
+    tpm: float = 0.0
+    """Tokens per minute, counted as prompt and `max_tokens`."""
+    context: int = 0
+    """Longest prompt in tokens; 0 for no limit."""
+    require_key: str = ""
+    models: str = ""
+    """Known models, separated by commas; any where empty."""
+    refuse_n: bool = False
+    only_one: bool = False
+    """Answer with one choice, whatever `n` is."""
+    refuse_logprobs: bool = False
+    omit_logprobs: bool = False
+    """Answer without the log-probabilities that were asked for."""
+    ignore_echo: bool = False
+    refuse_zero_tokens: bool = False
+    seed: int = 0
+
+
+@dataclass
+class Counters:
+    """What the server has seen."""
+
+    requests: int = 0
+    ok: int = 0
+    limited: int = 0
+    """Requests above `rpm` or `tpm`."""
+    refused: int = 0
+    """Requests that no server would answer: wrong key, unknown model, too long, ..."""
+    faults: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+    max_in_flight: int = 0
+    bodies: Counter[int] = field(default_factory=Counter)
+    """How often each body came, by its hash."""
+
+    def as_json(self) -> Json:
+        """Return all counters, and of the bodies how many differ and how often the commonest came."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bodies"}
+        repeats = max(self.bodies.values(), default=0)
+        return values | {"distinct_bodies": len(self.bodies), "max_repeats": repeats}
+
+
+class Refusal(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, status: int, message: str, code: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.headers = status, code, headers or {}
+
+    def response(self) -> web.Response:
+        """Return the answer in the format of the API."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        body = {"error": {"message": str(self), "type": kind, "param": None, "code": self.code}}
+        return web.Response(
+            status=self.status, body=orjson.dumps(body), headers=self.headers, content_type="application/json"
+        )
+
+
+class Bucket:
+    """Refills evenly and holds a second's worth."""
+
+    def __init__(self, per_minute: float) -> None:
+        self.rate = per_minute / 60
+        self.most = max(1.0, self.rate)
+        self.level = self.most
+        self.at = time.monotonic()
+
+    def take(self, amount: float) -> float:
+        """Take `amount` and return 0, or take nothing and return the seconds until there is enough."""
+        now = time.monotonic()
+        self.level = min(self.most, self.level + (now - self.at) * self.rate)
+        self.at = now
+        wanted = min(amount, self.most)  # a larger amount is let through by a full bucket, and leaves a debt
+        if self.level >= wanted:
+            self.level -= amount
+            return 0.0
+        return (wanted - self.level) / self.rate
+
+
+class MockServer:
+    """Answers requests and counts them."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.counters = Counters()
+        self.url = ""
+        """Address up to and including `/v1`."""
+        self._rng = random.Random(options.seed)
+        self._requests = Bucket(options.rpm) if options.rpm else None
+        self._tokens = Bucket(options.tpm) if options.tpm else None
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one HTTP request."""
+        if request.method == "POST" and request.path in ("/v1/chat/completions", "/v1/completions"):
+            self.counters.requests += 1
+            self.counters.in_flight += 1
+            self.counters.max_in_flight = max(self.counters.max_in_flight, self.counters.in_flight)
+            try:
+                return await self._answer(request)
+            except Refusal as refusal:
+                return refusal.response()
+            finally:
+                self.counters.in_flight -= 1
+        if request.path == "/counters":
+            return _json(self.counters.as_json())
+        if request.path == "/v1/models":
+            names = self.options.models.split(",") if self.options.models else ["mock"]
+            return _json({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+        if request.path == "/healthz":
+            return _json({"status": "ok"})
+        return Refusal(404, f"no such path: {request.path}", "not_found").response()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        options = self.options
+        raw = await request.read()
+        repeat = self.counters.bodies[hash(raw)]
+        self.counters.bodies[hash(raw)] += 1
+        body: Json = orjson.loads(raw)
+        prompt = _prompt(body)
+        self._check(request, body, prompt)
+        self._check_limits(prompt, body)
+        highest = max(options.latency_ms, options.latency_max_ms)
+        if highest:
+            await asyncio.sleep(self._rng.uniform(options.latency_ms, highest) / 1000)
+        fault = self._draw_fault()
+        if fault is not None:
+            self.counters.faults[fault] += 1
+            return await self._fail(fault, request)
+        self.counters.ok += 1
+        return _json(complete(body, prompt, repeat, options))
+
+    def _check(self, request: web.BaseRequest, body: Json, prompt: str) -> None:
+        """Refuse what this server would never answer."""
+        options = self.options
+        refusal: Refusal | None = None
+        key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if options.require_key and key != options.require_key:
+            refusal = Refusal(401, f"Incorrect API key provided: {key}.", "invalid_api_key")
+        elif options.models and body.get("model") not in options.models.split(","):
+            refusal = Refusal(404, f"The model `{body.get('model')}` does not exist.", "model_not_found")
+        elif options.context and _count(prompt) > options.context:
+            message = f"This model's maximum context length is {options.context} tokens, not {_count(prompt)}."
+            refusal = Refusal(400, message, "context_length_exceeded")
+        elif options.refuse_n and body.get("n", 1) > 1:
+            refusal = Refusal(400, "Only n=1 is supported.", "unsupported_value")
+        elif options.refuse_logprobs and body.get("logprobs") not in (None, False):
+            refusal = Refusal(400, "logprobs is not supported with this model.", "unsupported_parameter")
+        elif options.refuse_zero_tokens and body.get("max_tokens") == 0:
+            refusal = Refusal(400, "max_tokens must be at least 1, got 0.", "invalid_value")
+        if refusal is not None:
+            self.counters.refused += 1
+            raise refusal
+
+    def _check_limits(self, prompt: str, body: Json) -> None:
+        wait = self._requests.take(1) if self._requests else 0.0
+        if not wait and self._tokens:
+            wait = self._tokens.take(_count(prompt) + (body.get("max_tokens") or 16))
+        if wait:
+            self.counters.limited += 1
+            raise Refusal(429, "Rate limit reached.", "rate_limit_exceeded", {"Retry-After": f"{wait:.3f}"})
+
+    def _draw_fault(self) -> str | None:
+        options = self.options
+        roll = self._rng.random()
+        for name in ("p429", "p500", "p_broken", "p_drop", "p_hang", "p_filter"):
+            roll -= getattr(options, name)
+            if roll < 0:
+                return name.removeprefix("p_").removeprefix("p")
+        return None
+
+    async def _fail(self, fault: str, request: web.BaseRequest) -> web.StreamResponse:
+        options = self.options
+        if fault == "429":
+            style = self._style(options.retry_after_style, RETRY_AFTER_STYLES)
+            message = "Rate limit reached." + (
+                f" Please try again in {options.retry_after:g}s." if style == "text" else ""
+            )
+            raise Refusal(429, message, "rate_limit_exceeded", _retry_after(options.retry_after, style))
+        if fault == "500":
+            key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            headers = _retry_after(options.retry_after, "seconds") if options.retry_after >= 0 else {}
+            raise Refusal(options.status, options.error.replace("{key}", key), options.error.split()[0], headers)
+        if fault == "broken":
+            return _broken(self._style(options.broken_style, BROKEN_STYLES))
+        if fault == "filter":
+            choice = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant", "content": None}}
+            return _json({"object": "chat.completion", "choices": [choice]})
+        if fault == "hang":
+            await asyncio.sleep(options.hang_s)
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    def _style(self, style: str, styles: tuple[str, ...]) -> str:
+        return self._rng.choice(styles) if style == "random" else style
+
+
+def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
+    """Return the answer to a chat or completion request.
+
+    Args:
+        body: The request.
+        prompt: All its text.
+        repeat: How often the same body came before, which tells draws apart where there is no seed.
+        options: For what to reply and what to leave out.
+    """
+    n, seed, one = 1 if options.only_one else body.get("n") or 1, body.get("seed"), body.get("max_tokens") == 1
+    first = repeat * n if seed is None else seed
+    draws = range(first, first + n) if body.get("temperature", 1.0) > 0 else [0] * n
+    wants = body.get("logprobs") not in (None, False) and not options.omit_logprobs
+    echoed = prompt if body.get("echo") and not options.ignore_echo else ""
+    texts = [_text(body, prompt, draw, options.reply) for draw in draws]
+    choices: list[Json] = []
+    for index, text in enumerate(texts):
+        choice: Json = {"index": index, "finish_reason": "length" if one else "stop", "logprobs": None}
+        if "messages" in body:
+            choice["message"] = {"role": "assistant", "content": text}
+            if wants:
+                choice["logprobs"] = _chat_logprobs(text, prompt, body.get("top_logprobs") or 0, one)
+        else:
+            choice["text"] = echoed + text
+            if wants:
+                choice["logprobs"] = _text_logprobs(echoed, text, prompt, body["logprobs"], one)
+        choices.append(choice)
+    asked, answered = _count(prompt), sum(map(_count, texts))
+    usage = {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
+    kind = "chat.completion" if "messages" in body else "text_completion"
+    return {
+        "id": "mock-1",
+        "object": kind,
+        "created": 0,
+        "model": body.get("model"),
+        "choices": choices,
+        "usage": usage,
+    }
+
+
+def _prompt(body: Json) -> str:
+    if "messages" in body:
+        return "\n".join(f"{m['role']}: {m['content']}" for m in body["messages"])
+    return str(body.get("prompt", ""))
+
+
+def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
+    if body.get("max_tokens") == 0:
+        return ""
+    if callable(reply):
+        return reply(body, draw)
+    number = _hash(str(body.get("model")), prompt, str(draw))
+    if body.get("max_tokens") == 1:
+        return [*_alternatives("", prompt, 0)][draw % 3]
+    if reply == "score":
+        return f"Rating: {number % 5 + 1}"
+    return " ".join(WORDS[(number + 7 * i) % len(WORDS)] for i in range(number % 13 + 4)).capitalize() + "."
+
+
+def _alternatives(token: str, prompt: str, place: int) -> dict[str, float]:
+    """Return log-probabilities of the tokens that may stand at one place, likeliest first; they sum to 1.
+
+    A label stands among its like, the first token of an answer (`token` empty) may be any label, and every other token
+    is the likeliest one among some words.
+    """
+    space, bare = token[: len(token) - len(token.lstrip())], token.strip()
+    family = next((labels for labels in LABELS if bare in labels), None)
+    names = [name for labels in LABELS for name in labels] if not token else [space + name for name in family or ()]
+    names = names or [token, *(word for word in WORDS[:7] if word != token)]
+    weights = [math.exp(_hash(prompt, name, str(place)) % 600 / 100) for name in names]
+    if token in names:
+        weights[names.index(token)] = sum(weights) * (1 + _hash(prompt, str(place)) % 8)
+    total = sum(weights)
+    shares = [(name, math.log(weight / total)) for name, weight in zip(names, weights, strict=True)]
+    return dict(sorted(shares, key=lambda pair: -pair[1]))
+
+
+def _tokens(text: str, prompt: str, one: bool) -> list[tuple[str, dict[str, float]]]:
+    """Return the tokens of an answer with what might have stood in their places."""
+    return [(t, _alternatives("" if one else t, prompt, i)) for i, t in enumerate(_TOKEN.findall(text))]
+
+
+def _chat_logprobs(text: str, prompt: str, top: int, one: bool) -> Json:
+    content: list[Json] = []
+    for token, shares in _tokens(text, prompt, one):
+        alternatives = [{"token": name, "logprob": lp, "bytes": None} for name, lp in [*shares.items()][:top]]
+        content.append({"token": token, "logprob": shares[token], "bytes": None, "top_logprobs": alternatives})
+    return {"content": content, "refusal": None}
+
+
+def _text_logprobs(echoed: str, text: str, prompt: str, top: int, one: bool) -> Json:
+    """Return tokens with their places; the first of an echoed prompt has no probability."""
+    tokens = [*_tokens(echoed, prompt, False), *_tokens(text, prompt, one)]
+    first: list[Any] = [None] if echoed else []
+    return {
+        "tokens": [token for token, _ in tokens],
+        "token_logprobs": (first + [shares[token] for token, shares in tokens[len(first) :]]),
+        "top_logprobs": (first + [dict([*shares.items()][:top]) for _, shares in tokens[len(first) :]]),
+        "text_offset": [0, *itertools.accumulate(len(token) for token, _ in tokens)][:-1],
+    }
+
+
+def _broken(style: str) -> web.Response:
+    if style == "no_choices":
+        return _json({"object": "chat.completion", "choices": []})
+    if style == "null_content":
+        message = {"role": "assistant", "content": None}
+        return _json(
+            {"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+        )
+    if style == "html":
+        return web.Response(text="<html><body><h1>502 Bad Gateway</h1></body></html>", content_type="text/html")
+    body = b'{"object": "chat.completion", "choices": [{"index": 0, "mess' if style == "truncated" else b""
+    return web.Response(body=body, content_type="application/json")
+
+
+def _retry_after(seconds: float, style: str) -> dict[str, str]:
+    if style == "ms":
+        return {"Retry-After-Ms": f"{1000 * seconds:g}"}
+    if style == "date":
+        return {"Retry-After": email.utils.formatdate(math.ceil(time.time() + seconds), usegmt=True)}
+    return {"Retry-After": f"{seconds:g}"} if style == "seconds" else {}
+
+
+def _json(value: Json) -> web.Response:
+    return web.Response(body=orjson.dumps(value), content_type="application/json")
+
+
+def _count(text: str) -> int:
+    return len(text) // 4 + 1
+
+
+def _hash(*parts: str) -> int:
+    return int.from_bytes(hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=6).digest(), "big")
+
+
+@contextlib.asynccontextmanager
+async def serve(options: Options, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[MockServer]:
+    """Serve until the block is left; port 0 takes any free one."""
+    server = MockServer(options)
+    runner = web.ServerRunner(
+        web.Server(server.handle, handler_cancellation=True, access_log=None), shutdown_timeout=0.1
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, backlog=4096).start()
+        server.url = f"http://{host}:{runner.addresses[0][1]}/v1"
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+async def main(host: str, port: int, options: Options) -> None:
+    """Serve until interrupted."""
+    async with serve(options, host=host, port=port) as server:
+        print(server.url, flush=True)
+        await asyncio.Event().wait()
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return host, port and one argument for every option."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    for option in fields(Options):
+        flag = "--" + option.name.replace("_", "-")
+        if isinstance(option.default, bool):
+            parser.add_argument(flag, action="store_true")
+        else:
+            parser.add_argument(flag, type=type(option.default), default=option.default)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    given = vars(parse())
+    address = (given.pop("host"), given.pop("port"))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main(*address, Options(**given)))

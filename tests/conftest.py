@@ -1,0 +1,47 @@
+"""What all tests share: the project's own server, and a guard that keeps every test off the network."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest_asyncio
+
+from examples.mock_server import MockServer, Options, serve
+
+LOOPBACK = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "", None}
+
+StartServer = Callable[..., Awaitable[MockServer]]
+
+
+class NetworkTouched(RuntimeError):
+    """A test tried to reach another machine."""
+
+
+def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse to look up or connect to anything but this machine, whatever library tries."""
+    if event == "socket.getaddrinfo":
+        host = arguments[0]
+    elif event == "socket.connect" and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+    else:
+        return
+    host = host.decode() if isinstance(host, bytes) else host
+    if host not in LOOPBACK:
+        raise NetworkTouched(f"a test tried to reach {host!r}")
+
+
+sys.addaudithook(keep_off_the_network)
+
+
+@pytest_asyncio.fixture
+async def mock_server() -> AsyncIterator[StartServer]:
+    """Start servers with the given options; they stop when the test ends."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(**options: Any) -> MockServer:
+            return await stack.enter_async_context(serve(Options(**options)))
+
+        yield start

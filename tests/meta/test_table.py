@@ -1,0 +1,204 @@
+"""The table of agreement, from files and examples."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from tests.benchmark_data import benchmark
+from textassay import meta
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, UnknownName
+from textassay.runtime.messages import Example
+
+
+def examples(n=6, **fields):
+    """Examples that people rated 0, 1, ..., n - 1 for coherence, in two groups and three systems."""
+    return [
+        Example(
+            id=f"e{i}",
+            output="text",
+            group=f"g{i % 2}",
+            system=f"s{i % 3}",
+            human={"coherence": float(i), "fluency": float(-i)},
+            **fields,
+        )
+        for i in range(n)
+    ]
+
+
+def written(path, rows, end="\n"):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows) + end, encoding="utf-8")
+    return path
+
+
+def row(i, value, aspect="coherence", **more):
+    return {"id": f"e{i}", "aspect": aspect, "value": value, **more}
+
+
+def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
+    path = written(
+        tmp_path / "scores.jsonl", [row(i, v) for i, v in enumerate([0, 2, 1, 3, None])] + [row(0, 1, "new")]
+    )
+    table = meta.agreement_table(meta.read_scores(path), examples(), levels=("dataset", "group"), bootstrap=40, seed=1)
+    document = json.loads(json.dumps(table.as_dict(), allow_nan=False))
+    first, second = document["rows"]
+    assert list(first) == [
+        "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman", "kendall", "ci"
+    ]  # fmt: skip
+    assert {k: first[k] for k in list(first)[:7]} == {
+        "aspect": "coherence",
+        "human": "coherence",
+        "level": "dataset",
+        "n": 4,
+        "groups": 2,
+        "groups_skipped": 0,
+        "coverage": 4 / 6,
+    }
+    assert first["spearman"] == pytest.approx(0.8)
+    assert set(first["ci"]) == {"pearson", "spearman", "kendall"}
+    assert all(low <= high for low, high in first["ci"].values())
+    assert (second["level"], second["groups"], second["pearson"]) == ("group", 2, 1.0)
+
+
+def test_no_interval_unless_asked_and_undefined_is_null():
+    scores = {"coherence": {"e0": 1.0, "e1": 1.0}}
+    (found,) = meta.agreement_table(scores, examples(), levels=("system",)).as_dict()["rows"]
+    assert (found["pearson"], found["spearman"], found["kendall"], found["ci"]) == (None, None, None, None)
+    assert found["n"] == 2
+
+
+def test_several_scores_may_be_held_against_one_human_aspect():
+    values = {f"e{i}": float(i) for i in range(6)}
+    scores = {"a": values, "b": values, "fluency": values, "unrated": values}
+    table = meta.agreement_table(scores, examples(), aspect_map=["a=coherence", "b=coherence", "b=fluency"])
+    assert [(r.aspect, r.human, round(r.agreement.kendall)) for r in table.rows] == [
+        ("a", "coherence", 1),
+        ("b", "coherence", 1),
+        ("b", "fluency", -1),
+        ("fluency", "fluency", -1),
+    ]
+    assert meta.agreement_table(scores, examples(), aspect_map={"a": "coherence"}).rows[0].human == "coherence"
+
+
+def test_a_later_line_replaces_an_earlier_one(tmp_path):
+    lines = [row(0, 1), row(1, 2), row(0, 5), row(1, None, outcome="error"), row(2, 3)]
+    assert meta.read_scores(written(tmp_path / "s.jsonl", lines)) == {"coherence": {"e0": 5.0, "e1": None, "e2": 3.0}}
+
+
+def test_a_run_folder_is_read_while_it_grows(tmp_path):
+    """Its torn last line is dropped, whether the folder or its file is named; elsewhere a torn line is an error."""
+    (tmp_path / "manifest.json").write_text('{"format": 1}')
+    path = written(tmp_path / "scores.jsonl", [row(0, 1), '{"id": "e1", "asp'], end="")
+    assert meta.read_scores(tmp_path) == meta.read_scores(path) == {"coherence": {"e0": 1.0}}
+    (tmp_path / "manifest.json").unlink()
+    with pytest.raises(DataError, match="line 2"):
+        meta.read_scores(path)
+
+
+def test_gzip_blank_lines_a_byte_order_mark_and_whole_ids_are_taken(tmp_path):
+    path = tmp_path / "s.jsonl.gz"
+    path.write_bytes(
+        gzip.compress(
+            '\ufeff{"id": 7, "aspect": "ä", "value": 1}\r\n\n{"id": "8", "aspect": "ä", "value": -2.5}'.encode()
+        )
+    )
+    assert meta.read_scores(path) == {"ä": {"7": 1.0, "8": -2.5}}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("nonsense", "not a JSON value"),
+        ("[1]", "must be an object"),
+        ('{"aspect": "a", "value": 1}', "'id'"),
+        ('{"id": "", "aspect": "a", "value": 1}', "'id'"),
+        ('{"id": "x", "aspect": null, "value": 1}', "'aspect'"),
+        ('{"id": "x", "aspect": "a"}', "'value'.*missing"),
+        ('{"id": "x", "aspect": "a", "value": "3"}', "'value'.*'3'"),
+        ('{"id": "x", "aspect": "a", "value": true}', "'value'.*True"),
+        ('{"id": "x", "aspect": "a", "value": NaN}', "NaN"),
+        ('{"id": "x", "aspect": "a", "value": 1e999}', "finite"),
+        ('{"id": "x", "aspect": "a", "value": 1' + "0" * 400 + "}", "finite"),
+    ],
+)
+def test_a_bad_line_names_file_line_and_field(tmp_path, line, says):
+    path = written(tmp_path / "judge.jsonl", [row(0, 1), line])
+    with pytest.raises(DataError, match=rf"judge\.jsonl, line 2.*{says}"):
+        meta.read_scores(path)
+
+
+def test_what_is_no_file_of_scores_says_so(tmp_path):
+    with pytest.raises(RunFolderError, match="holds no scores"):
+        meta.read_scores(tmp_path)
+    with pytest.raises(DataError, match="cannot read"):
+        meta.read_scores(tmp_path / "absent.jsonl")
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\x00\n")
+    with pytest.raises(DataError, match="line 1: not UTF-8"):
+        meta.read_scores(tmp_path / "bytes.jsonl")
+    (tmp_path / "broken.jsonl.gz").write_bytes(gzip.compress(b'{"id": "x"}\n' * 1000)[:40])
+    with pytest.raises(DataError, match="cannot read"):
+        meta.read_scores(tmp_path / "broken.jsonl.gz")
+
+
+def test_a_run_of_a_newer_format_is_refused(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"format": 2}')
+    written(tmp_path / "scores.jsonl", [row(0, 1)])
+    with pytest.raises(RunFolderError, match="format 2"):
+        meta.read_scores(tmp_path)
+
+
+SCORES = {"coherence": {f"e{i}": float(i) for i in range(6)}}
+
+
+@pytest.mark.parametrize(
+    ("scores", "arguments", "error", "says"),
+    [
+        (SCORES, {"levels": ("summary",)}, UnknownName, "summary.*dataset, group, system"),
+        (SCORES, {"aspect_map": ["coherance=coherence"]}, UnknownName, "coherance.*coherence"),
+        (SCORES, {"aspect_map": ["coherence=clarity"]}, UnknownName, "clarity.*coherence, fluency"),
+        (SCORES, {"aspect_map": ["coherence"]}, ConfigurationError, "SCORE=HUMAN"),
+        ({"rouge": SCORES["coherence"]}, {}, ConfigurationError, "rouge.*--aspect-map"),
+        ({"coherence": {"other": 1.0}}, {}, DataError, "no id occurs in both.*'other'.*'e0'"),
+        ({}, {}, DataError, "the scores have none"),
+    ],
+)
+def test_what_cannot_be_joined_says_why(scores, arguments, error, says):
+    with pytest.raises(error, match=says):
+        meta.agreement_table(scores, examples(), **arguments)
+
+
+def test_a_level_that_the_data_cannot_serve_says_why():
+    people = [Example(id=f"e{i}", output="t", human={"coherence": float(i)}) for i in range(3)]
+    with pytest.raises(ConfigurationError, match="'group' in the data, and no example"):
+        meta.agreement_table(SCORES, people, levels=("group",))
+    mixed = [*people, Example(id="e9", output="t", group="g", human={"coherence": 1})]
+    with pytest.raises(DataError, match="example 'e0' has none"):
+        meta.agreement_table(SCORES, mixed, levels=("group",))
+    with pytest.raises(DataError, match="no human ratings"):
+        meta.agreement_table(SCORES, [Example(id="e0", output="t")])
+
+
+def test_ids_that_the_data_do_not_hold_are_counted():
+    scores = {"coherence": {**SCORES["coherence"], "stray": 1.0}}
+    assert meta.agreement_table(scores, examples()).unknown_ids == 1
+
+
+def test_the_whole_benchmark_in_one_table():
+    """All recorded judges of SummEval at all levels with intervals, each against its own human aspect."""
+    rows = benchmark("summeval/summeval.jsonl.gz")
+    people = [Example(id=r["id"], output="", group=r["group"], system=r["system"], human=r["human"]) for r in rows]
+    names = [name for name in rows[-1]["metrics"] if name.split("/")[-1] in rows[0]["human"]]
+    scores = {name: {r["id"]: r["metrics"].get(name) for r in rows} for name in names}
+    table = meta.agreement_table(
+        scores,
+        people,
+        levels=meta.LEVELS,
+        aspect_map={name: name.split("/")[-1] for name in names},
+        bootstrap=50,
+    )
+    assert len(table.rows) == 36 * 3
+    for found in table.rows:
+        for name, (low, high) in found.agreement.ci.items():
+            assert low <= high
+            assert np.isfinite(getattr(found.agreement, name))

@@ -1,0 +1,86 @@
+"""Imports run one way: what `docs/architecture.md` draws, read from the code itself."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "textassay"
+
+# A layer may import from the layers named beside it, and from itself.
+ALLOWED = {
+    "runtime": set(),
+    "prompts": set(),
+    "tools": {"runtime"},
+    "learning": {"runtime"},
+    "meta": {"runtime"},
+    "agents": {"runtime", "prompts", "tools", "learning", "meta"},
+    "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
+    "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
+    "cli": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation", "report"},
+    "report": {"runtime", "meta", "learning", "methods"},
+    "version": set(),
+}
+ONLY_THERE = {
+    "litellm": "textassay/runtime/backends/litellm.py",
+    "llama_cpp": "textassay/runtime/backends/llamacpp",
+    "diskcache": "textassay/runtime/store.py",
+}
+ALLOWED_ANYWHERE = {"version"}
+MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
+
+
+def layer_of(path: Path) -> str:
+    """Return the first folder or module below the package."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> list[str]:
+    """Return the dotted names of everything that a module imports, at any depth."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names.append(node.module or "")
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    """A module imports from lower layers and its own, and heavy libraries only where they belong."""
+    own = layer_of(path)
+    assert own in ALLOWED, f"{path.name}: which layer is this? Say so in tests/test_layers.py and docs/architecture.md"
+    for name in imports_of(path):
+        top, _, rest = name.partition(".")
+        if top == "textassay" and rest:
+            target = rest.split(".")[0]
+            if target in ALLOWED:
+                assert target == own or target in ALLOWED[own] | ALLOWED_ANYWHERE, f"{path}: {own} imports {name}"
+        if top in ONLY_THERE:
+            assert path.relative_to(ROOT).as_posix().startswith(ONLY_THERE[top]), f"{path}: imports {name}"
+
+
+def test_no_import_cycles() -> None:
+    """The import graph of the package has no cycle, imports inside functions included."""
+    import graphlib
+
+    names = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in MODULES}
+    graph = {name: {i for i in imports_of(path) if i in names and i != name} for name, path in names.items()}
+    for name in graph:
+        graph[name] -= {parent for parent in graph if name.startswith(parent + ".")}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def test_import_is_light() -> None:
+    """`import textassay` loads no model library, no numerics and no table library."""
+    heavy = {"litellm", "llama_cpp", "torch", "transformers", "onnxruntime", "sklearn", "lightgbm", "pandas", "pyarrow"}
+    heavy |= {"scipy", "numpy", "openai"}
+    code = f"import sys, textassay; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,186 @@
+"""The commands and their flags; each hands over to a module of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from textassay.cli import arguments, caches, meta
+from textassay.cli.exits import exits, run_async
+from textassay.cli.score import carry_out, order_from, order_to_resume
+from textassay.methods import build
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.version import __version__
+
+app = typer.Typer(
+    name="textassay",
+    help="Judge generated text with teams of small agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+cache_app = typer.Typer(help="Look after a folder of cached answers.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+Concurrency = Annotated[int | None, typer.Option(help="Most calls in flight to one model (default 64).")]
+Rpm = Annotated[float | None, typer.Option(help="Most requests a minute.")]
+Tpm = Annotated[float | None, typer.Option(help="Most tokens a minute, prompt and answer together.")]
+MaxCost = Annotated[float | None, typer.Option(help="US dollars after which the run stops, resumable.")]
+Price = Annotated[str | None, typer.Option(metavar="IN,OUT", help="US dollars per million tokens in and out.")]
+ApiBase = Annotated[str | None, typer.Option(help="Base address of the server, ending in /v1.")]
+ApiKeyEnv = Annotated[str | None, typer.Option(help="Name of the environment variable that holds the key.")]
+Cache = Annotated[Path | None, typer.Option(help="Folder of cached answers (default: in the run folder).")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep no answers on disk.")]
+ProgressStyle = Annotated[Literal["auto", "plain", "none"] | None, typer.Option(help="How progress is shown.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"textassay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Judge generated text with teams of small agents."""
+
+
+@app.command()
+def score(
+    data: Annotated[str | None, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")] = None,
+    method: Annotated[str | None, typer.Option(help="Method, such as g-eval.")] = None,
+    model: Annotated[list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to make.")] = None,
+    aspects: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Aspects to judge (default: all of the task).")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="summarization, dialogue, data-to-text, translation or a TOML file.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of flags; the command line wins.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    n: Annotated[int | None, typer.Option(help="Samples per judgement.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sampling.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
+    tools: Annotated[str | None, typer.Option(metavar="A,B", help="Assistant evaluators.")] = None,
+    concurrency: Concurrency = None,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and cost; ask nothing.")] = False,
+    progress: ProgressStyle = None,
+) -> None:
+    """Judge every example of DATA and write the scores to a run folder."""
+    with exits():
+        given = {
+            "data": data, "method": method, "model": arguments.models(model or ()) or None, "out": out,
+            "aspects": arguments.names(aspects), "task": task, "api_base": api_base, "api_key_env": api_key_env,
+            "n": n, "temperature": temperature, "seed": seed, "limit": limit, "tools": arguments.names(tools),
+            "concurrency": concurrency, "rpm": rpm, "tpm": tpm, "max_cost": max_cost,
+            "price": arguments.price(price), "cache": cache, "no_cache": no_cache or None,
+            "dry_run": dry_run or None, "progress": progress,
+        }  # fmt: skip
+        configured = arguments.config_file(config, [*given, "set", "fields"])
+        chosen = {**configured.pop("set", {}), **arguments.settings(set_ or ())}
+        order = order_from(arguments.merged(given, configured), chosen)
+        raise typer.Exit(run_async(carry_out(order)))
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    concurrency: Concurrency = None,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    progress: ProgressStyle = None,
+) -> None:
+    """Go on with a run: ask only where there is no score yet, or an error."""
+    with exits():
+        given = {
+            "concurrency": concurrency, "rpm": rpm, "tpm": tpm, "max_cost": max_cost,
+            "price": arguments.price(price), "api_base": api_base, "api_key_env": api_key_env, "cache": cache,
+            "no_cache": no_cache or None, "progress": progress,
+        }  # fmt: skip
+        raise typer.Exit(run_async(carry_out(order_to_resume(run, given))))
+
+
+@app.command("meta")
+def meta_command(
+    scores: Annotated[Path, typer.Argument(help="Run folder, or JSONL with id, aspect, value.")],
+    data: Annotated[Path, typer.Argument(help="Examples with human ratings.")],
+    level: Annotated[list[str] | None, typer.Option(help="dataset, group or system; may repeat.")] = None,
+    aspect_map: Annotated[
+        list[str] | None, typer.Option(metavar="SCORE=HUMAN", help="What is held against what.")
+    ] = None,
+    bootstrap: Annotated[int, typer.Option(help="Resamples of the groups for 95 % intervals; 0 for none.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Measure how scores agree with people's ratings."""
+    with exits():
+        meta.show(
+            scores,
+            data,
+            levels=level or ["dataset"],
+            mapping=aspect_map or (),
+            bootstrap=bootstrap,
+            seed=seed,
+            as_json=as_json,
+        )
+
+
+@app.command()
+def graph(
+    method: Annotated[str, typer.Argument(help="Method, such as g-eval.")],
+    task: Annotated[str | None, typer.Option(help="Task to build it for.")] = None,
+) -> None:
+    """Print a method's graph as a mermaid picture."""
+    with exits():
+        never_asked = ScriptedModel([])
+        built = build(method, {"": never_asked}, task=task, aspects=None, options={})
+        typer.echo(built.graph.to_mermaid())
+
+
+@cache_app.command("info")
+def cache_info(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
+    """Tell what a cache folder holds."""
+    with exits():
+        caches.show_info(folder)
+
+
+@cache_app.command("verify")
+def cache_verify(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
+    """Check every file and answer of a cache folder."""
+    with exits():
+        raise typer.Exit(caches.show_verification(folder))
+
+
+@cache_app.command("clear")
+def cache_clear(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
+    """Delete all answers of a cache folder."""
+    with exits():
+        caches.clear(folder)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,103 @@
+"""Reads what several commands share: `--set`, `--model`, `--price`, lists and a TOML file of flags."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from textassay.runtime.errors import ConfigurationError, UnknownName
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """Split `a,b,c`; `None` stays `None`."""
+    if text is None:
+        return None
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def pairs(items: Iterable[str], flag: str) -> dict[str, str]:
+    """Read `key=value` items.
+
+    Raises:
+        ConfigurationError: An item has no `=`.
+    """
+    found: dict[str, str] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"{flag} takes key=value, not {item!r}")
+        found[key.strip()] = value
+    return found
+
+
+def settings(items: Iterable[str]) -> dict[str, Any]:
+    """Read the items of `--set`, each value as TOML where it is one."""
+    return {key: literal(value) for key, value in pairs(items, "--set").items()}
+
+
+def literal(text: str) -> Any:
+    """Read a value as TOML where it is one (`3`, `0.5`, `true`, `[1, 2]`), else as the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def models(items: Iterable[str]) -> dict[str, str]:
+    """Read `[ROLE=]MODEL` items; a model without a role serves every role that is not named.
+
+    Raises:
+        ConfigurationError: A role is given twice.
+    """
+    found: dict[str, str] = {}
+    for item in items:
+        role, equals, name = item.partition("=")
+        if not equals or "/" in role or "." in role:
+            role, name = "", item
+        if role in found:
+            raise ConfigurationError(f"--model: two models for {'the role ' + repr(role) if role else 'every role'}")
+        found[role] = name
+    return found
+
+
+def price(text: str | None) -> tuple[float, float] | None:
+    """Read `IN,OUT`, US dollars per million prompt and sampled tokens.
+
+    Raises:
+        ConfigurationError: It is not two numbers.
+    """
+    if text is None:
+        return None
+    try:
+        cost_in, cost_out = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigurationError(f"--price takes IN,OUT in US dollars per million tokens, not {text!r}") from error
+    return cost_in, cost_out
+
+
+def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
+    """Read a TOML file whose keys are the names of flags, with tables `set` and `fields`.
+
+    Raises:
+        ConfigurationError: The file is missing or not TOML.
+        UnknownName: It has a key that is no flag.
+    """
+    if path is None:
+        return {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"--config {path}: {error}") from error
+    flat = {key.replace("-", "_"): value for key, value in found.items()}
+    allowed = sorted(known)
+    for key in flat:
+        if key not in allowed:
+            raise UnknownName(f"key in {path}", key, allowed)
+    return flat
+
+
+def merged(given: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags of the command line laid over those of the file."""
+    return {**configured, **{key: value for key, value in given.items() if value is not None and value != []}}

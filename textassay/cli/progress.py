@@ -1,0 +1,85 @@
+"""Shows how a run goes, on standard error: a live line in a terminal, plain lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Literal
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from textassay.evaluation.progress import Progress
+
+Style = Literal["auto", "plain", "none"]
+REDRAW_SECONDS = 0.25
+PLAIN_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def shown(progress: Callable[[], Progress], style: Style) -> AsyncIterator[None]:
+    """Show the progress of what runs in the block; drawing costs the same however fast the run is."""
+    if style == "none":
+        yield
+        return
+    live = style == "auto" and sys.stderr.isatty()
+    task = asyncio.create_task(_redraw(progress) if live else _print_lines(progress))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not live:
+            print(line(progress()), file=sys.stderr, flush=True)  # noqa: T201
+
+
+async def _redraw(progress: Callable[[], Progress]) -> None:
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=False) as display:
+        try:
+            while True:
+                display.update(_bar(progress()), refresh=True)
+                await asyncio.sleep(REDRAW_SECONDS)
+        finally:
+            display.update(_bar(progress()), refresh=True)
+
+
+async def _print_lines(progress: Callable[[], Progress]) -> None:
+    while True:
+        await asyncio.sleep(PLAIN_SECONDS)
+        print(line(progress()), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _bar(now: Progress) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(ProgressBar(total=now.total, completed=now.done, width=24), Text(line(now)))
+    return grid
+
+
+def line(now: Progress) -> str:
+    """Return the whole state in one line."""
+    parts = [f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done", f"{now.rate:.1f}/s"]
+    if now.seconds_left is not None:
+        parts.append(f"{clock(now.seconds_left)} left")
+    usage = now.usage
+    parts.append(f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else ""))
+    if usage.cost:
+        parts.append(f"${usage.cost:.4f}")
+    for name, state in now.limiters.items():
+        waits = f", paused {state.paused_for:.0f} s" if state.paused_for > 0 else ""
+        parts.append(f"{name if len(now.limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}")
+    unscored = {kind: count for kind, count in now.outcomes.items() if kind != "scored" and count}
+    parts += [f"{count} {kind}" for kind, count in sorted(unscored.items())]
+    parts += [f"{kind} x{count}" for kind, count in sorted(now.failures.items())]
+    return " | ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as `1:02:03` or `2:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

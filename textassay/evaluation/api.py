@@ -1,0 +1,156 @@
+"""The three doors of the Python API: `evaluate`, `stream` and `evaluate_sync`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from textassay.evaluation.run import Run
+from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.spec import RunSpec
+from textassay.methods.method import Method
+from textassay.runtime.errors import ConfigurationError, StorageError, TextassayError
+from textassay.runtime.messages import Score
+from textassay.runtime.model import Model
+from textassay.runtime.settings import Settings
+
+Models = str | Model | Mapping[str, str | Model]
+
+
+class Evaluation(TypedDict, total=False):
+    """What `evaluate`, `stream` and `evaluate_sync` take beside the examples."""
+
+    method: str | Method
+    """Name of a method, an evaluator folder, or a method object."""
+    model: Models
+    """A connected model or a model's name, or a mapping of these by role."""
+    task: str | None
+    """A built-in task or the path of a TOML file; by default the first built-in one that has the aspects."""
+    aspects: Sequence[str] | None
+    """Names of aspects; by default all of the task."""
+    out: str | Path | None
+    """Run folder; without one nothing is written."""
+    resume: bool
+    """Go on with the run in `out`."""
+    options: Mapping[str, Any] | None
+    """Options of the method, such as `{"n": 20, "temperature": 1.0}`."""
+    settings: Settings | None
+    """How models that are given by name are asked."""
+    fields: Mapping[str, str] | None
+    """Field map from the data's names to ours."""
+    limit: int | None
+    """Only the first so many examples."""
+
+
+@asynccontextmanager
+async def session_of(examples: Any, *, dry: bool = False, **wanted: Unpack[Evaluation]) -> AsyncIterator[Session]:
+    """Open the session that the keyword arguments describe; see `evaluate`."""
+    if "method" not in wanted:
+        raise ConfigurationError("evaluate needs a method, such as method='g-eval'")
+    method, settings = wanted["method"], wanted.get("settings") or Settings()
+    names, objects = _by_role(wanted.get("model"))
+    aspects = wanted.get("aspects")
+    spec = RunSpec(
+        method=method if isinstance(method, str) else method.name,
+        task=wanted.get("task"),
+        aspects=None if aspects is None else tuple(aspects),
+        models=names,
+        options=dict(wanted.get("options") or {}),
+        data=str(examples) if isinstance(examples, str | Path) else None,
+        fields=dict(wanted.get("fields") or {}),
+        limit=wanted.get("limit"),
+    )
+    out = wanted.get("out")
+    async with open_session(
+        examples,
+        spec,
+        method=None if isinstance(method, str) else method,
+        models=objects,
+        settings=settings,
+        out=None if out is None else Path(out),
+        resume=wanted.get("resume", False),
+        dry=dry,
+    ) as session:
+        yield session
+
+
+def _by_role(model: Models | None) -> tuple[dict[str, str], dict[str, Model]]:
+    if model is None:
+        return {}, {}
+    by_role = model if isinstance(model, Mapping) else {"": model}
+    names = {role: item if isinstance(item, str) else item.name for role, item in by_role.items()}
+    return names, {role: item for role, item in by_role.items() if not isinstance(item, str)}
+
+
+async def stream(examples: Any, **wanted: Unpack[Evaluation]) -> AsyncIterator[Score]:
+    """Yield scores as they are found; takes what `evaluate` takes.
+
+    Leaving the loop early, or cancelling, stops the workers and leaves a run that can be resumed. Use
+    `contextlib.aclosing` where the stop must not wait for garbage collection.
+    """
+    async with session_of(examples, **wanted) as session:
+        try:
+            async for score in session.engine.scores():
+                yield score
+        finally:
+            if session.folder is not None:
+                session.folder.write_summary()
+
+
+async def evaluate(examples: Any, **wanted: Unpack[Evaluation]) -> Run:
+    """Judge every example and return the run.
+
+    Args:
+        examples: A path (JSONL, .gz, .csv, .parquet), an iterable of `Example` or dicts, or a table.
+        **wanted: See `Evaluation`; `method` is required.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was asked.
+        ModelError: A failure that would hit every call; the run folder can be resumed.
+        BudgetReached: The cost limit is reached; the run folder can be resumed.
+        StorageError: Scores or answers cannot be written; the run folder can be resumed.
+    """
+    async with session_of(examples, **wanted) as session:
+        return await finish(session)
+
+
+async def finish(session: Session) -> Run:
+    """Run a session to its end and return the run; keeps scores in memory only where there is no folder."""
+    scores: list[Score] = []
+    try:
+        async for score in session.engine.scores():
+            if session.folder is None:  # with a folder the scores are there, and memory stays flat
+                scores.append(score)  # noqa: PERF401
+    except TextassayError as error:
+        if session.folder is not None:
+            error.add_note(f"finished scores are kept; go on with: textassay resume {session.folder.path}")
+        if session.folder is not None and not isinstance(error, StorageError):
+            session.folder.write_summary()
+        raise
+    except asyncio.CancelledError:
+        if session.folder is not None:
+            session.folder.write_summary()
+        raise
+    if session.folder is not None:
+        session.folder.write_summary()
+    path = None if session.folder is None else session.folder.path
+    return Run(folder=path, scores=scores, progress=session.engine.progress)
+
+
+def evaluate_sync(examples: Any, **wanted: Unpack[Evaluation]) -> Run:
+    """Do what `evaluate` does, from code that is not async.
+
+    Raises:
+        ConfigurationError: An event loop is running in this thread already (a notebook, a web server).
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(evaluate(examples, **wanted))
+    raise ConfigurationError(
+        "evaluate_sync cannot run inside a running event loop (a notebook or a web server has one); "
+        "write `await textassay.evaluate(...)` instead"
+    )

@@ -1,0 +1,167 @@
+"""Runs a method over examples: a fixed number of workers, every score journaled before it is reported.
+
+Knows graphs and run folders; knows nothing of names, files of data or the command line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from textassay.evaluation.progress import Progress
+from textassay.methods.method import Method
+from textassay.runtime.concurrency import run_workers
+from textassay.runtime.connect import ConnectedModel
+from textassay.runtime.errors import BudgetReached
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Score, ScoreError, Usage
+from textassay.runtime.meter import Ledger, metered
+from textassay.runtime.run_folder import RunFolder, Settled
+
+
+class Engine:
+    """One session of one run.
+
+    A budget that is spent lets the calls in flight finish (they are paid for) and then raises; any other error that
+    stops a run cancels them, for they would fail as well.
+    """
+
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        method: Method,
+        *,
+        total: int | None = None,
+        folder: RunFolder | None = None,
+        settled: Settled | None = None,
+        models: Mapping[str, ConnectedModel] | None = None,
+        workers: int = 64,
+    ) -> None:
+        """Store what to do; `scores` does it.
+
+        Args:
+            examples: What to judge.
+            method: How.
+            total: Number of examples, for progress.
+            folder: Where scores are journaled; `None` for nowhere.
+            settled: What an earlier session of the run has settled already.
+            models: Connected models by name, for progress.
+            workers: Examples in work at once.
+        """
+        self._examples, self._method, self._workers = examples, method, workers
+        self._folder, self._settled, self._models = folder, settled, models or {}
+        self._total = total
+        self._done = 0
+        self._outcomes: Counter[str] = Counter()
+        self._ledger = Ledger()
+        self._began = time.monotonic()
+        self._out_of_budget: BudgetReached | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """Where the session stands now."""
+        failures: Counter[str] = Counter()
+        for model in self._models.values():
+            failures.update(model.failures)
+        return Progress(
+            done=self._done,
+            total=self._total,
+            seconds=time.monotonic() - self._began,
+            outcomes=dict(self._outcomes),
+            usage=self._ledger.usage,
+            failures=dict(failures),
+            limiters={name: model.limiter.state for name, model in self._models.items()},
+        )
+
+    async def scores(self) -> AsyncIterator[Score]:
+        """Yield scores as examples finish; leaving early stops the workers.
+
+        Raises:
+            TextassayError: What stopped the run; all scores yielded before are journaled.
+        """
+        self._began = time.monotonic()
+        async with aclosing(run_workers(self._assignments(), self._judge, workers=self._workers)) as finished:
+            async for scores in finished:
+                for score in scores:
+                    yield score
+        if self._out_of_budget is not None:
+            raise self._out_of_budget
+
+    def _assignments(self) -> Iterator[Assignment]:
+        aspects = tuple(self._method.aspects)
+        for example in self._examples:
+            if self._out_of_budget is not None:
+                return
+            open_ones = aspects
+            if self._settled is not None:
+                open_ones = tuple(a for a in aspects if not self._settled.has(example.id, a.label))
+            if open_ones:
+                yield Assignment.model_construct(example=example, aspects=open_ones)
+            else:
+                self._done += 1
+
+    async def _judge(self, assignment: Assignment) -> Sequence[Score]:
+        with metered() as ledger:
+            try:
+                result = await self._method.graph.run(assignment)
+            except BudgetReached as error:
+                self._out_of_budget = self._out_of_budget or error
+                return ()
+        scores = complete(result, assignment, ledger.usage, self._method)
+        if self._folder is not None:
+            await self._folder.append(scores)
+        self._ledger.add(ledger.usage)
+        self._done += 1
+        self._outcomes.update(score.outcome for score in scores)
+        return scores
+
+
+def complete(result: Any, assignment: Assignment, usage: Usage, method: Method) -> list[Score]:
+    """Turn what a graph yields into one score for every aspect that was asked for.
+
+    This is the one place where a failure becomes an `error` score, and where calls that no score claims (a plan, the
+    steps of an aspect) are put on the first.
+
+    Raises:
+        TypeError: The graph yielded something else than one score or failure an aspect; a fault of the method.
+    """
+    aspects = assignment.aspects
+    items = [result] * len(aspects) if isinstance(result, Failure) else list(result)
+    if len(items) != len(aspects):
+        raise TypeError(f"method {method.name!r} yielded {len(items)} scores for {len(aspects)} aspects")
+    scores = [
+        failed(assignment.example, aspect, item, method) if isinstance(item, Failure) else item
+        for item, aspect in zip(items, aspects, strict=True)
+    ]
+    return put_unclaimed_on_first(scores, usage)
+
+
+def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
+    """Return the `error` score that a failure stands for."""
+    return Score(
+        id=example.id,
+        aspect=aspect.label,
+        outcome="error",
+        scale=aspect.scale,
+        how=method.how,
+        error=ScoreError(type=failure.type, message=f"{failure.node}: {failure.message}"),
+        signature=method.signature,
+    )
+
+
+def put_unclaimed_on_first(scores: list[Score], total: Usage) -> list[Score]:
+    """Return the scores with the part of `total` that none of them claims added to the first."""
+    claimed = sum((score.usage for score in scores), Usage())
+    if claimed == total or not scores:
+        return scores
+    rest = Usage(
+        calls=max(0, total.calls - claimed.calls),
+        cached_calls=max(0, total.cached_calls - claimed.cached_calls),
+        prompt_tokens=max(0, total.prompt_tokens - claimed.prompt_tokens),
+        completion_tokens=max(0, total.completion_tokens - claimed.completion_tokens),
+        cost=None if total.cost is None or claimed.cost is None else max(0.0, total.cost - claimed.cost),
+    )
+    first = scores[0].model_copy(update={"usage": scores[0].usage + rest})
+    return [first, *scores[1:]]

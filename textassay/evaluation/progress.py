@@ -1,0 +1,40 @@
+"""What a run can tell about itself while it goes: one frozen snapshot, made on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from textassay.runtime.limit import LimiterState
+from textassay.runtime.messages import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands."""
+
+    done: int
+    """Examples finished in this session."""
+    total: int | None
+    """Examples to do in this session; `None` where the data have no known length."""
+    seconds: float
+    """Time since the session began."""
+    outcomes: dict[str, int]
+    """Scores of this session by outcome."""
+    usage: Usage
+    """Cost of this session."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Failed attempts by error class, those that a retry mended included."""
+    limiters: dict[str, LimiterState] = field(default_factory=dict)
+    """State of each model's limiter, by model name."""
+
+    @property
+    def rate(self) -> float:
+        """Examples a second since the session began."""
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated time to the end; `None` where it cannot be told."""
+        if self.total is None or not self.done:
+            return None
+        return (self.total - self.done) / self.rate

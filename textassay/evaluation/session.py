@@ -1,0 +1,169 @@
+"""Opens what a run needs, in order, and closes it again: data, folder, answers, models, method, engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from textassay.evaluation.engine import Engine
+from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of
+from textassay.methods import build
+from textassay.methods.method import Method
+from textassay.runtime.budget import Budget
+from textassay.runtime.connect import ConnectedModel, connect, ledger_of, with_store
+from textassay.runtime.data import DataInfo, Examples
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import Model
+from textassay.runtime.run_folder import RunFolder
+from textassay.runtime.settings import Settings
+from textassay.runtime.store import AnswerStore, DiskStore
+
+SPARE_WORKERS = 1.25
+"""Examples in work per call in flight, so that rendering and journaling never leave the model idle."""
+
+
+@dataclass
+class Session:
+    """An open run."""
+
+    engine: Engine
+    method: Method
+    data: DataInfo
+    models: dict[str, Model]
+    """The models by role, with their caches."""
+    folder: RunFolder | None
+
+    @property
+    def asked(self) -> Usage:
+        """What all models together cost in this session."""
+        each = {id(model): ledger_of(model).usage for model in self.models.values()}
+        return sum(each.values(), Usage())
+
+
+@asynccontextmanager
+async def open_session(
+    examples: Any,
+    spec: RunSpec,
+    *,
+    method: Method | None = None,
+    models: Mapping[str, Model] | None = None,
+    settings: Settings,
+    out: Path | None = None,
+    resume: bool = False,
+    dry: bool = False,
+) -> AsyncIterator[Session]:
+    """Check everything, open everything, and close it at the end of the block.
+
+    Args:
+        examples: A path, an iterable of examples or dicts, or a table.
+        spec: What to do.
+        method: A method object that is used instead of building one from `spec`.
+        models: Models that the caller opened, by role; the others are connected by name.
+        settings: How models are asked.
+        out: The run folder.
+        resume: Whether to go on with the run in `out`.
+        dry: Whether to count what would be asked rather than ask; nothing is written but for a shared cache.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was asked and no run folder made.
+        StorageError: The run folder or the cache cannot be opened.
+    """
+    data = Examples(examples, fields=spec.fields or None)
+    info = data.check()
+    if info.count == 0:
+        raise DataError(f"{spec.data or 'the data'}: no examples")
+    async with AsyncExitStack() as stack:
+        budget = Budget(settings.max_cost)
+        opened: dict[str, ConnectedModel] = {}
+        given = dict(models or {})
+        for role, name in spec.models.items():
+            if role not in given:
+                if name not in opened:
+                    opened[name] = await stack.enter_async_context(_uncached(name, settings, budget))
+                given[role] = opened[name]
+        _check_price(given, settings)
+        if method is None:
+            _build(spec, given)  # what cannot be built is refused before a folder is made
+        folder = None
+        if out is not None and not dry:
+            folder = RunFolder.resume(out) if resume else RunFolder.create(out)
+            stack.push_async_callback(folder.aclose)
+        store = await _open_store(settings, folder, stack)
+        before = folder.manifest.get("models", {}) if folder is not None and resume else {}
+        cached = {
+            role: with_store(model, store, dry=dry, identity=moved(model, before.get(role)))
+            for role, model in given.items()
+        }
+        chosen = method or _build(spec, cached)
+        if folder is not None:
+            manifest = manifest_of(spec, chosen, cached, info, settings)
+            if resume:
+                check_same_run(folder.manifest, manifest)
+            else:
+                folder.write_manifest(manifest)
+        engine = Engine(
+            data if spec.limit is None else _First(data, spec.limit),
+            chosen,
+            total=info.count if spec.limit is None else min(info.count, spec.limit),
+            folder=folder,
+            settled=folder.settled() if folder is not None and resume else None,
+            models={m.name: m for m in given.values() if isinstance(m, ConnectedModel)},
+            workers=max(1, int(settings.concurrency * SPARE_WORKERS)),
+        )
+        yield Session(engine=engine, method=chosen, data=info, models=cached, folder=folder)
+
+
+def _build(spec: RunSpec, models: Mapping[str, Model]) -> Method:
+    return build(spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options)
+
+
+def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the recorded identity where the model differs from it in its address alone, else `None`.
+
+    A resumed run may reach the same model at another address (`--api-base`); its answers keep their keys.
+    """
+    if recorded is None:
+        return None
+    old, new = dict(recorded.get("identity", {})), dict(model.identity)
+    same = {**old, "api_base": None} == {**new, "api_base": None}
+    return old if same and old != new else None
+
+
+def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
+    for model in models.values():
+        if settings.max_cost is not None and isinstance(model, ConnectedModel) and model.price is None:
+            raise ConfigurationError(
+                f"--max-cost cannot be kept: the price of {model.name!r} is not known; "
+                "give it with --price IN,OUT (US dollars per million tokens)"
+            )
+
+
+def _uncached(name: str, settings: Settings, budget: Budget) -> ConnectedModel:
+    """Connect without a cache of its own: the session puts one cache around all models."""
+    return connect(name, settings=settings.model_copy(update={"cache": None}), budget=budget)
+
+
+async def _open_store(settings: Settings, folder: RunFolder | None, stack: AsyncExitStack) -> AnswerStore | None:
+    where = settings.cache if settings.cache is not None else folder.answers if folder is not None else None
+    if settings.no_cache or where is None:
+        return None
+    store = DiskStore(where)
+    stack.push_async_callback(store.aclose)
+    return store
+
+
+class _First:
+    """The first examples of a data set, as often as they are iterated."""
+
+    def __init__(self, examples: Iterable[Any], count: int) -> None:
+        if count < 1:
+            raise ConfigurationError(f"--limit must be at least 1, not {count}")
+        self._examples, self._count = examples, count
+
+    def __iter__(self) -> Any:
+        return islice(iter(self._examples), self._count)

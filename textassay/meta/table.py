@@ -1,0 +1,196 @@
+"""A table of agreement: recorded scores joined with the human ratings of the examples, one row per pairing and level.
+
+Knows scores by id and examples; nothing of runs, methods or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.meta.agreement import Agreement, correlate
+from textassay.meta.levels import LEVELS, Level
+from textassay.meta.recorded import Recorded
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.messages import Example
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """Agreement of one score with one human aspect at one level.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect it is held against.
+        agreement: What was found.
+    """
+
+    aspect: str
+    human: str
+    agreement: Agreement
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values; what is undefined is `None`."""
+        found = self.agreement
+        ci = None
+        if found.ci is not None:
+            ci = {name: None if span is None else list(span) for name, span in found.ci.items()}
+        return {
+            "aspect": self.aspect,
+            "human": self.human,
+            "level": found.level,
+            "n": found.n,
+            "groups": found.groups,
+            "groups_skipped": found.groups_skipped,
+            "coverage": found.coverage,
+            "pearson": found.pearson,
+            "spearman": found.spearman,
+            "kendall": found.kendall,
+            "ci": ci,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementTable:
+    """Agreement of all scores that pair with a human aspect.
+
+    Attributes:
+        rows: In order of scores, then levels.
+        unknown_ids: Number of scored ids that no example has.
+    """
+
+    rows: tuple[TableRow, ...]
+    unknown_ids: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return `{"rows": [...]}` as JSON values."""
+        return {"rows": [row.as_dict() for row in self.rows]}
+
+
+def agreement_table(
+    scores: Recorded,
+    examples: Iterable[Example],
+    *,
+    levels: Sequence[Level] = ("dataset",),
+    aspect_map: Iterable[str] | Mapping[str, str] = (),
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> AgreementTable:
+    """Hold recorded scores against people.
+
+    Args:
+        scores: Value by aspect and id, as from `read_scores`.
+        examples: The data with human ratings; texts are not kept.
+        levels: Levels to report, each of `dataset`, `group`, `system`.
+        aspect_map: Which human aspect a score is held against: a mapping, or texts `SCORE=HUMAN`. A score may be
+            named more than once. Scores that are not named pair with the human aspect of the same name.
+        bootstrap: Number of resamples behind the intervals; 0 for none.
+        seed: Seed of the resamples.
+
+    Raises:
+        UnknownName: There is no such level, score or human aspect.
+        ConfigurationError: Nothing pairs, or a level needs groups or systems and the data have none.
+        DataError: No id occurs in both, or an example lacks the group or system that a level needs.
+    """
+    for level in levels:
+        if level not in LEVELS:
+            raise UnknownName("level", str(level), LEVELS)
+    people = _People(examples)
+    known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
+    if not scored_ids & known_ids:
+        raise DataError(
+            f"no id occurs in both scores and data: the scores have {_some(scored_ids)}, the data {_some(people.ids)}"
+        )
+    pairs = _pair_names(scores, people.aspects, aspect_map)
+    people.check(levels)
+    rows = [
+        TableRow(
+            aspect=aspect,
+            human=human,
+            agreement=correlate(
+                [scores[aspect].get(id_) for id_ in people.ids],
+                people.ratings(human),
+                groups=people.groups,
+                systems=people.systems,
+                level=level,
+                bootstrap=bootstrap,
+                seed=seed,
+            ),
+        )
+        for aspect, human in pairs
+        for level in levels
+    ]
+    return AgreementTable(rows=tuple(rows), unknown_ids=len(scored_ids - known_ids))
+
+
+class _People:
+    """What the data say besides texts, as columns."""
+
+    def __init__(self, examples: Iterable[Example]) -> None:
+        self.ids: list[str] = []
+        self._human: list[dict[str, float | None]] = []
+        groups: list[str | None] = []
+        systems: list[str | None] = []
+        for example in examples:
+            self.ids.append(example.id)
+            self._human.append(example.human)
+            groups.append(example.group)
+            systems.append(example.system)
+        self.groups = groups if any(group is not None for group in groups) else None
+        self.systems = systems if any(system is not None for system in systems) else None
+        self.aspects = tuple(dict.fromkeys(name for human in self._human for name in human))
+
+    def ratings(self, aspect: str) -> list[float | None]:
+        return [human.get(aspect) for human in self._human]
+
+    def check(self, levels: Sequence[Level]) -> None:
+        """Raise where an example with ratings lacks what a level needs."""
+        for level, labels in (("group", self.groups), ("system", self.systems)):
+            if level not in levels:
+                continue
+            if labels is None:
+                raise ConfigurationError(
+                    f"level {level!r} needs the field {level!r} in the data, and no example has it"
+                )
+            for id_, label, human in zip(self.ids, labels, self._human, strict=True):
+                if label is None and human:
+                    raise DataError(f"level {level!r} needs the field {level!r} in the data; example {id_!r} has none")
+
+
+def _pair_names(
+    scores: Recorded, human: tuple[str, ...], aspect_map: Iterable[str] | Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return (score, human aspect), each pair once, in order of scores."""
+    if not human:
+        raise DataError("the data hold no human ratings; give them in the field 'human'")
+    mapped: dict[str, list[str]] = {}
+    for score, target in _entries(aspect_map):
+        if score not in scores:
+            raise UnknownName("score in the aspect map", score, list(scores))
+        if target not in human:
+            raise UnknownName("human aspect in the aspect map", target, human)
+        mapped.setdefault(score, []).append(target)
+    pairs = {(score, target): None for score in scores for target in mapped.get(score, [score]) if target in human}
+    if not pairs:
+        raise ConfigurationError(
+            f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects {', '.join(human)}; "
+            "say which belong together with --aspect-map SCORE=HUMAN"
+        )
+    return list(pairs)
+
+
+def _entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    if isinstance(aspect_map, Mapping):
+        yield from aspect_map.items()
+        return
+    for entry in [aspect_map] if isinstance(aspect_map, str) else aspect_map:
+        score, equals, target = entry.rpartition("=")
+        if not (score and equals and target):
+            raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
+        yield score.strip(), target.strip()
+
+
+def _some(ids: Iterable[str]) -> str:
+    shown = sorted(ids)[:3]
+    return ", ".join(map(repr, shown)) + ", ..." if shown else "none"

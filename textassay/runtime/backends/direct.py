@@ -1,0 +1,222 @@
+"""A lean client for OpenAI-compatible servers: vLLM, llama-server, OpenAI and most others.
+
+One HTTP request an answer; no retries, no limits, no time limits, no cache: wrappers do that. Errors are translated
+by `http_errors.py`, bodies by `openai_format.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ContentRefused,
+    MalformedResponse,
+    ModelClosed,
+    RequestRefused,
+)
+from textassay.runtime.model import (
+    Capabilities,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationRequest,
+    ContinuationResponse,
+    Json,
+    Request,
+    Response,
+)
+from textassay.version import __version__
+
+DEFAULT_CAPABILITIES = Capabilities()
+"""Only asking tells what a server can do."""
+
+
+class DirectModel:
+    """Asks an OpenAI-compatible server: `/chat/completions` for messages, `/completions` for a plain prompt."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str,
+        api_key: str | None = None,
+        model: str | None = None,
+        price: tuple[float, float] | None = None,
+        connections: int = 0,
+        capabilities: Capabilities = DEFAULT_CAPABILITIES,
+    ) -> None:
+        """Keep the address; nothing is connected before the first request.
+
+        Args:
+            name: The name the user gave, such as `direct/qwen2.5-7b-instruct`.
+            api_base: Address up to and including `/v1`.
+            api_key: Sent as a bearer token; never shown.
+            model: Name sent to the server; by default `name` without `direct/`.
+            price: US dollars per million prompt and completion tokens; without it the cost is unknown.
+            connections: Most connections at once; 0 for no limit.
+            capabilities: What is known of the server.
+
+        Raises:
+            ConfigurationError: The address is not an HTTP address.
+        """
+        parts = urlsplit(api_base)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            shown = http_errors.public_address(api_base)
+            raise ConfigurationError(
+                f"{shown!r} is not the address of a server; --api-base looks like http://HOST:PORT/v1"
+            )
+        if api_key is not None and not api_key.isprintable():
+            raise ConfigurationError("the API key holds a line end or another control character")
+        self._name = name
+        self._model = model or name.removeprefix("direct/")
+        self._base = api_base.rstrip("/")
+        self._shown = http_errors.public_address(self._base)
+        self._key = api_key
+        self.price = price
+        """US dollars per million prompt and completion tokens, or `None` where not known."""
+        self._connections = connections
+        self._capabilities = capabilities
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._echo_tokens = 0
+
+    @property
+    def name(self) -> str:
+        """The name the user gave."""
+        return self._name
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Model and address."""
+        return {"backend": "openai-compatible", "model": self._model, "api_base": self._shown}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What was said to be known of the server; otherwise only asking tells."""
+        return self._capabilities
+
+    async def generate(self, request: Request) -> Response:
+        """Return sampled answers.
+
+        Raises:
+            CapabilityError: Log-probabilities were asked for and the server gives none.
+            ModelError: The server could not be asked or did not answer usably.
+        """
+        body = {"model": self._model, **openai_format.prompt_fields(request), **openai_format.sampling_fields(request)}
+        try:
+            payload = await self._post("/chat/completions" if request.messages else "/completions", body)
+        except RequestRefused as error:
+            if request.logprobs is not None and "logprob" in str(error).lower():
+                raise CapabilityError(f"{error}; ask for samples instead: --n 20") from error
+            raise
+        try:
+            return openai_format.read_response(payload, request, self.price)
+        except (MalformedResponse, ContentRefused, CapabilityError) as error:
+            self._name_server(error)
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return the probabilities of choices, as far as they are among the 20 likeliest first tokens.
+
+        Raises:
+            CapabilityError: The server gives no alternatives, or a choice takes several tokens.
+            ModelError: The server could not be asked or did not answer usably.
+        """
+        response = await self.generate(openai_format.choices_as_request(request))
+        return openai_format.read_choices(response, request)
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Return the log-probabilities of a given text, from a completion that echoes it.
+
+        Raises:
+            CapabilityError: The request is a chat, or the server does not echo with log-probabilities.
+            ModelError: The server could not be asked or did not answer usably.
+        """
+        if request.prompt is None:
+            raise CapabilityError(
+                f"{self._shown} can tell the likelihood of a text only after a plain prompt, not a chat"
+            )
+        full = request.prompt + request.continuation
+        body = {"model": self._model, "prompt": full, "temperature": 0.0, "echo": True, "logprobs": 1}
+        payload = await self._echoed(body)
+        try:
+            tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
+        except (MalformedResponse, CapabilityError) as error:
+            self._name_server(error)
+        usage = openai_format.read_usage(payload, self.price)
+        return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
+
+    async def _echoed(self, body: Json) -> Any:
+        """Ask for no new tokens, or for one where the server insists on it."""
+        asked = self._echo_tokens
+        try:
+            return await self._post("/completions", body | {"max_tokens": asked})
+        except RequestRefused as error:
+            said = str(error).lower()
+            if asked == 0 and "max_tokens" in said:
+                self._echo_tokens = 1
+                return await self._post("/completions", body | {"max_tokens": 1})
+            if "echo" in said or "logprob" in said:
+                raise CapabilityError(f"{error}; this server cannot tell how likely a given text is") from error
+            raise
+
+    async def aclose(self) -> None:
+        """Close all connections; safe to call twice."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _post(self, path: str, body: Json) -> Any:
+        """Send a body and return the parsed answer."""
+        session = self._open()
+        try:
+            async with session.post(self._base + path, data=orjson.dumps(body), allow_redirects=False) as response:
+                raw = await response.read()
+                status, headers = response.status, response.headers
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise http_errors.from_exception(error, where=self._shown, secret=self._key) from error
+        if not 200 <= status < 300:
+            raise http_errors.from_status(status, headers, raw, where=self._shown, secret=self._key)
+        try:
+            payload = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            said = http_errors.quote(raw, self._key, limit=120)
+            raise MalformedResponse(f"{self._shown} answered no valid JSON: {said or '(nothing)'}") from error
+        if isinstance(payload, dict) and payload.get("error") and not payload.get("choices"):
+            raise http_errors.from_error_payload(payload, where=self._shown, secret=self._key)
+        return payload
+
+    def _open(self) -> aiohttp.ClientSession:
+        """Return the session, which belongs to the running loop."""
+        if self._closed:
+            raise ModelClosed(f"model {self._name!r} was used after it was closed")
+        loop = asyncio.get_running_loop()
+        if self._session is None:
+            headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
+            if self._key:
+                headers["Authorization"] = f"Bearer {self._key}"
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._connections, ttl_dns_cache=300),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=headers,
+            )
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ConfigurationError(
+                f"model {self._name!r} was opened in another event loop; connect once in each loop"
+            )
+        return self._session
+
+    def _name_server(self, error: Exception) -> NoReturn:
+        """Raise the same error with the server named in front."""
+        raise type(error)(f"{self._shown}: {http_errors.scrub(str(error), self._key)}") from error

@@ -1,0 +1,263 @@
+"""Turns what went wrong between us and a server into one of our errors, by one rule for every backend.
+
+Knows HTTP statuses, the error bodies that servers of the OpenAI kind send, and low-level network exceptions.
+Knows nothing of requests. What a server said is quoted in part only, made printable, and freed of the API key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import errno
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+import orjson
+
+from textassay.runtime.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    ContentRefused,
+    ContextTooLong,
+    MalformedResponse,
+    ModelError,
+    ModelNotFound,
+    NothingListening,
+    QuotaExhausted,
+    RateLimited,
+    RequestRefused,
+    ServerFailed,
+    TimedOut,
+)
+
+QUOTED_CHARACTERS = 300
+"""Longest quotation of a server in a message."""
+
+_QUOTA_CODE = re.compile(
+    r"insufficient_(quota|balance|funds|credits?)|billing_(hard_limit_reached|not_active)|^1113$", re.I
+)
+_QUOTA_TEXT = re.compile(
+    r"(current|monthly|usage) quota|credit balance is too low|insufficient (balance|funds|credits?|quota)"
+    r"|out of credits|(spending|billing) (hard )?limit|billing details",
+    re.I,
+)
+_CONTEXT = re.compile(
+    r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
+    r"|max(imum)?[ _]model[ _]len|exceed\w* the (maximum|max|limit)[^.]{0,40}tokens|input token count",
+    re.I,
+)
+_FILTER = re.compile(
+    r"content[ _]?(filter|polic(y|ies)|management polic)|responsibleaipolicy|safety (system|filter)|flagged|moderation",
+    re.I,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model", re.I | re.S
+)
+_KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
+_TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
+_WAIT_IN_TEXT = re.compile(
+    r"(?:try again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec|seconds?)", re.I
+)
+_TRANSPORT_CAUSES = (OSError, aiohttp.ClientError, TimeoutError)
+_OUT_OF_SOCKETS = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}
+_RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
+
+
+def quote(said: bytes | str, secret: str | None = None, limit: int = QUOTED_CHARACTERS) -> str:
+    """Return what a server said as one printable line of at most `limit` characters, without the key.
+
+    Args:
+        said: Body or message.
+        secret: The API key; it and what begins like it are replaced, in whatever case.
+        limit: Characters to keep.
+    """
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def scrub(text: str, secret: str | None) -> str:
+    """Return `text` with the key, the first part of it, and what else looks like a key replaced by `[key]`."""
+    text = _KEY_LIKE.sub("[key]", text)
+    if not secret:
+        return text
+    text = re.sub(re.escape(secret), "[key]", text, flags=re.I)
+    if len(secret) >= 12:
+        text = re.sub(re.escape(secret[:8]) + r"[\w.*-]*", "[key]", text, flags=re.I)
+    return text
+
+
+def public_address(url: str) -> str:
+    """Return `url` without user, password, query and fragment, for messages, caches and manifests."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def retry_after(headers: Mapping[str, str], text: str = "", *, now: Callable[[], float] = time.time) -> float | None:
+    """Return the seconds that the server asks to wait, or `None` where it does not say.
+
+    Args:
+        headers: Response headers; keys are looked up in lower case.
+        text: The error message, read where no header says it (`try again in 1.2s`).
+        now: Clock in seconds since the epoch, for dates.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if value is not None:
+        seconds = _number(value)
+        if seconds is not None:
+            return seconds
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now())
+        except ValueError:
+            pass  # a header that is neither number nor date says nothing; the text still may
+    said = _WAIT_IN_TEXT.search(text)
+    if said is None:
+        return None
+    minutes, amount, unit = said.groups()
+    return float(minutes or 0) * 60 + float(amount) / (1000 if unit.lower().startswith("m") else 1)
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value) if value is not None else -1.0
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def from_status(
+    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: str | None = None
+) -> ModelError:
+    """Return the error that an unsuccessful answer stands for.
+
+    Args:
+        status: HTTP status.
+        headers: Response headers; keys are looked up in lower case.
+        body: The answer's body.
+        where: What was asked, as the message should name it: an address or a model.
+        secret: The API key, which must not appear in the message.
+    """
+    said, codes = _read(body)
+    wait = retry_after(headers, said)
+    message = f"{where} answered {status}" + (f": {quote(said, secret)}" if said.strip() else " without a word")
+    both = f"{codes} {said}"
+    if status in (400, 402, 403, 429) and _spent(status, codes, said, wait):
+        return QuotaExhausted(message)
+    if status in (400, 403, 422) and _FILTER.search(both):
+        return ContentRefused(message)
+    if status in (401, 403):
+        return AuthenticationFailed(f"{message} (check the key: --api-key-env names the variable that holds it)")
+    if 300 <= status < 400:
+        target = quote(headers.get("location", "elsewhere"), secret)
+        return ModelNotFound(f"{where} redirects to {target}; give the final address as --api-base")
+    if status == 404 or (status == 400 and _NO_MODEL.search(both)):
+        return ModelNotFound(f"{message} (check the model's name, and that --api-base ends in /v1)")
+    if status == 408:
+        return TimedOut(message)
+    if status == 429:
+        return RequestRefused(message) if _TOO_LARGE.search(said) else RateLimited(message, retry_after=wait)
+    if status in (400, 413, 422) and _CONTEXT.search(both):
+        return ContextTooLong(message)
+    if status >= 500:
+        return ServerFailed(message, status=status, retry_after=wait)
+    return RequestRefused(message)
+
+
+def _spent(status: int, codes: str, said: str, wait: float | None) -> bool:
+    """Whether the account is out of money; a text alone counts only where the server does not ask to wait."""
+    if status == 402 or any(_QUOTA_CODE.search(code) for code in codes.split()):
+        return True
+    return wait is None and _QUOTA_TEXT.search(said) is not None
+
+
+def _read(body: bytes | str) -> tuple[str, str]:
+    """Return the message of an error body and its codes and types, joined by spaces."""
+    try:
+        payload: Any = orjson.loads(body)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return body.decode("utf-8", "replace") if isinstance(body, bytes) else body, ""
+    if isinstance(payload, list) and payload:
+        payload = payload[0]
+    if not isinstance(payload, dict):
+        return str(payload), ""
+    error = payload.get("error", payload)
+    if not isinstance(error, dict):
+        return str(error), str(payload.get("error_type") or "")
+    inner = error.get("innererror")
+    layers = [error, inner if isinstance(inner, dict) else {}]
+    codes = [str(layer[k]) for layer in layers for k in ("code", "type", "status") if layer.get(k) is not None]
+    said = error.get("message") or error.get("detail") or payload.get("detail")
+    return said if isinstance(said, str) else str(said or payload), " ".join(codes)
+
+
+def from_error_payload(payload: Mapping[str, Any], *, where: str, secret: str | None = None) -> ModelError:
+    """Return the error behind a body that holds an `error` although the status was a success, as gateways send it."""
+    error = payload["error"]
+    code = error.get("code") if isinstance(error, dict) else None
+    body = orjson.dumps(payload)
+    if isinstance(code, int) and 400 <= code < 600:
+        return from_status(code, {}, body, where=where, secret=secret)
+    return MalformedResponse(f"{where} answered an error with a status of success: {quote(_read(body)[0], secret)}")
+
+
+def from_exception(error: BaseException, *, where: str, secret: str | None = None) -> ModelError:
+    """Return our error for a low-level network exception, whichever library raised it.
+
+    Args:
+        error: The exception; the causes behind it are looked at as well.
+        where: The address or model that was asked.
+        secret: The API key, which must not appear in the message.
+    """
+    behind = list(causes(error))
+    named = next((cause for cause in behind if _is_transport(cause)), error)
+    what = quote(str(named) or type(named).__name__, secret)
+    numbers = {number for cause in behind for number in (_errno(cause),) if number is not None}
+    if any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in behind) or errno.ETIMEDOUT in numbers:
+        return TimedOut(f"no answer from {where}: {what}")
+    if numbers & _OUT_OF_SOCKETS:
+        return ConnectionFailed(f"no socket left to ask {where}: {what}; lower --concurrency or raise `ulimit -n`")
+    if any(isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError) for c in behind):
+        return NothingListening(f"cannot trust the certificate of {where}: {what}")
+    if numbers & _RESET:
+        return ConnectionFailed(f"{where} dropped the connection: {what}")
+    if any(isinstance(c, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError) for c in behind):
+        return NothingListening(f"nothing answers at {where}: {what} (is the server running, is --api-base right?)")
+    if any(isinstance(c, aiohttp.ClientResponseError) for c in behind):
+        return MalformedResponse(f"{where} does not answer in HTTP: {what}")
+    return ConnectionFailed(f"{where} dropped the connection: {what}")
+
+
+def _errno(error: BaseException) -> int | None:
+    return error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the exception, what it wraps and what it was raised from, at most eight deep."""
+    for _ in range(8):
+        if error is None:
+            return
+        yield error
+        inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+        error = inner or error.__cause__ or error.__context__
+
+
+def is_transport(error: BaseException) -> bool:
+    """Whether an exception of the network, rather than an answer, stands anywhere behind `error`."""
+    return any(map(_is_transport, causes(error)))
+
+
+def _is_transport(error: BaseException) -> bool:
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, _TRANSPORT_CAUSES) or (
+        library in ("httpx", "httpcore", "httpx2") and not hasattr(error, "response")
+    )

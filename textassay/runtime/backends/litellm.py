@@ -1,0 +1,329 @@
+"""Asks any provider that litellm knows. The only file that imports litellm, and only when a model is first used.
+
+litellm's own retries, dropping of parameters, callbacks and cache stay off; the one global of it that is touched is
+`suppress_debug_info`, which keeps its advice off the terminal. Its exceptions are translated by the rule of
+`http_errors.py`: from status, headers and body, for its classes tell too little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ConnectionFailed,
+    ContentRefused,
+    ContextTooLong,
+    MalformedResponse,
+    ModelClosed,
+    RequestRefused,
+    TextassayError,
+    TimedOut,
+)
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import (
+    Capabilities,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationRequest,
+    ContinuationResponse,
+    Json,
+    Request,
+    Response,
+)
+
+_SWITCHES = (
+    "LITELLM_LOCAL_MODEL_COST_MAP",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
+    "LITELLM_LOCAL_BLOG_POSTS",
+)
+_LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
+_UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
+_SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+_ASK_INSTEAD = {
+    "n": "--n 1",
+    "logprobs": "samples instead: --n 20",
+    "top_logprobs": "samples instead: --n 20",
+    "seed": "no --seed",
+    "temperature": "--temperature 1",
+}
+_OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
+_open_models: set[int] = set()
+
+
+@functools.cache
+def load_litellm() -> Any:
+    """Import litellm, which takes seconds, without letting it fetch anything; call it outside of an event loop."""
+    for switch in _SWITCHES:
+        os.environ.setdefault(switch, "True")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+class LiteLLMModel:
+    """Asks the model that litellm knows by `name`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        price: tuple[float, float] | None = None,
+    ) -> None:
+        """Keep the name; litellm is not imported yet.
+
+        Args:
+            name: litellm's name, such as `openai/gpt-4.1-mini`.
+            api_base: Address of the server, where it is not the provider's own.
+            api_key: Key; where not given, litellm reads the provider's own variable. Never shown.
+            price: US dollars per million prompt and completion tokens; by default from litellm's table.
+        """
+        self._name = name
+        self._api_base = api_base.rstrip("/") if api_base else None
+        self._key = api_key
+        self._price = price
+        self._completions: Any = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The name the user gave."""
+        return self._name
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Name and, where one was given, address."""
+        address = http_errors.public_address(self._api_base) if self._api_base else None
+        return {"backend": "litellm", "model": self._name, "api_base": address}
+
+    @functools.cached_property
+    def price(self) -> tuple[float, float] | None:
+        """US dollars per million prompt and completion tokens: as given, from litellm's table, or `None`.
+
+        Imports litellm where no price was given.
+        """
+        if self._price is not None:
+            return self._price
+        prompt, completion = (self._told.get(f"{kind}_cost_per_token") for kind in ("input", "output"))
+        return None if not prompt and not completion else (1e6 * (prompt or 0.0), 1e6 * (completion or 0.0))
+
+    @functools.cached_property
+    def capabilities(self) -> Capabilities:
+        """What litellm says that the provider takes. Imports litellm.
+
+        Raises:
+            ConfigurationError: litellm knows no such provider.
+        """
+        litellm = load_litellm()
+        model, provider = self._model_and_provider
+        taken = set(litellm.get_supported_openai_params(model, custom_llm_provider=provider) or ())
+        logprobs = {"logprobs", "top_logprobs"} <= taken
+        schema = None if "response_format" in taken else False
+        if schema is None and litellm.supports_response_schema(model, provider):
+            schema = True
+        return Capabilities(
+            n="n" in taken,
+            logprobs=logprobs,
+            json_schema=schema,
+            seed="seed" in taken,
+            choices=logprobs,
+            continuation=None if self._takes_prompts else False,
+            context_length=self._told.get("max_input_tokens"),
+        )
+
+    @functools.cached_property
+    def _model_and_provider(self) -> tuple[str, str]:
+        litellm = load_litellm()
+        try:
+            model, provider, *_ = litellm.get_llm_provider(self._name, api_base=self._api_base)
+        except litellm.exceptions.BadRequestError:
+            raise ConfigurationError(
+                f"litellm knows no provider for the model {self._name!r}; names look like openai/gpt-4.1-mini, "
+                "and direct/NAME with --api-base asks any OpenAI-compatible server"
+            ) from None
+        return model, provider
+
+    @functools.cached_property
+    def _told(self) -> Mapping[str, Any]:
+        """What litellm's table says of the model; empty where it is not in there."""
+        litellm = load_litellm()
+        model, provider = self._model_and_provider
+        try:
+            return dict(litellm.get_model_info(model, custom_llm_provider=provider))
+        except Exception as error:  # litellm raises a bare Exception or a class of its own, by version
+            if "mapped" not in str(error):
+                raise
+            return {}
+
+    @property
+    def _takes_prompts(self) -> bool:
+        """Whether plain prompts stay plain; for other providers litellm would turn them into chats in silence."""
+        _, provider = self._model_and_provider
+        if provider in _OWN_PROMPT_PROVIDERS:
+            return True
+        return self._api_base is not None and provider in load_litellm().openai_text_completion_compatible_providers
+
+    async def generate(self, request: Request) -> Response:
+        """Return sampled answers.
+
+        Raises:
+            CapabilityError: The provider does not take a parameter of the request, or gives no log-probabilities.
+            ModelError: The provider could not be asked or did not answer usably.
+        """
+        payload, cost = await self._ask(openai_format.prompt_fields(request) | openai_format.sampling_fields(request))
+        try:
+            response = openai_format.read_response(payload, request, self._price)
+        except (MalformedResponse, ContentRefused, CapabilityError) as error:
+            raise type(error)(f"{self._name}: {self._scrub(str(error))}") from None
+        usage = response.usage if self._price else _with_cost(response.usage, cost)
+        return response.model_copy(update={"usage": usage})
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return the probabilities of choices, as far as they are among the 20 likeliest first tokens.
+
+        Raises:
+            CapabilityError: The provider gives no alternatives, or a choice takes several tokens.
+            ModelError: The provider could not be asked or did not answer usably.
+        """
+        return openai_format.read_choices(await self.generate(openai_format.choices_as_request(request)), request)
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Return the log-probabilities of a given text, from a completion that echoes it.
+
+        Raises:
+            CapabilityError: The request is a chat, or the provider does not echo with log-probabilities.
+            ModelError: The provider could not be asked or did not answer usably.
+        """
+        if request.prompt is None:
+            raise CapabilityError(f"{self._name} tells the likelihood of a text only after a plain prompt, not a chat")
+        body: Json = {"prompt": request.prompt + request.continuation, "temperature": 0.0, "echo": True, "logprobs": 1}
+        try:
+            payload, cost = await self._ask(body | {"max_tokens": 0})
+        except RequestRefused as error:
+            if "max_tokens" not in str(error):
+                raise
+            payload, cost = await self._ask(body | {"max_tokens": 1})
+        tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
+        usage = _with_cost(openai_format.read_usage(payload, self._price), cost)
+        return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
+
+    async def aclose(self) -> None:
+        """Close the connections; litellm's shared ones are closed with the last open model. Safe to call twice."""
+        self._closed = True
+        completions, self._completions = self._completions, None
+        if completions is not None:
+            await completions.close()
+        if id(self) in _open_models:
+            _open_models.discard(id(self))
+            if not _open_models:
+                litellm = load_litellm()
+                await litellm.close_litellm_async_clients()
+                litellm.in_memory_llm_clients_cache.flush_cache()  # it would hand out the closed ones again
+
+    async def _ask(self, body: Json) -> tuple[Any, float | None]:
+        """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
+        if self._closed:
+            raise ModelClosed(f"model {self._name!r} was used after it was closed")
+        litellm = load_litellm() if "litellm" in sys.modules else await asyncio.to_thread(load_litellm)
+        _open_models.add(id(self))
+        fixed: Json = {"model": self._name, "max_retries": 0, "num_retries": 0, "drop_params": False}
+        address = {"api_base": self._api_base, "api_key": self._key}
+        try:
+            if "prompt" in body:
+                answer = await litellm.atext_completion(**fixed, **address, **body, client=self._completions_client())
+            else:
+                answer = await litellm.acompletion(**fixed, **address, **body)
+        except TextassayError:
+            raise
+        except Exception as error:  # whatever a provider's code raises becomes ours here, and nowhere else
+            raise self._translated(error, body) from None
+        return answer.model_dump(), answer._hidden_params.get("response_cost")
+
+    def _completions_client(self) -> Any:
+        """Return the client for plain prompts: litellm would open one a request and never close it."""
+        if not self._takes_prompts:
+            raise CapabilityError(f"{self._name} takes chats only; direct/NAME with --api-base takes plain prompts")
+        if self._completions is None:
+            import openai
+
+            key = self._key or ("none" if self._api_base and "OPENAI_API_KEY" not in os.environ else None)
+            self._completions = openai.AsyncOpenAI(api_key=key, base_url=self._api_base, max_retries=0, timeout=None)
+        return self._completions
+
+    def _translated(self, error: Exception, body: Json) -> TextassayError:
+        """Return our error for one of litellm's."""
+        exceptions = load_litellm().exceptions
+        text = self._scrub(_LITELLM_WORDS.sub("", str(error)))
+        if isinstance(error, exceptions.UnsupportedParamsError):
+            return self._unsupported(text)
+        if isinstance(error, exceptions.Timeout):
+            return TimedOut(f"no answer from {self._name}: {http_errors.quote(text)}")
+        headers = getattr(error, "litellm_response_headers", None)
+        status = getattr(error, "status_code", None)
+        if headers is None and (status is None or status >= 500):
+            return self._without_answer(error, text, status)
+        if not isinstance(status, int) or status < 300:
+            return MalformedResponse(f"{self._name}: {http_errors.quote(text)}")
+        known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
+        told = _body(error)
+        said = orjson.dumps({"error": told}, default=str) if told is not None else text
+        found = http_errors.from_status(status, known, self._scrub_bytes(said), where=self._name, secret=self._key)
+        if type(found) is RequestRefused:
+            if isinstance(error, exceptions.ContextWindowExceededError):
+                return ContextTooLong(str(found))
+            if isinstance(error, exceptions.ContentPolicyViolationError):
+                return ContentRefused(str(found))
+            if "logprobs" in body and "logprob" in str(found).lower():
+                return CapabilityError(f"{found}; ask for samples instead: --n 20")
+        return found
+
+    def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
+        """Return the error where there are no response headers: nobody answered, or nothing readable."""
+        unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
+        if unreadable or "Empty or invalid response" in text:
+            return MalformedResponse(f"{self._name} answered no valid JSON: {http_errors.quote(text)}")
+        if http_errors.is_transport(error):
+            return http_errors.from_exception(error, where=self._api_base or self._name, secret=self._key)
+        if "connection" in text.lower():
+            return ConnectionFailed(f"{self._name}: {http_errors.quote(text)}")
+        if status is not None:
+            return http_errors.from_status(status, {}, text, where=self._name, secret=self._key)
+        return RequestRefused(f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}")
+
+    def _unsupported(self, text: str) -> CapabilityError:
+        listed = _UNSUPPORTED.search(text)
+        names = re.findall(r"\w+", listed[1]) if listed else []
+        advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
+        what = ", ".join(names) or http_errors.quote(text)
+        return CapabilityError(f"{self._name} does not take {what}" + (f"; ask for {advice}" if advice else ""))
+
+    def _scrub(self, text: str) -> str:
+        """Return `text` without our key, or any that litellm may have found in the environment."""
+        found = [v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)]
+        return functools.reduce(http_errors.scrub, [self._key, *found], text)
+
+    def _scrub_bytes(self, said: str | bytes) -> str:
+        return self._scrub(said.decode("utf-8", "replace") if isinstance(said, bytes) else said)
+
+
+def _body(error: BaseException) -> Mapping[str, Any] | None:
+    """Return the first parsed error body on the way to the error's origin."""
+    bodies: Iterator[Any] = (getattr(cause, "body", None) for cause in http_errors.causes(error))
+    return next((body for body in bodies if isinstance(body, Mapping)), None)
+
+
+def _with_cost(usage: Usage, cost: float | None) -> Usage:
+    return usage if usage.cost is not None else usage.model_copy(update={"cost": cost})

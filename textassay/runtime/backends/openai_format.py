@@ -1,0 +1,281 @@
+"""The wire format of OpenAI-compatible servers: bodies of requests, and what their answers mean.
+
+Pure functions from our messages to JSON values and back. Knows nothing of networks, statuses or keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, MalformedResponse
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import (
+    ChoicesRequest,
+    ChoicesResponse,
+    FinishReason,
+    Json,
+    Prompted,
+    Request,
+    Response,
+    Sample,
+    TokenLogprob,
+)
+
+TOP_ALTERNATIVES = 20
+"""Alternatives asked for to read the probabilities of choices: the most that servers give."""
+
+AMBIGUOUS_PROBABILITY = 0.01
+"""From which probability on a token that begins an unreported choice makes the reading ambiguous."""
+
+NO_LOGPROBS = "the model returned no log-probabilities; ask for samples instead: --n 20"
+
+_FINISH: dict[str | None, FinishReason] = {
+    "stop": "stop",
+    "eos_token": "stop",
+    "length": "length",
+    "content_filter": "filtered",
+}
+
+
+def sampling_fields(request: Request) -> Json:
+    """Return the fields of a body, or the arguments of a call, that say how to sample; defaults are left out."""
+    body: Json = {"temperature": request.temperature}
+    if request.n > 1:
+        body["n"] = request.n
+    if request.top_p < 1:
+        body["top_p"] = request.top_p
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    if request.seed is not None:
+        body["seed"] = request.seed + request.draw
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.logprobs is not None:
+        if request.messages:
+            body["logprobs"], body["top_logprobs"] = True, request.logprobs
+        else:
+            body["logprobs"] = request.logprobs
+    if request.json_schema is not None:
+        schema = {"name": "answer", "schema": request.json_schema, "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body | request.extra
+
+
+def prompt_fields(request: Prompted) -> Json:
+    """Return the field that holds the chat or the prompt."""
+    if request.prompt is not None:
+        return {"prompt": request.prompt}
+    return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
+
+
+def choices_as_request(request: ChoicesRequest) -> Request:
+    """Return the request for one token whose alternatives hold the choices."""
+    return Request(messages=request.messages, prompt=request.prompt, max_tokens=1, logprobs=TOP_ALTERNATIVES)
+
+
+def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) -> Usage:
+    """Return what an answer cost; a server that does not tell tokens leaves them 0 and the cost unknown.
+
+    Args:
+        payload: The answer.
+        price: US dollars per million prompt and completion tokens, where known.
+    """
+    told = payload.get("usage")
+    if not isinstance(told, Mapping):
+        return Usage(calls=1, cost=None)
+    prompt, completion = told.get("prompt_tokens") or 0, told.get("completion_tokens") or 0
+    cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
+    return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
+
+
+def read_response(payload: Any, request: Request, price: tuple[float, float] | None) -> Response:
+    """Return the samples of an answer to a chat or completion request, with what they cost.
+
+    Raises:
+        MalformedResponse: There are no choices, or none of them has a text.
+        ContentRefused: The provider's filter left no text.
+        CapabilityError: Log-probabilities were asked for and there are none.
+    """
+    choices = payload.get("choices") if isinstance(payload, Mapping) else None
+    if not isinstance(choices, Sequence) or not choices:
+        raise MalformedResponse("the answer has no choices")
+    try:
+        samples = tuple(s for c in choices[: request.n] for s in [_sample(c, request)] if s is not None)
+        if not samples:
+            raise _without_text(choices)
+        return Response(samples=samples, usage=read_usage(payload, price), model=payload.get("model"))
+    except (ValidationError, TypeError, AttributeError, KeyError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise MalformedResponse(f"the answer is not in the format of the API: {reason}") from error
+
+
+def _sample(choice: Mapping[str, Any], request: Request) -> Sample | None:
+    """Return one sample, or `None` where it has no text."""
+    reason = choice.get("finish_reason")
+    text = choice["message"].get("content") if request.messages else choice.get("text")
+    if text is None and reason == "length":
+        text = ""  # all of the allowance went into hidden reasoning: an answer, if an empty one
+    if text is None or (not text and reason == "content_filter"):
+        return None
+    logprobs = None if request.logprobs is None else read_logprobs(choice.get("logprobs"), bool(request.messages), text)
+    return Sample(text=text, finish_reason=_FINISH.get(reason, "other"), logprobs=logprobs)
+
+
+def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | ContentRefused:
+    messages = [c.get("message") or {} for c in choices]
+    refusals = [m.get("refusal") or (m.get("provider_specific_fields") or {}).get("refusal") for m in messages]
+    if any(refusals):
+        said = " ".join(str(next(r for r in refusals if r)).split())[:200]
+        return ContentRefused(f"the model declined to answer: {said!a}")
+    if any(c.get("finish_reason") == "content_filter" for c in choices):
+        return ContentRefused("the provider's content filter left no text")
+    return MalformedResponse(f"the answer holds no text (finish_reason {choices[0].get('finish_reason')!a})")
+
+
+def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob, ...]:
+    """Return the tokens of one choice with their log-probabilities.
+
+    Args:
+        given: The `logprobs` field of a choice.
+        chat: Whether it is in the format of chats rather than of completions.
+        text: The choice's text; without text there need not be tokens.
+
+    Raises:
+        CapabilityError: There are none.
+    """
+    tokens = given.get("content" if chat else "tokens") if isinstance(given, Mapping) else None
+    if not tokens:
+        if given is not None and not text:
+            return ()
+        raise CapabilityError(NO_LOGPROBS)
+    if chat:
+        return tuple(
+            TokenLogprob(
+                token=t["token"],
+                logprob=t["logprob"],
+                top=_likeliest((a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()),
+            )
+            for t in tokens
+        )
+    top = given.get("top_logprobs") or [None] * len(tokens)
+    return tuple(
+        TokenLogprob(token=token, logprob=logprob, top=_likeliest((alternatives or {}).items()))
+        for token, logprob, alternatives in zip(tokens, given["token_logprobs"], top, strict=True)
+    )
+
+
+def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(alternatives, key=lambda pair: -pair[1]))
+
+
+def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse:
+    """Return the probabilities of choices from the alternatives of the first token.
+
+    A surface form is found as it is or after one space, as tokenizers write words.
+
+    Raises:
+        ConfigurationError: Two labels share a surface form.
+        CapabilityError: The alternatives are missing, or the model needs several tokens for a choice.
+    """
+    tokens = response.samples[0].logprobs
+    if not tokens or not tokens[0].top:
+        raise CapabilityError(NO_LOGPROBS)
+    first = tokens[0]
+    top = (
+        first.top if any(token == first.token for token, _ in first.top) else (*first.top, (first.token, first.logprob))
+    )
+    labels = _labels_by_form(request.choices)
+    found: dict[str, list[float]] = {}
+    for token, logprob in top:
+        label = labels.get(_bare(token))
+        if label is not None:
+            found.setdefault(label, []).append(logprob)
+    for label, forms in request.choices.items():
+        if label not in found:
+            _check_one_token(label, forms, top)
+    summed = {label: _log_sum(found[label]) if label in found else None for label in request.choices}
+    return ChoicesResponse(logprobs=summed, usage=response.usage, model=response.model)
+
+
+def _labels_by_form(choices: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for label, forms in choices.items():
+        for form in map(_bare, forms):
+            if labels.setdefault(form, label) != label:
+                raise ConfigurationError(f"the choices {labels[form]!r} and {label!r} share the form {form!r}")
+    return labels
+
+
+def _bare(token: str) -> str:
+    """Return the token without the one space, or the sign for it, that begins a word."""
+    return token[1:] if token[:1] in (" ", "\u2581", "\u0120") and len(token) > 1 else token
+
+
+def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str, float]]) -> None:
+    """Raise where an unreported choice is likely to be written in several tokens, the first of which is reported."""
+    bare = [_bare(form) for form in forms]
+    begun = math.fsum(math.exp(lp) for t, lp in top if any(f != _bare(t) and f.startswith(_bare(t)) for f in bare))
+    if begun >= AMBIGUOUS_PROBABILITY or all(any(c.isspace() for c in form) for form in bare):
+        raise CapabilityError(
+            f"the choice {label!r} takes more than one token of this model, so its probability cannot be read from one "
+            "token; use choices of one token (--set form=letters) or ask for samples instead: --n 20"
+        )
+
+
+def _log_sum(logprobs: Sequence[float]) -> float:
+    highest = max(logprobs)
+    return min(0.0, highest + math.log(math.fsum(math.exp(lp - highest) for lp in logprobs)))
+
+
+def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[TokenLogprob, ...]:
+    """Return the tokens of `continuation` from a completion that echoed prompt and continuation.
+
+    Raises:
+        CapabilityError: The server did not echo, or gave no log-probabilities or places of tokens.
+        MalformedResponse: The answer has another shape.
+    """
+    full = prompt + continuation
+    try:
+        choice = payload["choices"][0]
+        given, text = choice.get("logprobs"), choice.get("text") or ""
+    except (LookupError, TypeError, AttributeError) as error:
+        raise MalformedResponse("the answer has no choices") from error
+    if not text.startswith(full):
+        raise CapabilityError("the server does not echo prompts, so it cannot tell how likely a given text is")
+    tokens, logprobs, offsets = ((given or {}).get(k) or [] for k in ("tokens", "token_logprobs", "text_offset"))
+    if not tokens or not len(tokens) == len(logprobs) == len(offsets):
+        raise CapabilityError("the server echoes the prompt without its log-probabilities")
+    if tokens[0] and not full.startswith(tokens[0]):  # the mark for the beginning of a text, which counts in offsets
+        shift = (offsets[1] if len(offsets) > 1 else len(full)) - offsets[0]
+        tokens, logprobs, offsets = tokens[1:], logprobs[1:], [offset - shift for offset in offsets[1:]]
+    return _aligned(tokens, logprobs, offsets, full, len(prompt))
+
+
+def _aligned(
+    tokens: Sequence[str], logprobs: Sequence[float | None], offsets: Sequence[int], full: str, start: int
+) -> tuple[TokenLogprob, ...]:
+    """Return the tokens from `start` to the end of `full`, after checking that all of them tile it without gaps."""
+    ends = [*offsets[1:], offsets[-1] + len(tokens[-1])] if offsets else []
+    if not offsets or offsets[0] != 0 or any(end < begin for begin, end in zip(offsets, ends, strict=True)):
+        raise CapabilityError("the places of the echoed tokens do not tile the prompt, so they cannot be trusted")
+    if start not in offsets:
+        raise CapabilityError(
+            "a token of the model spans the border between prompt and continuation; begin the continuation with the "
+            "space and end the prompt without one"
+        )
+    kept: list[TokenLogprob] = []
+    for token, logprob, begin, end in zip(tokens, logprobs, offsets, ends, strict=True):
+        if begin >= len(full):
+            break
+        if full[begin:end] != token and "\ufffd" not in token and not token.startswith("bytes:"):
+            raise CapabilityError("the echoed tokens are not the text at their places, so they cannot be trusted")
+        if begin < start:
+            continue
+        if logprob is None:
+            raise CapabilityError("the server gives no log-probability for the first token: the prompt is empty")
+        kept.append(TokenLogprob(token=token, logprob=min(0.0, logprob)))
+    return tuple(kept)

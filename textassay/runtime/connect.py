@@ -1,0 +1,196 @@
+"""Puts a model together: the backend that a name stands for, and the wrappers around it in their one order.
+
+    draws -> meter -> cache -> single-flight -> budget -> retry -> limit -> deadline -> backend
+
+This is the only file that knows all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.backends.litellm import LiteLLMModel
+from textassay.runtime.backends.offline import DryRunModel, Price, RecordedModel
+from textassay.runtime.budget import Budget, BudgetedModel
+from textassay.runtime.cache import CachedModel
+from textassay.runtime.deadline import DeadlineModel
+from textassay.runtime.draws import SplitDrawsModel
+from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
+from textassay.runtime.limit import LimitedModel, Limiter
+from textassay.runtime.meter import Ledger, MeteredModel
+from textassay.runtime.model import Capabilities, Model, Wrapper
+from textassay.runtime.retry import RetryingModel
+from textassay.runtime.run_folder import recorded_models
+from textassay.runtime.settings import Settings
+from textassay.runtime.share import SharedModel
+from textassay.runtime.store import AnswerStore, DiskStore
+
+PREFIXES = ("direct/NAME", "replay/RUN", "and every provider that litellm knows (openai/..., anthropic/..., ...)")
+
+
+def connect(
+    name: str, *, settings: Settings | None = None, budget: Budget | None = None, **overrides: Any
+) -> ConnectedModel:
+    """Return the model that `name` stands for, limited, retried, shared and, if a cache is named, cached.
+
+    Nothing is opened or asked yet; use it in `async with`.
+
+    Args:
+        name: `direct/NAME` (OpenAI-compatible server at `api_base`), `replay/RUN`, or a litellm name.
+        settings: How it is asked; see `Settings`.
+        budget: A budget shared with other models; by default one of its own from `settings.max_cost`.
+        **overrides: Single fields of `Settings`, such as `rpm=500`.
+
+    Raises:
+        ConfigurationError: The name or a setting cannot be used.
+    """
+    known = settings or Settings()
+    unknown = sorted(set(overrides) - set(Settings.model_fields))
+    if unknown:
+        raise UnknownName("setting", unknown[0], list(Settings.model_fields))
+    if overrides:
+        known = Settings(**{**known.model_dump(), **overrides})
+    return ConnectedModel(name, known, budget or Budget(known.max_cost))
+
+
+class ConnectedModel(Wrapper):
+    """A backend inside its wrappers; open between `__aenter__` and `__aexit__`.
+
+    One such object per endpoint, key and model: its limiter serves everybody who asks through it.
+    """
+
+    def __init__(self, name: str, settings: Settings, budget: Budget) -> None:
+        """Put the wrappers together; use `connect`."""
+        self.settings, self.budget = settings, budget
+        self.backend = open_backend(name, settings)
+        self.price: Price | None = settings.price or getattr(self.backend, "price", None)
+        self.limiter = Limiter(rpm=settings.rpm, tpm=settings.tpm, concurrency=settings.concurrency)
+        self.failures: Counter[str] = Counter()
+        limited = LimitedModel(DeadlineModel(self.backend, timeout=settings.timeout), self.limiter)
+        retrying = RetryingModel(
+            limited, attempts=settings.attempts, total_timeout=settings.total_timeout, on_failure=self._count
+        )
+        self.core: Model = BudgetedModel(retrying, budget, self.price)
+        self._stack = AsyncExitStack()
+        super().__init__(surround(self.core, None))
+
+    def _count(self, error: ModelError) -> None:
+        self.failures[type(error).__name__] += 1
+
+    async def __aenter__(self) -> Self:
+        """Open the cache, if one is set."""
+        if self.settings.cache is not None:
+            store = DiskStore(self.settings.cache)
+            self._stack.push_async_callback(store.aclose)
+            self.wrapped = surround(self.core, store)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the backend and the cache."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the backend and the cache."""
+        try:
+            await self.backend.aclose()
+        finally:
+            await self._stack.aclose()
+
+
+def surround(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Model:
+    """Put single-flight, cache, meter and the splitting of draws around a model.
+
+    Args:
+        core: The model.
+        store: Where answers are looked up and kept; `None` for nowhere.
+        keep: Whether new answers are kept; those of a dry run are not real.
+    """
+    inner: Model = SharedModel(core)
+    if store is not None:
+        inner = CachedModel(inner, store, keep=keep)
+    return SplitDrawsModel(MeteredModel(inner))
+
+
+class KnownAs(Wrapper):
+    """A model under another identity: the same one at another address, say."""
+
+    def __init__(self, wrapped: Model, identity: Mapping[str, Any]) -> None:
+        """Wrap a model; `identity` takes the place of its own."""
+        super().__init__(wrapped)
+        self._identity = identity
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The identity it is known by."""
+        return self._identity
+
+
+def with_store(
+    model: Model, store: AnswerStore | None, *, dry: bool = False, identity: Mapping[str, Any] | None = None
+) -> Model:
+    """Return `model` answering through another cache; a connected model keeps its limiter, retry and budget.
+
+    Args:
+        model: A connected model, or any other.
+        store: Where its answers are kept; `None` for nowhere.
+        dry: Whether to count what would be asked rather than ask.
+        identity: What its answers are filed under, instead of its own identity.
+    """
+    core = model.core if isinstance(model, ConnectedModel) else model
+    if dry:
+        backend = model.backend if isinstance(model, ConnectedModel) else model
+        core = DryRunModel(backend, price=model.price if isinstance(model, ConnectedModel) else None)
+    return surround(core if identity is None else KnownAs(core, identity), store, keep=not dry)
+
+
+def ledger_of(model: Model) -> Ledger:
+    """Return what a model from `surround` has cost so far."""
+    while isinstance(model, Wrapper):
+        if isinstance(model, MeteredModel):
+            return model.total
+        model = model.wrapped
+    raise TypeError(f"{model.name!r} is not metered")
+
+
+def open_backend(name: str, settings: Settings) -> Model:
+    """Return the bare backend that a name stands for.
+
+    Raises:
+        ConfigurationError: The name lacks something, such as its API base or key variable.
+    """
+    prefix, _, rest = name.partition("/")
+    if not name or (prefix in ("direct", "replay") and not rest):
+        raise UnknownName("model", name, PREFIXES)
+    if prefix == "replay":
+        return _recorded(name, Path(rest))
+    if prefix == "direct":
+        if settings.api_base is None:
+            raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")
+        return DirectModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
+    return LiteLLMModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
+
+
+def _key(settings: Settings) -> str | None:
+    if settings.api_key_env is None:
+        return None
+    key = os.environ.get(settings.api_key_env)
+    if not key:
+        raise ConfigurationError(f"--api-key-env names {settings.api_key_env}, but that variable is not set")
+    return key
+
+
+def _recorded(name: str, folder: Path) -> RecordedModel:
+    identities = recorded_models(folder)
+    if len(identities) != 1:
+        raise ConfigurationError(f"model {name!r}: the run asked {len(identities)} models; a replay needs exactly one")
+    (identity,) = identities.values()
+    return RecordedModel(name, identity, Capabilities(n=True, logprobs=True, json_schema=None))

@@ -1,0 +1,206 @@
+"""One writing thread for many waiting tasks: what they hand in is written in batches, each waiter told afterwards.
+
+Knows threads and event loops, and nothing of what is written or where; that is the `BatchWriter`'s part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Generic, Protocol, TypeVar
+
+from textassay.runtime.errors import StorageError
+
+MAX_BATCH = 500
+LINGER_SECONDS = 0.001
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class BatchWriter(Protocol[T_contra]):
+    """Writes batches; every method is called on the one writing thread."""
+
+    def open(self) -> None:
+        """Get ready to write; an exception is raised by the constructor of `GroupCommit`."""
+        ...
+
+    def write(self, batch: Sequence[T_contra]) -> None:
+        """Write all of `batch` or nothing.
+
+        Raises:
+            StorageError: Nothing was written.
+        """
+        ...
+
+    def idle(self) -> None:
+        """Do what may wait for a quiet moment; called when nothing was handed in for `idle_seconds`."""
+        ...
+
+    def close(self) -> None:
+        """Finish; called once, also after a failure."""
+        ...
+
+
+class _Waiting(Generic[T]):
+    """A value and the task that waits for it to be written."""
+
+    __slots__ = ("future", "loop", "value")
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[None] = self.loop.create_future()
+
+
+class GroupCommit(Generic[T]):
+    """Runs a `BatchWriter` on a thread of its own.
+
+    After a failure nothing more is written: the waiting and all later `put` raise `StorageError`. A batch is collected
+    for `LINGER_SECONDS` only while several tasks are waiting at once, so that a lone task is not slowed down.
+    """
+
+    def __init__(self, writer: BatchWriter[T], *, name: str, idle_seconds: float | None = None) -> None:
+        """Start the thread and wait until the writer is open.
+
+        Args:
+            writer: What writes.
+            name: Names the thread and, in errors, what cannot be written.
+            idle_seconds: Quiet time after which the writer's `idle` is called; never where `None`.
+
+        Raises:
+            Exception: Whatever the writer's `open` raised.
+        """
+        self._writer, self._name, self._idle_seconds = writer, name, idle_seconds
+        self._queue: queue.SimpleQueue[_Waiting[T] | None] = queue.SimpleQueue()
+        self._failure: StorageError | None = None
+        self._failure_told = False
+        self._closed = False
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
+        self._thread.start()
+        opened.result()
+
+    async def put(self, value: T) -> None:
+        """Return once `value` is written.
+
+        The value is taken before the first suspension. A cancelled `put` still waits for the write, which takes
+        milliseconds: `CancelledError` means that the value has been written.
+
+        Raises:
+            StorageError: The value was not written.
+        """
+        if self._closed:
+            raise StorageError(f"{self._name} is closed")
+        if self._failure is not None:
+            self._failure_told = True
+            raise StorageError(str(self._failure)) from self._failure
+        waiting = _Waiting(value)
+        self._queue.put(waiting)
+        cancelled: asyncio.CancelledError | None = None
+        while not waiting.future.done():
+            try:
+                await asyncio.shield(waiting.future)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        waiting.future.result()
+        if cancelled is not None:
+            raise cancelled
+
+    async def aclose(self) -> None:
+        """Write what is waiting and end the thread; safe to call twice.
+
+        Raises:
+            StorageError: Something failed that no `put` has told of.
+        """
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Do what `aclose` does, blocking."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+        if self._failure is not None and not self._failure_told:
+            self._failure_told = True
+            raise self._failure
+
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            self._writer.open()
+        except BaseException as error:
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        linger = closing = False
+        while not closing:
+            batch, closing = self._collect(linger)
+            linger = len(batch) > 1
+            if batch:
+                self._attempt(lambda batch=batch: self._writer.write([waiting.value for waiting in batch]))
+                self._tell(batch)
+            elif not closing:
+                self._attempt(self._writer.idle)
+        self._attempt(self._writer.close, after_failure=True)
+
+    def _collect(self, linger: bool) -> tuple[list[_Waiting[T]], bool]:
+        """Return the next batch, empty after a quiet time, and whether it is the last."""
+        batch: list[_Waiting[T]] = []
+        try:
+            first = self._queue.get(timeout=self._idle_seconds)
+        except queue.Empty:
+            return batch, False
+        if linger and self._queue.qsize() < MAX_BATCH:
+            time.sleep(LINGER_SECONDS)
+        while first is not None:
+            batch.append(first)
+            if len(batch) == MAX_BATCH:
+                return batch, False
+            try:
+                first = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, False
+        return batch, True
+
+    def _attempt(self, step: _Step, *, after_failure: bool = False) -> None:
+        """Take a step unless one has failed before, and remember if it fails."""
+        if self._failure is not None and not after_failure:
+            return
+        try:
+            step()
+        except StorageError as error:
+            self._failure = self._failure or error
+        except Exception as error:  # this thread has nobody above it: waiters must learn of every error
+            failure = StorageError(f"{self._name} cannot be written: {error!r}")
+            failure.__cause__ = error
+            self._failure = self._failure or failure
+
+    def _tell(self, batch: list[_Waiting[T]]) -> None:
+        """Wake the waiters of a batch, with one call for each event loop."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        for waiting in batch:
+            by_loop.setdefault(waiting.loop, []).append(waiting.future)
+        for loop, futures in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(self._settle, futures, self._failure)
+            except RuntimeError:
+                if not loop.is_closed():  # a closed loop has no waiters left
+                    raise
+
+    def _settle(self, futures: list[asyncio.Future[None]], failure: StorageError | None) -> None:
+        for future in futures:
+            if failure is None:
+                future.set_result(None)
+            else:
+                self._failure_told = True
+                error = StorageError(str(failure))
+                error.__cause__ = failure
+                future.set_exception(error)
+
+
+class _Step(Protocol):
+    def __call__(self) -> None: ...

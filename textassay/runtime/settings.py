@@ -1,0 +1,47 @@
+"""How models are asked: limits, attempts, time limits, budget and cache: how a run goes, never what it yields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from textassay.runtime.messages import Message
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Settings(Message):
+    """One frozen set of run-time settings, handed down from the top."""
+
+    api_base: str | None = None
+    """Base address of the server, ending in `/v1` where the server's documentation writes it so."""
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the key; litellm finds its providers' own without it."""
+    concurrency: int = Field(default=64, ge=1)
+    """Most calls in flight to one model; fewer are used while the server asks for that."""
+    rpm: Positive | None = None
+    """Most requests a minute; `None` for no limit."""
+    tpm: Positive | None = None
+    """Most tokens a minute, prompt and answer together; `None` for no limit."""
+    attempts: int = Field(default=6, ge=1)
+    """Most times one call is tried in all."""
+    timeout: Positive = 120.0
+    """Seconds that one attempt may take, queueing not counted."""
+    total_timeout: Positive = 900.0
+    """Seconds that one call may take over all attempts and waits."""
+    max_cost: Positive | None = None
+    """US dollars after which the run stops, resumable."""
+    price: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] | None = None
+    """US dollars for a million prompt tokens and for a million sampled tokens, where they are not known."""
+    cache: Path | None = None
+    """Folder of the answers' cache; `None` keeps answers in the run folder, where there is one."""
+    no_cache: bool = False
+    """Keep no answers on disk at all."""
+
+    @model_validator(mode="after")
+    def _one_kind_of_cache(self) -> Self:
+        if self.no_cache and self.cache is not None:
+            raise ValueError("cache and no_cache exclude each other")
+        return self
