@@ -28,7 +28,7 @@ from textassay.runtime.backends.llamacpp.logprobs import Evaluation
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.model import ChoicesRequest
 
-WORDS = "the summary is good and the source is not very fluent yes or no text article with answer model".split()
+WORDS = ["the", "summary", "is", "good", "and", "source", "not", "very", "fluent", "yes", "no", "text", "with", "model"]
 CHOICES = {str(rating): (f" {word}",) for rating, word in enumerate(("bad", "not", "very", "good", "yes"), start=1)}
 MID = Shape(
     width=512, layers=8, heads=8, kv_heads=4, hidden=1536, vocabulary=8192, context=8192, dtype="q8_0", bos=True
@@ -78,7 +78,9 @@ def completion_seconds(path: Path, gpu_layers: int, requests: Sequence[ChoicesRe
     return seconds
 
 
-async def ours(path: Path, gpu_layers: int, mode: str, requests: Sequence[ChoicesRequest]) -> tuple[float, list[float], int]:
+async def ours(
+    path: Path, gpu_layers: int, mode: str, requests: Sequence[ChoicesRequest]
+) -> tuple[float, list[float], int]:
     """Time all requests asked at once; also return how late (seconds) a ticking task woke up, and tokens evaluated."""
     late: list[float] = []
 
@@ -150,7 +152,9 @@ def main() -> None:
             f"{name:36}{seconds:9.1f}{len(requests) / seconds:12.1f}{tokens / seconds:10.0f}{naive / seconds:9.2f}   "
             f"{count} requests"
         )
-    print(f"textassay / bare C calls: {raw / mine:.3f} of its speed (the C calls took {first:.1f} s and {second:.1f} s)")
+    print(
+        f"textassay / bare C calls: {raw / mine:.3f} of its speed (the C calls took {first:.1f} s and {second:.1f} s)"
+    )
     p50, p99 = np.percentile(late, [50, 99]) * 1000
     print(f"event loop late by: median {p50:.1f} ms, p99 {p99:.1f} ms, most {max(late) * 1000:.1f} ms")
 

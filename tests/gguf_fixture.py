@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import gguf
 import numpy as np
@@ -201,7 +201,7 @@ def _write_spm(writer: gguf.GGUFWriter, shape: Shape) -> None:
     writer.add_add_space_prefix(True)
 
 
-def _normalised(x: Floats, gain: NDArray[np.float32], eps: float) -> Floats:
+def _normalised(x: Floats, gain: NDArray[np.floating[Any]], eps: float) -> Floats:
     return np.asarray(x / np.sqrt(np.mean(x**2, -1, keepdims=True) + eps) * gain)
 
 

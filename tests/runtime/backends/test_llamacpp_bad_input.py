@@ -105,7 +105,7 @@ CASES = {
             async with local(made(), n_ctx=300) as model:
                 for words in range(290, 302):
                     try:
-                        await model.continuation(ContinuationRequest(prompt="good" + " good" * words, continuation=" x"))
+                        await model.continuation(ContinuationRequest(prompt="a" + " good" * words, continuation=" x"))
                     except TextassayError as error:
                         print(words, error)
                 return await model.generate(Request(prompt="good" + " good" * 200))
@@ -118,8 +118,10 @@ CASES = {
         """
         async def ask():
             async with local(made()) as model:
-                for schema in ({"type": "nonsense"}, {"type": 7}, {"enum": []}, {"$ref": "#/nowhere"}, {"type": "object",
-                    "properties": 3}, {"type": "string", "pattern": "("}, {"$ref": "https://example.org/x.json"}):
+                for schema in (
+                    {"type": "nonsense"}, {"type": 7}, {"enum": []}, {"type": "object", "properties": 3},
+                    {"$ref": "#/nowhere"}, {"$ref": "https://example.org/x.json"}, {"type": "string", "pattern": "("},
+                ):
                     try:
                         await model.generate(Request(prompt="x", json_schema=schema, max_tokens=5))
                     except TextassayError as error:
@@ -200,8 +202,11 @@ CASES = {
         async def ask():
             async with local(made()) as model:
                 for text in ("a" * 200_000, "\\x00" * 50, "\\U0010ffff" * 50, " " * 100_000, "\\ufdd0" * 9):
-                    for request in (ContinuationRequest(prompt=text, continuation=text),
-                                    ContinuationRequest(messages=(ChatMessage(role="user", content=text),), continuation="x")):
+                    chat = (ChatMessage(role="user", content=text),)
+                    for request in (
+                        ContinuationRequest(prompt=text, continuation=text),
+                        ContinuationRequest(messages=chat, continuation="x"),
+                    ):
                         try:
                             await model.continuation(request)
                         except TextassayError as error:

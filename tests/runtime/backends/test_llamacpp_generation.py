@@ -184,7 +184,11 @@ async def test_throughput_mode_writes_the_same_answers(file):
     async with local(file) as exact, local(file, mode="throughput", sequences=4) as quick:
         expected = [await exact.generate(request) for request in asked]
         found = await asyncio.gather(*(quick.generate(request) for request in asked))
-    same = [a.text == b.text for x, y in zip(expected, found, strict=True) for a, b in zip(x.samples, y.samples, strict=True)]
+    same = [
+        a.text == b.text
+        for x, y in zip(expected, found, strict=True)
+        for a, b in zip(x.samples, y.samples, strict=True)
+    ]
     assert np.mean(same) >= 0.75
 
 

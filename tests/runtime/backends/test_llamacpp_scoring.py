@@ -171,7 +171,9 @@ async def test_scores_are_the_same_bits_whatever_was_asked_before(made, dtype, t
         for length in (1, 2, 5, 30):
             tail = "".join(pick.choices(words, k=length))
             requests.append(ContinuationRequest(prompt=source, continuation=tail))
-            requests.append(ChoicesRequest(prompt=source + tail, choices={"y": (" yes", "Yes"), "n": (" no", " zebra")}))
+            requests.append(
+                ChoicesRequest(prompt=source + tail, choices={"y": (" yes", "Yes"), "n": (" no", " zebra")})
+            )
     generation = Request(prompt=sources[1], max_tokens=12, temperature=1, seed=1)
 
     def ask(model: LlamaCppModel, request: ContinuationRequest | ChoicesRequest) -> object:
@@ -276,7 +278,9 @@ async def test_only_the_source_is_cut_and_it_is_recorded(made):
         words = source.split()
         alone = local(file)
         whole = [
-            await alone.continuation(ContinuationRequest(prompt=f"Question\n{' '.join(kept)}\nAnswer", continuation=" yes"))
+            await alone.continuation(
+                ContinuationRequest(prompt=f"Question\n{' '.join(kept)}\nAnswer", continuation=" yes")
+            )
             for kept in (words[:count] for count in range(75, 95))
         ]
         await alone.aclose()

@@ -1,8 +1,9 @@
 """Exact evaluation: one sequence, its longest common prefix kept from the request before.
 
-A score is the same bits whatever ran before, because the three things that would change it are ruled out: flash
-attention (its result depends on how a sequence was cut), a batch of few rows (other kernels, see `chunks.py`), and
-company in the batch. Weights are not laid out anew for the CPU either (`Weights`). Sampled tokens are decoded one by one, so they are forgotten when their request ends.
+A score is the same bits whatever ran before, because what would change it is ruled out: flash attention (its result
+depends on how a sequence was cut), a batch of few rows (other kernels, see `chunks.py`), company in the batch, and
+weights laid out anew for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are forgotten when
+their request ends.
 """
 
 from __future__ import annotations
