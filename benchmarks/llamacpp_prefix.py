@@ -3,7 +3,7 @@
     python -m benchmarks.llamacpp_prefix [--quick] [--model PATH.gguf] [--mode throughput] [--gpu-layers N]
 
 16 sources of about 600 tokens x 30 criteria of about 60 tokens, five single-token choices each, on a random model of
-about 30 M parameters made on the spot. The slow rows are measured on a few requests, spread over the run and scaled;
+about 30 M parameters made on the spot. The slow rows are measured on a few requests, spread over the run, and scaled;
 the table says on how many. "bare C calls" gets token ids in the best order and does nothing but evaluate them.
 Another table shows how late the event loop woke up while the model worked.
 """
@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,27 @@ MID = Shape(
 )
 
 
+class Spent(NamedTuple):
+    """Wall-clock and CPU seconds."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> Spent:
+        """Return the clocks' readings."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def __add__(self, other: Spent) -> Spent:  # type: ignore[override]  # a sum, not a longer tuple
+        return Spent(self.wall + other.wall, self.cpu + other.cpu)
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(self.wall - other.wall, self.cpu - other.cpu)
+
+    def __mul__(self, factor: float) -> Spent:  # type: ignore[override]  # likewise
+        return Spent(self.wall * factor, self.cpu * factor)
+
+
 def workload(sources: int, criteria: int) -> list[ChoicesRequest]:
     """Return the requests, mixed as a run would send them: criterion by criterion."""
     rng = np.random.default_rng(1)
@@ -46,60 +68,68 @@ def workload(sources: int, criteria: int) -> list[ChoicesRequest]:
 class Bare:
     """The model without tokenizing, queue or event loop."""
 
-    def __init__(self, path: Path, gpu_layers: int, requests: Sequence[ChoicesRequest]) -> None:
-        self.loaded: Loaded = Loader(path, 1024, gpu_layers, usable_cores(), "f16", 1, False)()
+    def __init__(self, path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]) -> None:
+        self.loaded: Loaded = Loader(path, 1024, arguments.gpu_layers, arguments.threads, "f16", 1, False)()
         prompts = [self.loaded.tokenizer.prompt(request) for request in requests]
         self.ids = [prompt.ids for prompt in prompts]
         ends = prompts[0].followed_by
         self.targets = np.array([ends(forms[0])[-1] for forms in CHOICES.values()], np.int32)
 
-    def seconds(self, sequences: Sequence[Ids], *, reuse: bool) -> float:
+    def seconds(self, sequences: Sequence[Ids], *, reuse: bool) -> Spent:
         """Evaluate sequences in this order; forget everything before each if not `reuse`."""
-        started = time.perf_counter()
+        before = Spent.now()
         for ids in sequences:
             if not reuse:
                 self.loaded.engine.forget()
             self.loaded.engine.score([Evaluation(ids, len(ids) - 1, [self.targets])])
-        return time.perf_counter() - started
+        return Spent.now() - before
 
 
-def completion_seconds(path: Path, gpu_layers: int, requests: Sequence[ChoicesRequest]) -> float:
+def completion_seconds(path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]) -> Spent:
     """Time what users write with the high-level class: log-probabilities of an echoed prompt."""
     import importlib
 
     llama = importlib.import_module("llama_cpp").Llama(
-        str(path), n_ctx=1024, n_threads=usable_cores(), n_gpu_layers=gpu_layers, logits_all=True, verbose=False
+        str(path),
+        n_ctx=1024,
+        n_threads=arguments.threads,
+        n_threads_batch=arguments.threads,
+        n_gpu_layers=arguments.gpu_layers,
+        logits_all=True,
+        verbose=False,
     )
-    started = time.perf_counter()
+    before = Spent.now()
     for request in requests:
         llama.create_completion(request.prompt, max_tokens=1, logprobs=5, echo=True, temperature=0.0)
-    seconds = time.perf_counter() - started
+    spent = Spent.now() - before
     llama.close()
-    return seconds
+    return spent
 
 
-async def ours(
-    path: Path, gpu_layers: int, mode: str, requests: Sequence[ChoicesRequest]
-) -> tuple[float, list[float], int]:
-    """Time all requests asked at once; also return how late (seconds) a ticking task woke up, and tokens evaluated."""
-    late: list[float] = []
+class Ours:
+    """textassay, asked for everything at once."""
 
-    async def tick() -> None:
+    def __init__(self, model: LlamaCppModel) -> None:
+        self.model = model
+        self.late: list[float] = []
+
+    async def _tick(self) -> None:
         while True:
             due = time.perf_counter() + 0.005
             await asyncio.sleep(0.005)
-            late.append(time.perf_counter() - due)
+            self.late.append(time.perf_counter() - due)
 
-    options = {"n_ctx": 1024, "n_gpu_layers": gpu_layers, "mode": mode}
-    async with LlamaCppModel("llamacpp/benchmark", path, **options) as model:  # type: ignore[arg-type]  # the options vary
-        ticking = asyncio.create_task(tick())
-        started = time.perf_counter()
+    async def seconds(self, requests: Sequence[ChoicesRequest], *, ticking: bool = False) -> Spent:
+        """Time all requests from the first asked to the last answered; note, if `ticking`, how late a task wakes up."""
+        ticker = asyncio.create_task(self._tick()) if ticking else None
+        before = Spent.now()
         async with asyncio.TaskGroup() as group:
             for request in requests:
-                group.create_task(model.choices(request))
-        seconds = time.perf_counter() - started
-        ticking.cancel()
-        return seconds, late, model.evaluated_tokens
+                group.create_task(self.model.choices(request))
+        spent = Spent.now() - before
+        if ticker is not None:
+            ticker.cancel()
+        return spent
 
 
 @contextlib.contextmanager
@@ -112,51 +142,74 @@ def model_file(given: Path | None) -> Iterator[Path]:
         yield write_model(Path(folder) / "random-30M.gguf", MID).path
 
 
+async def measure(path: Path, arguments: argparse.Namespace) -> None:
+    """Measure the rows in turns, source by source, so that a busy machine slows all of them alike; print."""
+    sources, criteria = (4, 10) if arguments.quick else (16, 30)
+    requests = workload(sources, criteria)
+    few = requests[:: max(1, len(requests) // 3)]
+    bare = Bare(path, arguments, requests)
+    bare.seconds(bare.ids[:1], reuse=False)  # warm up
+    naive = raw = mine = Spent(0.0, 0.0)
+    ratios = []
+    options = {
+        "n_ctx": 1024,
+        "n_gpu_layers": arguments.gpu_layers,
+        "mode": arguments.mode,
+        "threads": arguments.threads,
+    }
+    async with LlamaCppModel("llamacpp/benchmark", path, **options) as model:
+        ours = Ours(model)
+        for source in range(sources):
+            naive += bare.seconds([bare.ids[source]], reuse=False)
+            block = slice(source, None, sources)
+            order = sorted(bare.ids[block], key=lambda ids: ids.astype(">u4").tobytes())
+            bare.loaded.engine.forget()
+            early = bare.seconds(order[: criteria // 2], reuse=True)
+            mine += (its := await ours.seconds(requests[block]))
+            raw += (his := early + bare.seconds(order[criteria // 2 :], reuse=True))
+            ratios.append(his.wall / its.wall)
+        mixed = await ours.seconds(requests, ticking=True)
+        evaluated = model.evaluated_tokens
+    bare.loaded.close()
+    completion = completion_seconds(path, arguments, few)
+    tokens = sum(map(len, bare.ids))
+    naive *= criteria
+    rows = [
+        ("naive loop, every prompt whole", naive, sources),
+        ("create_completion(logprobs, echo)", completion * (len(requests) / len(few)), len(few)),
+        ("bare C calls, best order", raw, len(requests)),
+        (f"textassay, {arguments.mode}, by source", mine, len(requests)),
+        (f"textassay, {arguments.mode}, all at once", mixed, len(requests)),
+    ]
+    print(f"{len(requests)} requests of {tokens / len(requests):.0f} tokens; {arguments.threads} threads")
+    print(f"textassay evaluated {evaluated} tokens for twice {tokens}")
+    print(
+        f"{'':36}{'seconds':>9}{'CPU s':>9}{'requests/s':>12}{'tokens/s':>10}{'x naive':>9}{'x CPU':>7}   measured on"
+    )
+    for name, spent, count in rows:
+        print(
+            f"{name:36}{spent.wall:9.1f}{spent.cpu:9.1f}{len(requests) / spent.wall:12.1f}{tokens / spent.wall:10.0f}"
+            f"{naive.wall / spent.wall:9.2f}{naive.cpu / spent.cpu:7.2f}   {count} requests"
+        )
+    low, middle, high = np.percentile(ratios, [10, 50, 90])
+    print(f"speed beside the bare C calls, source by source: median {middle:.3f} (10 % {low:.3f}, 90 % {high:.3f})")
+    print(f"the same over all sources: {raw.wall / mine.wall:.3f}, by CPU time {raw.cpu / mine.cpu:.3f}")
+    p50, p99 = np.percentile(ours.late, [50, 99]) * 1000
+    print(f"event loop late by: median {p50:.1f} ms, p99 {p99:.1f} ms, most {max(ours.late) * 1000:.1f} ms")
+
+
 def main() -> None:
-    """Measure and print."""
+    """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="4 sources x 10 criteria")
     parser.add_argument("--model", type=Path, help="a GGUF file instead of the random one")
     parser.add_argument("--mode", choices=("exact", "throughput"), default="exact")
     parser.add_argument("--gpu-layers", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=usable_cores(), help="1 on a machine that others use too")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ResourceWarning)
-    sources, criteria = (4, 10) if arguments.quick else (16, 30)
-    requests = workload(sources, criteria)
     with model_file(arguments.model) as path:
-        bare = Bare(path, arguments.gpu_layers, requests)
-        best_order = sorted(bare.ids, key=lambda ids: ids.astype(">u4").tobytes())
-        some = bare.ids[:: max(1, len(requests) // 10)]
-        bare.seconds(some[:2], reuse=False)  # warm up
-        naive = bare.seconds(some[: len(some) // 2], reuse=False)
-        first = bare.seconds(best_order, reuse=True)
-        mine, late, evaluated = asyncio.run(ours(path, arguments.gpu_layers, arguments.mode, requests))
-        second = bare.seconds(best_order, reuse=True)
-        naive += bare.seconds(some[len(some) // 2 :], reuse=False)
-        bare.loaded.close()
-        few = requests[:: max(1, len(requests) // 4)]
-        completion = completion_seconds(path, arguments.gpu_layers, few)
-    tokens = sum(map(len, bare.ids))
-    raw = min(first, second)
-    naive *= len(requests) / len(some)
-    rows = [
-        ("naive loop, every prompt whole", naive, len(some)),
-        ("create_completion(logprobs, echo)", completion * len(requests) / len(few), len(few)),
-        ("bare C calls, best order", raw, len(requests)),
-        (f"textassay, {arguments.mode}", mine, len(requests)),
-    ]
-    print(f"{len(requests)} requests, {tokens / len(requests):.0f} tokens each; {evaluated} of {tokens} evaluated")
-    print(f"{'':36}{'seconds':>9}{'requests/s':>12}{'tokens/s':>10}{'x naive':>9}   measured on")
-    for name, seconds, count in rows:
-        print(
-            f"{name:36}{seconds:9.1f}{len(requests) / seconds:12.1f}{tokens / seconds:10.0f}{naive / seconds:9.2f}   "
-            f"{count} requests"
-        )
-    print(
-        f"textassay / bare C calls: {raw / mine:.3f} of its speed (the C calls took {first:.1f} s and {second:.1f} s)"
-    )
-    p50, p99 = np.percentile(late, [50, 99]) * 1000
-    print(f"event loop late by: median {p50:.1f} ms, p99 {p99:.1f} ms, most {max(late) * 1000:.1f} ms")
+        asyncio.run(measure(path, arguments))
 
 
 if __name__ == "__main__":
