@@ -17,7 +17,8 @@ from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.litellm import LiteLLMModel
-from textassay.runtime.backends.offline import DryRunModel, Price, RecordedModel
+from textassay.runtime.backends.offline import DryRunModel, Price
+from textassay.runtime.backends.recorded import RecordedModel
 from textassay.runtime.budget import Budget, BudgetedModel
 from textassay.runtime.cache import CachedModel, KeptModel
 from textassay.runtime.deadline import DeadlineModel
@@ -25,9 +26,8 @@ from textassay.runtime.draws import SplitDrawsModel
 from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
 from textassay.runtime.limit import LimitedModel, Limiter
 from textassay.runtime.meter import Ledger, MeteredModel
-from textassay.runtime.model import Capabilities, Model, Wrapper
+from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.retry import RetryingModel
-from textassay.runtime.run_folder import recorded_models
 from textassay.runtime.settings import Settings
 from textassay.runtime.share import SharedModel
 from textassay.runtime.store import AnswerStore, DiskStore
@@ -187,7 +187,7 @@ def open_backend(name: str, settings: Settings) -> Model:
     if not name or (prefix in ("direct", "replay") and not rest):
         raise UnknownName("model", name, PREFIXES)
     if prefix == "replay":
-        return _recorded(name, Path(rest))
+        return RecordedModel.of_run(Path(rest))
     if prefix == "direct":
         if settings.api_base is None:
             raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")
@@ -202,11 +202,3 @@ def _key(settings: Settings) -> str | None:
     if not key:
         raise ConfigurationError(f"--api-key-env names {settings.api_key_env}, but that variable is not set")
     return key
-
-
-def _recorded(name: str, folder: Path) -> RecordedModel:
-    identities = recorded_models(folder)
-    if len(identities) != 1:
-        raise ConfigurationError(f"model {name!r}: the run asked {len(identities)} models; a replay needs exactly one")
-    (identity,) = identities.values()
-    return RecordedModel(name, identity, Capabilities(n=True, logprobs=True, json_schema=None))
