@@ -210,10 +210,11 @@ def test_later_lines_replace_earlier_ones(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_settled_grows_with_the_run(tmp_path):
+async def test_settled_grows_with_a_resumed_run(tmp_path):
     """What is appended now is settled now, and a cancelled append is counted since it is written."""
     async with RunFolder.create(tmp_path / "run") as run:
         run.write_manifest({})
+    async with RunFolder.resume(tmp_path / "run") as run:
         task = asyncio.create_task(run.append([scored("a", 1.0), scored("b", 2.0)]))
         await asyncio.sleep(0)
         task.cancel()

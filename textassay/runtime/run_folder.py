@@ -75,6 +75,7 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
         run = cls(path, _locked(path), made=made)
+        run.tally = Tally(remember=False)  # the ids of a data set differ, so no pair comes twice
         try:
             _refuse_foreign(path)
             return run
