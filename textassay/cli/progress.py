@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -91,7 +92,7 @@ def _effort(now: Progress) -> list[str]:
     if usage.cost:
         parts.append(f"${usage.cost:.4f}")
     for name, state in now.limiters.items():
-        waits = f", paused {state.paused_for:.0f} s" if state.paused_for > 0 else ""
+        waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
         parts.append(f"{name if len(now.limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}")
     return parts
 
