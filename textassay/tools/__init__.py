@@ -4,6 +4,7 @@ from textassay.tools.bertscore import BertScore
 from textassay.tools.bleurt import Bleurt
 from textassay.tools.embedding import Embedding
 from textassay.tools.extraction import Coverage, Novelty
+from textassay.tools.function_tool import FunctionTool, tool
 from textassay.tools.lm_prob import LMProb
 from textassay.tools.nli import NLI
 from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
@@ -12,7 +13,7 @@ from textassay.tools.registry import GROUPS, KINDS, ToolDescription, ToolSpec, b
 from textassay.tools.scorer import ToolScorer
 from textassay.tools.sentences import RuleSplitter, SentenceSplitter
 from textassay.tools.surface import Length, Repetition
-from textassay.tools.tool import Abstention, FunctionTool, Measurement, TextTool, Tool, premise, tool
+from textassay.tools.tool import Abstention, Measurement, TextTool, Tool, premise
 from textassay.tools.unieval import UniEval
 
 __all__ = [

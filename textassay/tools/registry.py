@@ -26,12 +26,13 @@ from textassay.tools.bertscore import BertScore
 from textassay.tools.bleurt import Bleurt
 from textassay.tools.embedding import Embedding
 from textassay.tools.extraction import Coverage, Novelty
+from textassay.tools.function_tool import FunctionTool
 from textassay.tools.lm_prob import LMProb
 from textassay.tools.nli import NLI
 from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
 from textassay.tools.readability import Readability
 from textassay.tools.surface import Length, Repetition
-from textassay.tools.tool import FunctionTool, Need, Tool
+from textassay.tools.tool import Need, Tool
 from textassay.tools.unieval import UniEval
 
 Factory = Callable[..., Tool]

@@ -12,15 +12,15 @@ from typing import Protocol
 
 # Titles and the like, which a name or number follows: never the end of a sentence.
 _TITLES = """
-    mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft fig figs eq eqs no nos vol
-    vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr hr herr frau nr bzw usw z.b d.h jan feb mar apr jun
-    jul aug sep sept oct nov dec
+    mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft fig figs eq eqs no nos
+    vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr hr herr frau nr bzw usw z.b d.h jan feb mar apr
+    jun jul aug sep sept oct nov dec
 """
 # May end a sentence: they do where a word follows that begins sentences and no names.
 _SHORT_FORMS = "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
 _OPENERS = """
-    the a an he she it they we i you this that these those there but and so in on at as if when while however his her their
-    our its my your what who why how where meanwhile for after before by with from to not no yes
+    the a an he she it they we i you this that these those there but and so in on at as if when while however his her
+    their our its my your what who why how where meanwhile for after before by with from to not no yes
 """
 _BEFORE_NAMES = frozenset(_TITLES.split())
 _MAY_END = frozenset(_SHORT_FORMS.split())
