@@ -32,9 +32,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, server() as url:
         folder = Path(name)
         data = make(folder / "data.jsonl", args.samples, source_words=60)
-        arm = [sys.executable, "-m", "benchmarks.arms", "textassay", data, "--api-base", url, "--out", folder / "run"]
+        arm = [sys.executable, "-m", "benchmarks.arms", "textassay", str(data), "--api-base", url]
         began = time.monotonic()
-        process = subprocess.Popen(arm, cwd=ROOT, env={**os.environ, "BENCHMARK_KEY": "none"})
+        process = subprocess.Popen(
+            [*arm, "--out", str(folder / "run")], cwd=ROOT, env={**os.environ, "BENCHMARK_KEY": "none"}
+        )
         scores, early, peak = folder / "run" / "scores.jsonl", 0.0, 0.0
         while process.poll() is None:
             time.sleep(0.2)

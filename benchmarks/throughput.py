@@ -49,27 +49,20 @@ def rounds(folder: Path, samples: int, count: int) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     with server(latency_ms=100) as url:
         for at in range(count):
-            out = folder / f"round-{at}"
-            cache = str(folder / f"cache-{at}")
-            for label, row in (
-                ("bare aiohttp", lambda: arm("aiohttp", big, url)),
-                (
-                    "textassay direct/",
-                    lambda out=out, cache=cache: arm("textassay", big, url, "--out", f"{out}-d", "--cache", cache),
+            out, cache = folder / f"round-{at}", str(folder / f"cache-{at}")
+            arms: dict[str, tuple[str, Path, list[str]]] = {
+                "bare aiohttp": ("aiohttp", big, []),
+                "textassay direct/": ("textassay", big, ["--out", f"{out}-d", "--cache", cache]),
+                "textassay, all cached": ("textassay", big, ["--out", f"{out}-c", "--cache", cache]),
+                "bare litellm": ("litellm", small, ["--warm", "litellm"]),
+                "textassay litellm": (
+                    "textassay",
+                    small,
+                    ["--out", f"{out}-l", "--model", "openai/mock", "--warm", "litellm"],
                 ),
-                (
-                    "textassay, all cached",
-                    lambda out=out, cache=cache: arm("textassay", big, url, "--out", f"{out}-c", "--cache", cache),
-                ),
-                ("bare litellm", lambda: arm("litellm", small, url, "--warm", "litellm")),
-                (
-                    "textassay litellm",
-                    lambda out=out: arm(
-                        "textassay", small, url, "--out", f"{out}-l", "--model", "openai/mock", "--warm", "litellm"
-                    ),
-                ),
-            ):
-                found.setdefault(label, []).append(row())
+            }
+            for label, (name, data, flags) in arms.items():
+                found.setdefault(label, []).append(arm(name, data, url, *flags))
     return found
 
 

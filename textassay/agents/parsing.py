@@ -66,7 +66,7 @@ _DECLINED = compiled(
     r"|\b(?:cannot|can't|impossible to|not possible to|unable to)\s{1,3}(?:be\s{1,3})?"
     r"(?:rat|scor|evaluat|assess|judg|provid|determin|giv)|\A\W{0,6}(?:n/?a\b|not applicable)"
 )
-_SAME_WIDTH = {
+_SAME_WIDTH: dict[int, int | str] = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width forms
     **dict.fromkeys(map(ord, "’‘ʼ"), "'"),
     **dict.fromkeys(map(ord, "“”„«»「」"), '"'),

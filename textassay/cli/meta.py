@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import typer
 from rich.console import Console
@@ -19,7 +19,8 @@ from textassay.meta.recorded import read_scores
 from textassay.meta.table import AgreementTable, agreement_table
 from textassay.runtime.data import Examples
 
-COEFFICIENTS = ("pearson", "spearman", "kendall")
+Coefficient = Literal["pearson", "spearman", "kendall"]
+COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall")
 
 
 def show(
@@ -79,8 +80,8 @@ def _groups(found: Agreement) -> str:
     return f"{found.groups}" + (f" (-{found.groups_skipped})" if found.groups_skipped else "")
 
 
-def _figure(found: Agreement, name: str) -> str:
-    value = getattr(found, name)
+def _figure(found: Agreement, name: Coefficient) -> str:
+    value: float | None = getattr(found, name)
     if value is None:
         return "-"
     span = found.ci.get(name) if found.ci else None

@@ -12,7 +12,7 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.methods.method import Method
-from textassay.runtime.errors import ConfigurationError, TextassayError
+from textassay.runtime.errors import ConfigurationError, StorageError, TextassayError
 from textassay.runtime.messages import Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -127,10 +127,15 @@ async def finish(session: Session) -> Run:
     except TextassayError as error:
         if session.folder is not None:
             error.add_note(f"finished scores are kept; go on with: textassay resume {session.folder.path}")
+        if session.folder is not None and not isinstance(error, StorageError):
+            session.folder.write_summary()
         raise
-    finally:
+    except asyncio.CancelledError:
         if session.folder is not None:
             session.folder.write_summary()
+        raise
+    if session.folder is not None:
+        session.folder.write_summary()
     path = None if session.folder is None else session.folder.path
     return Run(folder=path, scores=scores, progress=session.engine.progress)
 

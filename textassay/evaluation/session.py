@@ -92,9 +92,13 @@ async def open_session(
         folder = None
         if out is not None and not dry:
             folder = RunFolder.resume(out) if resume else RunFolder.create(out)
-            stack.callback(folder.close)
+            stack.push_async_callback(folder.aclose)
         store = await _open_store(settings, folder, stack)
-        cached = {role: with_store(model, store, dry=dry) for role, model in given.items()}
+        before = folder.manifest.get("models", {}) if folder is not None and resume else {}
+        cached = {
+            role: with_store(model, store, dry=dry, identity=moved(model, before.get(role)))
+            for role, model in given.items()
+        }
         chosen = method or _build(spec, cached)
         if folder is not None:
             manifest = manifest_of(spec, chosen, cached, info, settings)
@@ -116,6 +120,18 @@ async def open_session(
 
 def _build(spec: RunSpec, models: Mapping[str, Model]) -> Method:
     return build(spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options)
+
+
+def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the recorded identity where the model differs from it in its address alone, else `None`.
+
+    A resumed run may reach the same model at another address (`--api-base`); its answers keep their keys.
+    """
+    if recorded is None:
+        return None
+    old, new = dict(recorded.get("identity", {})), dict(model.identity)
+    same = {**old, "api_base": None} == {**new, "api_base": None}
+    return old if same and old != new else None
 
 
 def _check_price(models: Mapping[str, Model], settings: Settings) -> None:

@@ -102,5 +102,3 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
             before, after = (before or {}).get(key), (after or {}).get(key)
         if before != after:
             raise RunFolderError(f"this run cannot be resumed: {what} changed from {before!r} to {after!r}")
-
-

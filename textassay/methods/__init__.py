@@ -1,0 +1,50 @@
+"""Methods from papers, each in a file of its own, and how one is built by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from textassay.methods import tasks
+from textassay.methods.g_eval import GEval
+from textassay.methods.llm_score import LLMScore, LLMScoreCoT
+from textassay.methods.method import Method, Models, Options
+from textassay.runtime.errors import UnknownName
+
+METHODS: dict[str, Any] = {
+    "g-eval": GEval,
+    "llm-score": LLMScore,
+    "llm-score-cot": LLMScoreCoT,
+}
+"""Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own `Options`."""
+
+
+def build(
+    name: str,
+    models: Models,
+    *,
+    task: str | None = None,
+    aspects: Iterable[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Method:
+    """Return a method that is ready to run.
+
+    Args:
+        name: Name of a method.
+        models: One model, or models by role.
+        task: Built-in task or path of a TOML file; `None` for the general one.
+        aspects: Names of aspects; `None` for all of the task.
+        options: Options by name.
+
+    Raises:
+        UnknownName: There is no such method, task, aspect or option.
+        ConfigurationError: Something does not fit together.
+    """
+    if name not in METHODS:
+        raise UnknownName("method", name, list(METHODS))
+    method = METHODS[name]
+    built: Method = method(models, tasks.load(task, aspects), method.Options.read(options or {}))
+    return built
+
+
+__all__ = ["METHODS", "GEval", "LLMScore", "LLMScoreCoT", "Method", "Models", "Options", "build", "tasks"]

@@ -1,0 +1,10 @@
+"""The words that are said to models: prompt files, task files, and how texts are put into them.
+
+Takes and gives plain values; knows nothing of models, messages or methods.
+"""
+
+from textassay.prompts.fencing import fence, nonce
+from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
+from textassay.prompts.task_files import TASKS, task_file
+
+__all__ = ["TASKS", "PromptFault", "Turn", "digest", "fence", "files", "nonce", "render", "task_file"]

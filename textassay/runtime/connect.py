@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -113,19 +114,36 @@ def surround(core: Model, store: AnswerStore | None) -> Model:
     return SplitDrawsModel(MeteredModel(inner))
 
 
-def with_store(model: Model, store: AnswerStore | None, *, dry: bool = False) -> Model:
+class KnownAs(Wrapper):
+    """A model under another identity: the same one at another address, say."""
+
+    def __init__(self, wrapped: Model, identity: Mapping[str, Any]) -> None:
+        """Wrap a model; `identity` takes the place of its own."""
+        super().__init__(wrapped)
+        self._identity = identity
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The identity it is known by."""
+        return self._identity
+
+
+def with_store(
+    model: Model, store: AnswerStore | None, *, dry: bool = False, identity: Mapping[str, Any] | None = None
+) -> Model:
     """Return `model` answering through another cache; a connected model keeps its limiter, retry and budget.
 
     Args:
         model: A connected model, or any other.
         store: Where its answers are kept; `None` for nowhere.
         dry: Whether to count what would be asked rather than ask.
+        identity: What its answers are filed under, instead of its own identity.
     """
     core = model.core if isinstance(model, ConnectedModel) else model
     if dry:
         backend = model.backend if isinstance(model, ConnectedModel) else model
         core = DryRunModel(backend, price=model.price if isinstance(model, ConnectedModel) else None)
-    return surround(core, store)
+    return surround(core if identity is None else KnownAs(core, identity), store)
 
 
 def ledger_of(model: Model) -> Ledger:
@@ -151,9 +169,7 @@ def open_backend(name: str, settings: Settings) -> Model:
     if prefix == "direct":
         if settings.api_base is None:
             raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")
-        return DirectModel(
-            name, model=rest, api_base=settings.api_base, api_key=_key(settings), price=settings.price
-        )
+        return DirectModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
     return LiteLLMModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 import tenacity
@@ -62,19 +63,24 @@ class RetryingModel(Wrapper):
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer, asking again where that may help."""
-        attempt = _Attempts(self)
+        started = time.monotonic()
+        try:
+            return await call(request)  # outside of tenacity, which would cost an answer as much CPU as its parsing
+        except TransientError as error:
+            first = error
+        attempts = _Attempts(self, first, started)
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
-            wait=attempt.wait,
-            stop=attempt.stop,
-            after=attempt.after,
+            wait=attempts.wait,
+            stop=attempts.stop,
+            after=attempts.after,
             sleep=self._sleep,
             reraise=True,
         )
         try:
-            return await retrying(call, request)
+            return await retrying(attempts.ask, call, request)
         except TransientError as error:
-            _say_attempts(error, attempt.failed)
+            _say_attempts(error, attempts.failed)
             raise
 
     def wait_after(self, error: BaseException, failed: int) -> float:
@@ -94,10 +100,19 @@ class RetryingModel(Wrapper):
 class _Attempts:
     """Counts the failed attempts at one request and decides on the next."""
 
-    def __init__(self, model: RetryingModel) -> None:
+    def __init__(self, model: RetryingModel, first: TransientError, started: float) -> None:
         self.model = model
+        self.started = started
         self.failed = 0
         self.unreachable = 0
+        self._first: TransientError | None = first
+
+    async def ask(self, call: Callable[[Q], Awaitable[A]], request: Q) -> A:
+        """Fail as the first attempt did, then ask."""
+        first, self._first = self._first, None
+        if first is not None:
+            raise first
+        return await call(request)
 
     def wait(self, state: tenacity.RetryCallState) -> float:
         """Return the seconds until the next attempt."""
@@ -105,7 +120,7 @@ class _Attempts:
 
     def stop(self, state: tenacity.RetryCallState) -> bool:
         """Whether the attempt that has just failed was the last."""
-        over = (state.seconds_since_start or 0.0) + state.upcoming_sleep > self.model.total_timeout
+        over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
         spent = self.failed >= self.model.attempts or self.unreachable >= UNREACHABLE_ATTEMPTS
         return over or spent
 

@@ -337,6 +337,18 @@ async def test_a_closed_model_says_so(connect, mock_server):
         await model.generate(chat())
 
 
+async def test_a_second_model_works_after_the_first_was_closed(connect, mock_server):
+    """Closing one model leaves nothing broken for the next one in the same loop, nor for one that is still open."""
+    server = await mock_server()
+    first, other = connect(server.url), connect(server.url)
+    await other.generate(chat())
+    await first.generate(chat())
+    await first.aclose()
+    assert (await other.generate(chat())).samples
+    await other.aclose()
+    assert (await connect(server.url).generate(chat())).samples
+
+
 async def test_a_script_behaves_like_the_others():
     """The scripted model gives n samples, usage, errors, choices, continuations, and can be closed."""
     model = ScriptedModel(

@@ -21,6 +21,7 @@ from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
+    ConnectionFailed,
     ContentRefused,
     ContextTooLong,
     MalformedResponse,
@@ -228,7 +229,9 @@ class LiteLLMModel:
         if id(self) in _open_models:
             _open_models.discard(id(self))
             if not _open_models:
-                await load_litellm().close_litellm_async_clients()
+                litellm = load_litellm()
+                await litellm.close_litellm_async_clients()
+                litellm.in_memory_llm_clients_cache.flush_cache()  # it would hand out the closed ones again
 
     async def _ask(self, body: Json) -> tuple[Any, float | None]:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
@@ -294,6 +297,8 @@ class LiteLLMModel:
             return MalformedResponse(f"{self._name} answered no valid JSON: {http_errors.quote(text)}")
         if http_errors.is_transport(error):
             return http_errors.from_exception(error, where=self._api_base or self._name, secret=self._key)
+        if "connection" in text.lower():
+            return ConnectionFailed(f"{self._name}: {http_errors.quote(text)}")
         if status is not None:
             return http_errors.from_status(status, {}, text, where=self._name, secret=self._key)
         return RequestRefused(f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}")

@@ -1,0 +1,85 @@
+"""The forms in which ratings are asked for: their labels, their JSON schema, and a specimen of a good answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textassay.agents.wording import Form
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.model import Json
+
+MOST_LETTERS = 26
+MOST_POINTS = 101
+_REASON = "The text does well in most respects and fails in some, as an attentive reader would notice."
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One rating that a judge may give."""
+
+    label: str
+    """As the judge writes it: `4`, or `D`."""
+    value: float
+    """On the aspect's scale."""
+    meaning: str
+    """What the label stands for, for prompts that list labels."""
+
+
+def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
+    """Return the whole ratings of a scale, lowest first; or its two ends where they are fractions or far apart.
+
+    Raises:
+        ConfigurationError: Letters are asked for on a scale that does not fit A to Z.
+    """
+    low, high = scale
+    steps = int(high - low)
+    if form != "letters":
+        values = [low + i for i in range(steps + 1)] if is_whole(scale) and steps < MOST_POINTS else [low, high]
+        return tuple(Point(f"{value:g}", value, "") for value in values)
+    if not is_whole(scale) or steps >= MOST_LETTERS:
+        raise ConfigurationError(
+            f"letters stand for whole ratings, at most {MOST_LETTERS}; the scale {low:g} to {high:g} needs form=number"
+        )
+    ends = {0: ", the lowest rating", steps: ", the highest rating"}
+    return tuple(Point(chr(ord("A") + i), low + i, f"{low + i:g}{ends.get(i, '')}") for i in range(steps + 1))
+
+
+def is_whole(scale: tuple[float, float]) -> bool:
+    """Return whether a scale's ends are whole numbers, so that ratings are asked for as whole numbers."""
+    return float(scale[0]).is_integer() and float(scale[1]).is_integer()
+
+
+def schema_of(scale: tuple[float, float], form: Form) -> Json:
+    """Return the JSON schema of an answer with a reason and a score, in that order."""
+    points = points_of(scale, form)
+    if form == "letters":
+        score: Json = {"type": "string", "enum": [point.label for point in points]}
+    elif is_whole(scale) and len(points) > 2:
+        score = {"type": "integer", "enum": [int(point.value) for point in points]}
+    else:
+        score = {"type": "integer" if is_whole(scale) else "number"}
+    return {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "score": score},
+        "required": ["reason", "score"],
+        "additionalProperties": False,
+    }
+
+
+def specimen_of(scale: tuple[float, float], form: Form, *, reasoned: bool, as_json: bool = False) -> str:
+    """Return a well-formed answer of usual length, with the rating in the middle of the scale.
+
+    Args:
+        scale: Lowest and highest rating.
+        form: How the rating is asked for.
+        reasoned: Whether a reason is asked for besides the rating.
+        as_json: Whether the answer is JSON by `schema_of`.
+    """
+    points = points_of(scale, form)
+    label = points[len(points) // 2].label
+    if as_json:
+        score = f'"{label}"' if form == "letters" else label
+        return f'{{"reason": "{_REASON}", "score": {score}}}'
+    if not reasoned or form == "letters":
+        return label
+    return f"{label} stars. {_REASON}" if form == "stars" else f"{_REASON}\nScore: {label}"

@@ -1,0 +1,50 @@
+"""Puts prompt files, tasks and examples together into the messages of a request.
+
+Knows what prompts want to be given; nothing of how answers are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textassay.agents.task import Task
+from textassay.prompts import PromptFault, digest, fence, nonce, render
+from textassay.runtime.errors import PromptError
+from textassay.runtime.messages import Example
+from textassay.runtime.model import ChatMessage
+
+
+def material(task: Task, example: Example) -> list[dict[str, str]]:
+    """Return the texts of an example in the order of prompts, `{label, text}` each, between their delimiters."""
+    parts = [("source", task.source_name, example.source), ("context", task.context_name, example.context)]
+    parts.append(("output", task.output_name, example.output))
+    given = [(kind, label, text) for kind, label, text in parts if text is not None and text.strip()]
+    number = nonce(text for _, _, text in given)
+    return [{"label": label, "text": fence(kind, text, number)} for kind, label, text in given]
+
+
+def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
+    """Render a prompt as the messages of a request.
+
+    Raises:
+        PromptError: The file is missing or does not render.
+    """
+    try:
+        turns = render(prompt, **values)
+    except PromptFault as fault:
+        raise PromptError(str(fault)) from fault
+    if not turns:
+        raise PromptError(f"prompt {prompt!r} renders to nothing")
+    return tuple(ChatMessage(role=turn.role, content=turn.content) for turn in turns)
+
+
+def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
+    """Return 6 hex digits for the words that are sent, see `prompts.digest`.
+
+    Raises:
+        PromptError: A file is missing or no valid template.
+    """
+    try:
+        return digest(prompts, *variants)
+    except PromptFault as fault:
+        raise PromptError(str(fault)) from fault

@@ -1,0 +1,28 @@
+"""A task as judges see it: what the texts are called and which aspects are judged. Knows nothing of files."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from textassay.runtime.messages import Aspect, Message
+
+
+class Task(Message):
+    """What kind of text is judged."""
+
+    name: str = Field(min_length=1)
+    """Short name, such as `summarization`."""
+    intro: str = Field(min_length=1)
+    """One or two sentences that tell a judge what will be shown."""
+    source_name: str = "Source"
+    """What an example's `source` is called in prompts."""
+    context_name: str = "Context"
+    """What an example's `context` is called in prompts."""
+    output_name: str = "Text"
+    """What an example's `output` is called in prompts."""
+    aspects: tuple[Aspect, ...] = Field(min_length=1)
+    """What is judged, in the order of the scores."""
+    steps: dict[str, tuple[str, ...]] = {}
+    """Evaluation steps by aspect name, for aspects that come with some."""
+    digest: str = ""
+    """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""

@@ -1,0 +1,125 @@
+"""What a method is: a graph from an assignment to scores, with a name, options and a signature.
+
+A run needs no more than `Method`. The built-in methods also share how options are read and models are chosen by role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, Self, runtime_checkable
+
+from pydantic import Field, ValidationError
+
+from textassay.agents.scorer import Layout
+from textassay.agents.wording import Form
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.graph import Graph
+from textassay.runtime.messages import Aspect, How, Message
+from textassay.runtime.model import Model
+
+Models = Model | Mapping[str, Model]
+"""One model for every role, or models by role; the role `""` serves every role that is not named."""
+
+
+@runtime_checkable
+class Method(Protocol):
+    """One recipe for judging: what `evaluate` runs."""
+
+    @property
+    def name(self) -> str:
+        """Name as the command line takes it."""
+        ...
+
+    @property
+    def task(self) -> str | None:
+        """Name of the task, `None` where the method has none."""
+        ...
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """What is judged, in the order of the scores."""
+        ...
+
+    @property
+    def how(self) -> How:
+        """How its scores are obtained."""
+        ...
+
+    @property
+    def graph(self) -> Graph:
+        """From an `Assignment` to a list with a `Score` or a `Failure` for each of its aspects, in order."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """What its scores carry; scores with equal signatures are comparable."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return JSON values that tell in a manifest how the method was set up: options and prompts."""
+        ...
+
+
+class Options(Message):
+    """Options that all judging methods share; what is unknown is an error that lists what there is."""
+
+    n: int = Field(default=1, ge=1, le=1000)
+    """Number of sampled answers."""
+    temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature; by default 0 for one sample and 1 for several."""
+    seed: int | None = None
+    """Seed of the sampling."""
+    form: Form = "number"
+    """How ratings are asked for."""
+    prompt_layout: Layout = "paper"
+    """Order of prompts."""
+    parse_retries: int = Field(default=1, ge=0, le=100)
+    """How often an unusable answer is asked for again."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Longest answer in tokens; by default what the prompt needs."""
+    prompt: str | None = None
+    """Path of a prompt file (`.jinja`) in place of the method's own."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """Check options as the user gave them.
+
+        Raises:
+            UnknownName: There is no such option.
+            ConfigurationError: A value does not fit.
+        """
+        for key in given:
+            if key not in cls.model_fields:
+                raise UnknownName("option", key, list(cls.model_fields))
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "options"
+            raise ConfigurationError(f"option {where}: {first['msg']} (given: {first['input']!r})") from None
+
+    @property
+    def warmth(self) -> float:
+        """The temperature that is used."""
+        if self.temperature is not None:
+            return self.temperature
+        return 0.0 if self.n == 1 else 1.0
+
+    @property
+    def how(self) -> Literal["text", "sampled"]:
+        """How a value is obtained without log-probabilities."""
+        return "text" if self.n == 1 else "sampled"
+
+
+def model_for(models: Models, role: str) -> Model:
+    """Return the model of a role.
+
+    Raises:
+        ConfigurationError: No model was given for it.
+    """
+    if not isinstance(models, Mapping):
+        return models
+    model = models.get(role) or models.get("")
+    if model is None:
+        raise ConfigurationError(f"no model for the role {role!r}; give one with --model NAME or --model {role}=NAME")
+    return model

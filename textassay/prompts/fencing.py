@@ -1,0 +1,37 @@
+"""Delimiters around evaluated texts that the texts cannot forge.
+
+    <source-3fa9c1d2>
+    ...
+    </source-3fa9c1d2>
+
+The number is a function of the texts alone: equal examples give equal prompts, so caches and prefix caches hit, and no
+text can hold the number that its own content leads to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from itertools import count
+
+
+def nonce(texts: Iterable[str]) -> str:
+    """Return 8 hex digits that follow from the texts and stand in none of them."""
+    known = tuple(texts)
+    joined = "\x1f".join(f"{len(text)}:{text}" for text in known).encode("utf-8", "surrogatepass")
+    for attempt in count():
+        number = hashlib.sha256(b"%d:%b" % (attempt, joined)).hexdigest()[:8]
+        if not any(number in text for text in known):
+            return number
+    raise AssertionError("unreachable")
+
+
+def fence(kind: str, text: str, number: str) -> str:
+    """Return `text`, unchanged, between the delimiters of its kind.
+
+    Args:
+        kind: What the text is, such as `source`; lower-case letters and hyphens.
+        text: The text.
+        number: What `nonce` gives for all texts of the example.
+    """
+    return f"<{kind}-{number}>\n{text}\n</{kind}-{number}>"

@@ -1,0 +1,125 @@
+"""Renders prompt files: each compiled once, in a sandbox, every missing value an error, and texts never rendered again.
+
+A file is one user message, or several messages where it has blocks called `system`, `user` and `assistant`. Every
+file opens with a comment that names paper and section, or says `ours`. Files whose name begins with `_` are parts of
+others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+FOLDER = Path(__file__).parent
+ROLES = ("system", "user", "assistant")
+
+
+class PromptFault(Exception):
+    """A prompt file is missing or does not render; the message names the file."""
+
+
+class Turn(NamedTuple):
+    """One chat message."""
+
+    role: str
+    """`system`, `user` or `assistant`."""
+    content: str
+
+
+_environment = ImmutableSandboxedEnvironment(
+    loader=FileSystemLoader(FOLDER),
+    undefined=StrictUndefined,
+    autoescape=False,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+
+
+def render(name: str, **values: Any) -> tuple[Turn, ...]:
+    """Return the messages of a prompt.
+
+    Args:
+        name: A prompt of this package, such as `g_eval`, or the path of a file that ends in `.jinja`.
+        values: What the file names.
+
+    Raises:
+        PromptFault: There is no such file, it is no valid template, or it names a value that is not given.
+    """
+    template = _template(name)
+    try:
+        if not template.blocks:
+            turns = [Turn("user", template.render(values))]
+        else:
+            context = template.new_context(values)
+            turns = [Turn(role, "".join(block(context))) for role, block in template.blocks.items()]
+    except (TemplateError, TypeError, ArithmeticError) as error:
+        raise PromptFault(f"prompt {name!r} does not render: {error}") from error
+    return tuple(Turn(turn.role, _tidy(turn.content)) for turn in turns if turn.content.strip())
+
+
+def files(name: str) -> dict[str, str]:
+    """Return the text of a prompt's file and of every file that it uses, by name.
+
+    Raises:
+        PromptFault: One of them is missing or no valid template.
+    """
+    found = {name: _source(name)}
+    try:
+        used = [part for part in meta.find_referenced_templates(_environment.parse(found[name])) if part is not None]
+    except TemplateError as error:
+        raise PromptFault(f"prompt {name!r} is no valid template: {error}") from error
+    for part in used:
+        found |= files(part.removesuffix(".jinja"))
+    return found
+
+
+def digest(names: Iterable[str], *variants: object) -> str:
+    """Return 6 hex digits that change with the text of any of the prompts' files or with a variant.
+
+    Args:
+        names: Prompts, as `render` takes them. Where a prompt lies does not count, what it says does.
+        variants: Whatever else shapes what is sent, such as the layout.
+    """
+    texts = [text for name in sorted(names) for text in files(name).values()]
+    whole = "\x1f".join([*texts, *(repr(variant) for variant in variants)])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+def _path(name: str) -> Path:
+    return Path(name) if name.endswith(".jinja") else FOLDER / f"{name}.jinja"
+
+
+@cache
+def _source(name: str) -> str:
+    try:
+        return _path(name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        known = ", ".join(sorted(p.stem for p in FOLDER.glob("[!_]*.jinja")))
+        raise PromptFault(f"no prompt {name!r}; known: {known}, or the path of a file that ends in .jinja") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptFault(f"prompt {name!r} cannot be read: {error}") from error
+
+
+@cache
+def _template(name: str) -> Template:
+    try:
+        template = _environment.from_string(_source(name))
+    except TemplateError as error:
+        raise PromptFault(f"prompt {name!r} is no valid template: {error}") from error
+    strange = [block for block in template.blocks if block not in ROLES]
+    if strange:
+        raise PromptFault(f"prompt {name!r} has a block {strange[0]!r}; blocks are called {', '.join(ROLES)}")
+    return template
+
+
+def _tidy(content: str) -> str:
+    """Strip the ends: blank lines around blocks and comments are no part of a message."""
+    return re.sub(r"\A\s*\n", "", content).rstrip()
