@@ -10,7 +10,7 @@ from textassay.runtime.messages import Example
 from textassay.tools import Abstention, Coverage, Length, Measurement, Novelty, Readability, Repetition, Ter
 from textassay.tools.extraction import extractive_fragments
 from textassay.tools.overlap import Bleu
-from textassay.tools.readability import flesch, syllables
+from textassay.tools.readability import syllables
 from textassay.tools.words import words
 from tests.benchmark_data import benchmark
 
@@ -155,12 +155,6 @@ def test_agreement_with_the_columns_of_novikova_et_al(name, readability, bleu, t
     assert agreement(Readability(), "novikova17/sys.read.flesch") > readability
     assert agreement(Bleu(smooth="none"), "novikova17/Bleu_4") > bleu
     assert agreement(Ter(), "novikova17/TER") > ter
-    # their own columns follow the formula, but for rows that hold several sentences
-    exact = [
-        abs(flesch(m["novikova17/sys.wps"], m["novikova17/sys.spw"]) - m["novikova17/sys.read.flesch"]) < 0.1
-        for m in (r["metrics"] for r in rows)
-    ]
-    assert np.mean(exact) > 0.95
 
 
 @given(st.text(max_size=60))

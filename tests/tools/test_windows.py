@@ -14,22 +14,20 @@ def count(text):
 SENTENCES = st.lists(st.text(alphabet="abc ", min_size=1, max_size=40).filter(str.strip), min_size=1, max_size=12)
 
 
-@given(SENTENCES, st.integers(1, 30), st.integers(0, 3))
-def test_every_window_fits_and_no_character_is_lost(sentences, limit, overlap):
-    """Whatever the lengths."""
-    windows = pack(sentences, count, limit, overlap=overlap)
-    assert all(count(window) <= limit for window in windows)
-    whole = "".join("".join(sentences).split())
-    seen = ["".join(window.split()) for window in windows]
-    if overlap == 0:
-        assert "".join(seen) == whole
-    assert all(part in "".join(whole.split()) for part in seen)
-    at = 0
-    for part in seen:  # they follow each other without a gap
-        start = whole.find(part, max(0, at - sum(map(len, sentences))))
-        assert 0 <= start <= at
-        at = max(at, start + len(part))
-    assert at == len(whole) or overlap
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 12), st.integers(0, 3))
+def test_every_word_is_in_a_window_and_every_window_fits(lengths, limit, overlap):
+    """Windows are runs of words that follow each other without a gap."""
+    numbers = iter(range(1000))
+    sentences = [" ".join(str(next(numbers)) for _ in range(length)) for length in lengths]
+    windows = [w.split() for w in pack(sentences, lambda text: len(text.split()), limit, overlap=overlap)]
+    assert all(len(window) <= limit for window in windows)
+    reached = 0
+    for window in windows:
+        first, last = int(window[0]), int(window[-1])
+        assert window == [str(i) for i in range(first, last + 1)]
+        assert first <= reached <= last
+        reached = last + 1
+    assert reached == sum(lengths)
 
 
 @given(SENTENCES, st.integers(1, 30))

@@ -28,8 +28,8 @@ _STARTERS = frozenset(_OPENERS.split())
 
 _BREAK = re.compile(
     r"""
-      (?P<end> (?: [.!?\u2026\u061f\u06d4\u0964\u0965]+ | (?<=\s)[;](?=\s*$) )   # end marks
-          (?: [)\]}"'\u2019\u201d\u00bb]* | \s+['"\u2019\u201d](?=\s|$) )        # what closes around them
+      (?P<end> [.!?\u2026\u061f\u06d4\u0964\u0965]+                                  # end marks
+          (?: \s+(?:''|[\u2019\u201d])(?=\s|$) | [)\]}"'\u2019\u201d\u00bb]* )  # what closes around them
       ) (?= \s | $ )
     | (?P<wide> [\u3002\uff01\uff1f\uff61]+ [\u300d\u300f\u201d\u2019\uff09)\]]* )  # full-width marks need no space
     | (?P<line> [^\S\n]* \n \s* )
