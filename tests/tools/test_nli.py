@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.tools import tiny
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.messages import Example
 from textassay.tools import NLI
-from tests.tools import tiny
 
 SOURCE = "A big cat sat on the mat. It was red and the dog ran home!"
 OUTPUT = "The dog ran."
@@ -43,9 +43,7 @@ async def test_value_is_mean_over_sentences_of_the_best_window(models, engine):
     windows = ["A big cat sat on the mat.", "It was red and the dog ran home!"]
     sentences = ["The dog ran.", "She ate fish and a small bird in the park, but not all."]
     table = np.array([[direct(models / "nli", w, s) for s in sentences] for w in windows])
-    found = await score(
-        Example(output=" ".join(sentences), source=SOURCE), model=str(models / "nli"), engine=engine
-    )
+    found = await score(Example(output=" ".join(sentences), source=SOURCE), model=str(models / "nli"), engine=engine)
     assert found.value == pytest.approx(table.max(axis=0).mean(), abs=1e-4)
     assert [e["text"] for e in found.evidence] == sentences
     assert [e["window"] for e in found.evidence] == list(table.argmax(axis=0))
@@ -148,7 +146,7 @@ async def test_a_model_without_an_entailment_label_is_refused(tmp_path, labels):
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_model_without_the_head_is_refused(models, engine):
     """A bare encoder would get a classifier of random numbers."""
-    with pytest.raises(ConfigurationError, match="without a sequence-classification head|but logits"):
+    with pytest.raises(ConfigurationError, match=r"without a sequence-classification head|but logits"):
         await score(Example(output=OUTPUT, source=SOURCE), model=str(models / "encoder"), engine=engine)
 
 

@@ -2,17 +2,15 @@
 
 import pytest
 
+from tests.benchmark_data import benchmark
 from textassay.runtime.messages import Example
 from textassay.tools import Bleu, Chrf, Measurement, Rouge, Ter
-from tests.benchmark_data import benchmark
 
 SUMMEVAL = "summeval/summeval.jsonl.gz"
 
 
 def example(row):
-    return Example(
-        id=row["id"], output=row["output"], source=row["source"], references=tuple(row["reference"] or ())
-    )
+    return Example(id=row["id"], output=row["output"], source=row["source"], references=tuple(row["reference"] or ()))
 
 
 def value(tool, given):
@@ -111,6 +109,8 @@ def test_ter_is_a_distance():
 
 def test_settings_are_in_the_signature():
     """Scores made with other settings do not look comparable."""
-    signatures = {t.signature for t in (Bleu(), Bleu(lowercase=False), Rouge(), Rouge(measure="r"), Rouge(refs="first"))}
+    signatures = {
+        t.signature for t in (Bleu(), Bleu(lowercase=False), Rouge(), Rouge(measure="r"), Rouge(refs="first"))
+    }
     assert len(signatures) == 5
     assert "sacrebleu:" in Bleu().signature

@@ -6,18 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr
 
+from tests.benchmark_data import benchmark
 from textassay.runtime.messages import Example
 from textassay.tools import Abstention, Coverage, Length, Measurement, Novelty, Readability, Repetition, Ter
 from textassay.tools.extraction import extractive_fragments
 from textassay.tools.overlap import Bleu
 from textassay.tools.readability import syllables
 from textassay.tools.words import words
-from tests.benchmark_data import benchmark
 
 
-@pytest.mark.parametrize(
-    ("unit", "expected"), [("words", 5), ("tokens", 6), ("characters", 28), ("sentences", 2)]
-)
+@pytest.mark.parametrize(("unit", "expected"), [("words", 5), ("tokens", 6), ("characters", 28), ("sentences", 2)])
 def test_length_in_every_unit(unit, expected):
     """Words leave punctuation out, tokens do not."""
     assert Length(unit=unit).compute(Example(output="The cat sat . It's well-off!")).value == expected

@@ -7,10 +7,53 @@ import json
 
 import pytest
 
-WORDS = (
-    "the a cat dog sat ran on in mat hat park home was is it he she they red blue big small and but not all some one two "
-    "yes no eat ate fish bird tree sun moon star sky question document summary claim coherent"
-).split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "in",
+    "mat",
+    "hat",
+    "park",
+    "home",
+    "was",
+    "is",
+    "it",
+    "he",
+    "she",
+    "they",
+    "red",
+    "blue",
+    "big",
+    "small",
+    "and",
+    "but",
+    "not",
+    "all",
+    "some",
+    "one",
+    "two",
+    "yes",
+    "no",
+    "eat",
+    "ate",
+    "fish",
+    "bird",
+    "tree",
+    "sun",
+    "moon",
+    "star",
+    "sky",
+    "question",
+    "document",
+    "summary",
+    "claim",
+    "coherent",
+]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -72,8 +115,10 @@ def _randomise(model, seed):
 
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.35)
+        for name, parameter in model.named_parameters():
+            drawn = torch.randn(parameter.shape, generator=generator)
+            norm = "LayerNorm.weight" in name or "layer_norm.weight" in name
+            parameter.copy_(1 + 0.1 * drawn if norm else (0.05 if name.endswith("bias") else 0.35) * drawn)
     return model.eval()
 
 

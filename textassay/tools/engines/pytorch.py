@@ -18,6 +18,16 @@ _AUTO_CLASSES: dict[Head, str] = {
     "encode": "AutoModel",
     "answer": "AutoModelForSeq2SeqLM",
 }
+_ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "spm.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+    "vocab.json",
+)
 _HEAD_WORDS: dict[Head, str] = {
     "classify": "a sequence-classification head",
     "encode": "an encoder",
@@ -94,29 +104,43 @@ class PytorchEngine:
         return device
 
     def _tokenizer(self) -> tuple[Tokenizer, frozenset[str]]:
-        if is_bleurt(self.files.config):
-            found = _bleurt_tokenizer(self.transformers, self.files)
-        else:
-            try:
+        # without any of these transformers makes up a tokenizer that knows no word
+        if not any((self.files.folder / name).is_file() for name in _VOCABULARIES):
+            raise ConfigurationError(
+                f"{str(self.files.folder)!r} holds no tokenizer ({', '.join(_VOCABULARIES[:3])}, ...)"
+            )
+        if not (self.files.folder / "tokenizer.json").is_file() and any(self.files.folder.glob("*.model")):
+            need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
+        try:
+            if is_bleurt(self.files.config):
+                found = _bleurt_tokenizer(self.transformers, self.files)
+                names = frozenset(_ALL_INPUTS)
+            else:
                 found = self.transformers.AutoTokenizer.from_pretrained(self.files.folder, local_files_only=True)
-            except (OSError, ValueError, KeyError, ImportError) as error:
-                raise _unreadable(self.files, "tokenizer", error) from error
+                names = frozenset(found.model_input_names)
+        except Exception as error:  # whatever a damaged file makes the libraries raise
+            raise _unreadable(self.files, "tokenizer", error) from error
         backend = getattr(found, "backend_tokenizer", None)
         if backend is None:
             raise ConfigurationError(f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)")
-        return Tokenizer(backend), frozenset(found.model_input_names)
+        return Tokenizer(backend), names
 
     def _model(self) -> Any:
         if is_bleurt(self.files.config):
             if self.head != "classify":
                 raise ConfigurationError(f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`")
-            return build_bleurt(self.torch, self.files)
+            try:
+                return build_bleurt(self.torch, self.files)
+            except ConfigurationError:
+                raise
+            except Exception as error:  # whatever a damaged file makes the libraries raise
+                raise _unreadable(self.files, "weights", error) from error
         auto = getattr(self.transformers, _AUTO_CLASSES[self.head])
         try:
             model, report = auto.from_pretrained(
                 self.files.folder, local_files_only=True, dtype=self.torch.float32, output_loading_info=True
             )
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        except Exception as error:  # whatever a damaged or foreign file makes the libraries raise
             raise _unreadable(self.files, _HEAD_WORDS[self.head], error) from error
         # what the file lacks was filled with random numbers; only a pooler that nobody reads may be missing
         missing = [key for key in report["missing_keys"] if self.head != "encode" or "pooler" not in key]
@@ -133,10 +157,7 @@ def _bleurt_tokenizer(transformers: Any, files: ModelFiles) -> Any:
     if (files.folder / "tokenizer.json").is_file():
         return transformers.PreTrainedTokenizerFast(tokenizer_file=str(files.folder / "tokenizer.json"))
     kind = "DebertaV2Tokenizer" if (files.folder / "spm.model").is_file() else "BertTokenizer"
-    try:
-        return getattr(transformers, kind).from_pretrained(files.folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError, TypeError) as error:
-        raise _unreadable(files, "tokenizer", error) from error
+    return getattr(transformers, kind).from_pretrained(files.folder, local_files_only=True)
 
 
 def _unreadable(files: ModelFiles, what: str, error: Exception) -> ConfigurationError:
