@@ -25,7 +25,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -108,9 +108,9 @@ class Counters:
 
     def as_json(self) -> Json:
         """Return all counters, and of the bodies how many differ and how often the commonest came."""
-        values = asdict(self)
-        del values["bodies"]
-        return values | {"distinct_bodies": len(self.bodies), "max_repeats": max(self.bodies.values(), default=0)}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bodies"}
+        repeats = max(self.bodies.values(), default=0)
+        return values | {"distinct_bodies": len(self.bodies), "max_repeats": repeats}
 
 
 class Refusal(Exception):
@@ -143,9 +143,9 @@ class Bucket:
         now = time.monotonic()
         self.level = min(self.most, self.level + (now - self.at) * self.rate)
         self.at = now
-        wanted = min(amount, self.most)
+        wanted = min(amount, self.most)  # a larger amount is let through by a full bucket, and leaves a debt
         if self.level >= wanted:
-            self.level -= wanted
+            self.level -= amount
             return 0.0
         return (wanted - self.level) / self.rate
 
@@ -186,6 +186,7 @@ class MockServer:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         options = self.options
         raw = await request.read()
+        repeat = self.counters.bodies[hash(raw)]
         self.counters.bodies[hash(raw)] += 1
         body: Json = orjson.loads(raw)
         prompt = _prompt(body)
@@ -199,7 +200,6 @@ class MockServer:
             self.counters.faults[fault] += 1
             return await self._fail(fault, request)
         self.counters.ok += 1
-        repeat = self.counters.bodies[hash(raw)] - 1
         return _json(complete(body, prompt, repeat, options))
 
     def _check(self, request: web.BaseRequest, body: Json, prompt: str) -> None:

@@ -163,8 +163,8 @@ def test_the_place_of_a_spelled_rating_is_the_word():
 pieces = st.sampled_from(
     re.findall(
         r"\S+|\n",
-        'score rating Coherence : = / - – ( ) [ ] { } * ** " 1 2 3 5 10 99 4.5 1-5 out of five stars ★ \n 1. a A D E is '
-        "scale of cannot rate 1e9 ² ½ NaN \ue000 \ue001 <think> </think> ``` json null true",
+        'score rating Coherence : = / - – ( ) [ ] { } * ** " 1 2 3 5 10 99 4.5 1-5 out of five stars ★ \n 1. a A D E '
+        "is scale of cannot rate 1e9 ² ½ NaN \ue000 \ue001 <think> </think> ``` json null true",
     )
 )
 

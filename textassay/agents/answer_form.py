@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from textassay.agents.wording import Form
 from textassay.runtime.errors import ConfigurationError
@@ -25,6 +26,7 @@ class Point:
     """What the label stands for, for prompts that list labels."""
 
 
+@lru_cache(maxsize=256)
 def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
     """Return the whole ratings of a scale, lowest first; or its two ends where they are fractions or far apart.
 
@@ -66,6 +68,7 @@ def schema_of(scale: tuple[float, float], form: Form) -> Json:
     }
 
 
+@lru_cache(maxsize=256)
 def specimen_of(scale: tuple[float, float], form: Form, *, reasoned: bool, as_json: bool = False) -> str:
     """Return a well-formed answer of usual length, with the rating in the middle of the scale.
 

@@ -31,6 +31,7 @@ def compiled(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
+_ANY = compiled(rf"\d+|\b{_WORD}\b")
 _OUT_OF_SOMETHING = compiled(
     rf"{_ON}(?P<got>{_EITHER})(?P<rest>(?:\s{{0,2}}/\s{{0,2}}|\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}(?:a\s{{1,3}}"
     rf"(?:possible\s{{1,3}})?)?)(?P<top>{_EITHER}))(?!/){_OFF}"
@@ -105,12 +106,13 @@ def blank_distractors(text: str, scale: tuple[float, float]) -> str:
     def digit(m: re.Match[str]) -> str:
         return str(_WORDS.index(m[0].lower())).ljust(len(m[0]))
 
-    for pattern in (_SCALE, _BETWEEN, _BRACKETED):
-        text = pattern.sub(blank, text)
-    text = _RANGE.sub(interval, text)
+    if len(_ANY.findall(text)) > 1:  # what these find holds two numbers
+        for pattern in (_SCALE, _BETWEEN, _BRACKETED):
+            text = pattern.sub(blank, text)
+        text = _RANGE.sub(interval, text)
+        text = _OUT_OF_SOMETHING.sub(share, text)
     for pattern in (_POINTS, _LEGEND):
         text = pattern.sub(blank, text)
-    text = _OUT_OF_SOMETHING.sub(share, text)
     text = _SPELLED.sub(digit, text)
     if len(_LISTED.findall(text)) > 1:
         text = _LISTED.sub(blank, text)

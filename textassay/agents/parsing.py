@@ -100,7 +100,7 @@ def parse_rating(
 def _read(shown: str, scale: tuple[float, float], form: Form, aspect: str | None) -> Rating | NoRating:
     if form == "letters":
         return _read_letter(shown, scale)
-    found = _read_json(shown, aspect)
+    found = _read_json(shown, aspect) if "{" in shown else None
     if found is None:
         found = first_rating(blank_distractors(shown, scale), scale, form, aspect)
     if found is None:

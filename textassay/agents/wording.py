@@ -125,6 +125,7 @@ def _phrases(aspect: str | None) -> tuple[re.Pattern[str], ...]:
     return tuple(map(compiled, _PHRASES + named))
 
 
+@lru_cache(maxsize=1024)
 def _stem(aspect: str | None) -> str:
     """Return a pattern for an aspect's name and its close forms: coherence, coherent, coherently."""
     if not aspect or not aspect.strip():

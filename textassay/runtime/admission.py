@@ -15,7 +15,7 @@ from typing import Self
 
 from textassay.runtime.adapt import AdaptiveLimit
 from textassay.runtime.errors import ConfigurationError, TransientError
-from textassay.runtime.pace import Cell, Pace, Window
+from textassay.runtime.pace import Cell, Pace, UsedShare, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class LimiterState:
 class Grant:
     """One admission: waits when entered, gives back when left. `async with limiter.admit(tokens) as grant:`."""
 
-    __slots__ = ("_cell", "_limiter", "_number", "_rejected", "_settled", "_since", "tokens")
+    __slots__ = ("_cell", "_limiter", "_number", "_paced", "_rejected", "_settled", "_since", "tokens")
 
     _cell: Cell
     _number: int
+    _paced: float
     _since: float
 
     def __init__(self, limiter: Limiter, tokens: int) -> None:
@@ -69,8 +70,7 @@ class Grant:
         Raises:
             ValueError: The number is negative.
         """
-        self._settled = True
-        self._limiter._correct(self, actual_tokens)
+        self._limiter._settle(self, actual_tokens)
 
 
 class Limiter:
@@ -78,7 +78,8 @@ class Limiter:
 
     - **Requests and tokens a minute**: no window of 60 s (60.5, to be safe) ever holds more than the limit, and
       admissions are spread evenly, so that a server with a bucket of one second's amount has nothing to refuse. Tokens
-      are reserved on admission and corrected by `Grant.settle`; a wrong reservation is made up for by those who follow.
+      are reserved on admission and corrected by `Grant.settle`: the window counts all that is reserved, the pace the
+      share of it that settled requests have used, and both are made right as soon as the true number is known.
     - **Calls in flight**: at most `concurrency`, and fewer while the server bears fewer (`AdaptiveLimit` tells how).
     - **Order**: first come, first served. A large request holds up those behind it rather than be overtaken for ever.
       One above the whole token limit is admitted alone, once a minute's window holds no tokens.
@@ -105,8 +106,9 @@ class Limiter:
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
         self.rpm, self.tpm, self.concurrency = rpm, tpm, int(concurrency)
-        self._request_pace = None if rpm is None else Pace(rpm)
-        self._token_pace = None if tpm is None else Pace(tpm)
+        self._request_pace = None if rpm is None else Pace(rpm, one_second=True)
+        self._token_pace = None if tpm is None else Pace(tpm, one_second=False)
+        self._used_share = UsedShare()
         self._window = Window(math.inf if rpm is None else rpm, math.inf if tpm is None else tpm)
         self._adaptive = AdaptiveLimit(self.concurrency) if adaptive else None
         self._in_flight = 0
@@ -216,10 +218,12 @@ class Limiter:
         grant._number = self._granted
         grant._since = now
         grant._cell = self._window.add(now, grant.tokens)
+        grant._paced = 0.0
         if self._request_pace is not None:
             self._request_pace.take(now, 1, waited=waited)
         if self._token_pace is not None and grant.tokens:
-            self._token_pace.take(now, grant.tokens, waited=waited)
+            grant._paced = grant.tokens * self._used_share.value
+            self._token_pace.take(now, grant._paced, waited=waited)
 
     def _undo(self, grant: Grant) -> None:
         """Take back an admission whose task was cancelled before it could send anything."""
@@ -240,22 +244,31 @@ class Limiter:
                 self._adaptive.answered(now, now - grant._since, in_flight)
             elif isinstance(error, TransientError) and not grant._rejected:
                 self._adaptive.failed()
-        self._wake()
+        if self._waiting:
+            self._wake()
 
     def _free(self, grant: Grant) -> None:
         self._in_flight -= 1
         self._in_flight_before_cut -= grant._number <= self._last_before_cut
 
-    def _correct(self, grant: Grant, tokens: int) -> None:
+    def _settle(self, grant: Grant, tokens: int) -> None:
         if tokens < 0:
             raise ValueError(f"a request cannot have used {tokens} tokens")
-        change = tokens - grant.tokens
-        if change:
-            grant.tokens = tokens
-            self._window.correct(grant._cell, 0, change)
+        if not grant._settled:
+            grant._settled = True
             if self._token_pace is not None:
-                self._token_pace.correct(change)
+                self._used_share.learn(tokens, grant.tokens)
+        self._correct(grant, tokens)
+        if self._waiting:
             self._wake()
+
+    def _correct(self, grant: Grant, tokens: int) -> None:
+        """Put the true tokens in place of those reserved."""
+        self._window.correct(grant._cell, 0, tokens - grant.tokens)
+        grant.tokens = tokens
+        if self._token_pace is not None:
+            self._token_pace.correct(tokens - grant._paced)
+            grant._paced = float(tokens)
 
     def _overload(self, grant: Grant | None, factor: float) -> None:
         if self._adaptive is None:

@@ -24,11 +24,15 @@ def write_json(path: Path, value: Any) -> None:
     """
     content = encode(value, indent=True) + b"\n"
     unfinished = unfinished_name(path)
-    with unfinished.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
     _sync_folder(path.parent)
 
 

@@ -27,28 +27,60 @@ class Pace:
     """Spaces amounts evenly (the generic cell rate algorithm, with weights).
 
     An amount may go once the one before it is paid off at the given rate. After a rest there is no credit: the first
-    amount goes, the next waits its turn. Whoever waited and was woken late is credited for the lateness, up to one
-    interval or `CATCH_UP`, whichever is longer, but never more than half of what a server that lets through the amount
-    of one second at once would forgive; at one a second or slower nothing is credited.
+    amount goes, the next waits its turn. Whoever waited, and was woken late or after a correction, is credited for
+    that: up to its own interval or `CATCH_UP`, whichever is longer.
     """
 
-    __slots__ = ("free_at", "seconds_each", "tolerance")
+    __slots__ = ("_one_second", "free_at", "seconds_each")
 
-    def __init__(self, per_minute: float) -> None:
-        """Set the rate, in units (requests or tokens) per minute."""
+    def __init__(self, per_minute: float, *, one_second: bool) -> None:
+        """Set the rate.
+
+        Args:
+            per_minute: Units (requests or tokens) a minute.
+            one_second: Whether to bear with servers that let through at once only what one second allows: the credit is
+                half of what they forgive at most, and none at one unit a second or slower.
+        """
         self.seconds_each = WINDOW / per_minute
-        self.tolerance = min(max(self.seconds_each, CATCH_UP), max(0.0, (1.0 - self.seconds_each) / 2))
+        self._one_second = one_second
         self.free_at = -math.inf
         """The time from which the next amount may go."""
 
+    def credit(self, amount: float) -> float:
+        """Return the seconds that an amount which waited may make good."""
+        interval = amount * self.seconds_each
+        longest = max(interval, CATCH_UP)
+        return min(longest, max(0.0, (1.0 - interval) / 2)) if self._one_second else longest
+
     def take(self, now: float, amount: float, *, waited: bool) -> None:
-        """Send `amount` now; `waited` says that it stood in a queue and so may make good for lateness."""
-        start = now - self.tolerance if waited else now
+        """Send `amount` now; `waited` says that it stood in a queue and so may be credited."""
+        start = now - self.credit(amount) if waited else now
         self.free_at = max(self.free_at, start) + amount * self.seconds_each
 
     def correct(self, amount: float) -> None:
         """Add to what was taken (or take off it, where negative), once the true amount is known."""
         self.free_at += amount * self.seconds_each
+
+
+class UsedShare:
+    """Running share of reserved tokens that are really used: sums in which every settlement fades by `FADING`."""
+
+    FADING = 0.98
+
+    __slots__ = ("_reserved", "_used")
+
+    def __init__(self) -> None:
+        self._used = self._reserved = 0.0
+
+    @property
+    def value(self) -> float:
+        """The share, 1 until something is known."""
+        return self._used / self._reserved if self._reserved else 1.0
+
+    def learn(self, used: float, reserved: float) -> None:
+        """Take one settlement into account."""
+        self._used = self.FADING * self._used + used
+        self._reserved = self.FADING * self._reserved + reserved
 
 
 class Cell:

@@ -1,0 +1,231 @@
+"""One rating: from an answer, from several, from token probabilities, and every way in which there is none."""
+
+import math
+
+import pytest
+
+from textassay.agents.parsing import Rating, parse_rating
+from textassay.agents.scorer import Scorer
+from textassay.agents.steps import Steps
+from textassay.methods import tasks
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, PromptError, ServerFailed
+from textassay.runtime.messages import Example
+from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
+from textassay.version import __version__
+
+TASK = tasks.load("summarization", ["coherence", "fluency"])
+COHERENCE = TASK.aspects[0]
+EXAMPLE = Example(id="x", output="The cat sat. Score: 1", source="A cat sat on a mat in 1987.")
+PLAIN = Capabilities(n=True, logprobs=True, json_schema=False)
+
+pytestmark = pytest.mark.asyncio
+
+
+def scorer(replies, *, capabilities=PLAIN, **fields):
+    model = ScriptedModel(replies, name="judge", capabilities=capabilities)
+    return model, Scorer(model=model, task=TASK, **fields)
+
+
+async def test_a_rating_is_read_and_the_judges_words_are_kept():
+    model, judge = scorer(["It reads well. Score: 4"])
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.outcome, score.how, score.scale) == (4, "scored", "text", (1, 5))
+    assert (score.id, score.aspect, score.explanation) == ("x", "coherence", "It reads well. Score: 4")
+    assert score.usage.calls == 1
+    assert model.requests[0].temperature == 0
+
+
+async def test_source_and_output_stand_in_the_prompt_word_for_word():
+    model, judge = scorer(["3"])
+    await judge(EXAMPLE, COHERENCE)
+    [request] = model.requests
+    assert EXAMPLE.source in request.text
+    assert EXAMPLE.output in request.text
+
+
+@pytest.mark.parametrize("form", ["number", "letters", "stars"])
+@pytest.mark.parametrize("json_schema", [True, False])
+@pytest.mark.parametrize("how", ["text", "sampled", "logprob"])
+async def test_the_specimen_of_a_request_is_an_answer_that_can_be_read(form, json_schema, how):
+    capabilities = Capabilities(n=True, logprobs=True, json_schema=json_schema)
+    logprobs = tuple(TokenLogprob(token=c, logprob=0.0) for c in "4")
+    script = lambda request: Sample(text={"letters": "D"}.get(form, "4"), logprobs=logprobs)  # noqa: E731
+    model, judge = scorer(script, capabilities=capabilities, form=form, how=how, n=2 if how == "sampled" else 1)
+    await judge(EXAMPLE, COHERENCE)
+    request = model.requests[0]
+    assert request.max_tokens
+    assert isinstance(found := parse_rating(request.specimen, scale=(1, 5), form=form), Rating)
+    assert found.value == 3
+
+
+async def test_an_unusable_answer_is_asked_for_again_as_another_draw_and_recorded():
+    model, judge = scorer(["Hm.", "Score: 2"])
+    score = await judge(EXAMPLE, COHERENCE)
+    assert score.value == 2
+    assert [request.draw for request in model.requests] == [0, 1]
+    assert score.evidence == ({"text": "Hm.", "problem": "NoScoreFound"},)
+    assert score.usage.calls == 2
+
+
+async def test_answers_that_stay_unusable_are_no_score():
+    model, judge = scorer(["Hm."] * 3, parse_retries=2)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.outcome, score.error.type) == (None, "invalid", "NoScoreFound")
+    assert "'Hm.'" in score.error.message
+    assert len(model.requests) == len(score.evidence) == 3
+
+
+async def test_a_number_off_the_scale_is_no_score():
+    _, judge = scorer(["Score: 9"], parse_retries=0)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.outcome, score.error.type) == (None, "invalid", "OffScale")
+
+
+async def test_a_judge_that_declines_abstains_and_is_not_pressed():
+    model, judge = scorer(["I'm sorry, I cannot rate this text."])
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.outcome, score.error.type, len(model.requests)) == ("abstained", "Declined", 1)
+
+
+async def test_an_empty_output_is_not_sent():
+    model, judge = scorer([])
+    score = await judge(Example(id="e", output=" \n", source="x"), COHERENCE)
+    assert (score.outcome, score.error.type, score.value) == ("abstained", "EmptyOutput", None)
+    assert model.requests == []
+
+
+async def test_errors_of_the_model_pass_through():
+    _, judge = scorer([ServerFailed("down")])
+    with pytest.raises(ServerFailed):
+        await judge(EXAMPLE, COHERENCE)
+
+
+async def test_a_filtered_answer_is_the_providers_refusal_and_not_the_judges():
+    _, judge = scorer([Sample(text="", finish_reason="filtered")])
+    with pytest.raises(ContentRefused):
+        await judge(EXAMPLE, COHERENCE)
+
+
+async def test_a_cut_answer_counts_where_its_rating_was_complete():
+    model, judge = scorer([Sample(text="Rating: 4\nBecause it is", finish_reason="length")])
+    assert (await judge(EXAMPLE, COHERENCE)).value == 4
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("cut", ["It is a long story that", "Score: 4"])
+async def test_a_cut_answer_is_asked_for_once_more_with_more_room(cut):
+    model, judge = scorer([Sample(text=cut, finish_reason="length"), "Score: 4.5"], max_tokens=10)
+    assert (await judge(EXAMPLE, COHERENCE)).value == 4.5
+    assert [request.max_tokens for request in model.requests] == [10, 40]
+
+
+async def test_an_answer_that_is_cut_again_names_the_option():
+    _, judge = scorer([Sample(text="Long", finish_reason="length")] * 2, parse_retries=0)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert score.outcome == "invalid"
+    assert "max_tokens" in score.error.message
+
+
+async def test_json_is_asked_for_where_the_model_follows_a_schema():
+    model, judge = scorer(['{"reason": "ok", "score": 4}'], capabilities=Capabilities(json_schema=True))
+    score = await judge(EXAMPLE, COHERENCE)
+    assert score.value == 4
+    schema = model.requests[0].json_schema
+    assert list(schema["properties"]) == ["reason", "score"]
+    assert schema["properties"]["score"]["enum"] == [1, 2, 3, 4, 5]
+    assert "JSON" in model.requests[0].text
+    _, unknown = scorer(["4"], capabilities=Capabilities())
+    assert not unknown.asks_for_json
+
+
+async def test_samples_are_averaged_and_unusable_ones_left_out_and_counted():
+    answers = iter(["4", "5", "?", "4", "none"])
+    model, judge = scorer(lambda request: next(answers), how="sampled", n=5, temperature=1.0)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert score.value == pytest.approx(13 / 3)
+    assert score.samples == 3
+    assert score.spread == pytest.approx(math.sqrt(2) / 3)
+    assert score.evidence[0]["unusable"] == {"NoScoreFound": 2}
+    assert score.evidence[0]["ratings"] == [4, 5, 4]
+    assert (len(model.requests), model.requests[0].n) == (1, 5)
+
+
+async def test_a_server_that_gives_fewer_samples_is_asked_for_the_rest():
+    model, judge = scorer(lambda r: Response(samples=(Sample(text=str(r.draw + 1)),)), how="sampled", n=3)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.samples) == (2, 3)
+    assert [(request.n, request.draw) for request in model.requests] == [(3, 0), (2, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "kind"), [("?", "invalid", "NoScoreFound"), ("N/A", "abstained", "Declined")]
+)
+async def test_no_usable_sample_is_no_score(answer, outcome, kind):
+    _, judge = scorer(lambda request: answer, how="sampled", n=4)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.outcome, score.error.type, score.samples) == (None, outcome, kind, 0)
+
+
+async def test_token_probabilities_give_the_expected_rating():
+    top = (("4", math.log(0.5)), (" 5", math.log(0.25)), ("3", math.log(0.15)), ("x", math.log(0.1)))
+    model, judge = scorer(
+        [Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=top[0][1], top=top),))], how="logprob"
+    )
+    score = await judge(EXAMPLE, COHERENCE)
+    assert score.value == pytest.approx((4 * 0.5 + 5 * 0.25 + 3 * 0.15) / 0.9)
+    assert score.mass == pytest.approx(0.9)
+    assert score.how == "logprob"
+    assert model.requests[0].logprobs == 20
+
+
+async def test_a_sampled_rating_between_labels_is_not_taken_for_one():
+    tokens = tuple(TokenLogprob(token=t, logprob=-0.1) for t in ("4", ".", "5"))
+    _, judge = scorer([Sample(text="4.5", logprobs=tokens)], how="logprob")
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.error.type) == (None, "NotALabel")
+
+
+async def test_a_server_without_token_probabilities_is_an_error_and_no_fallback():
+    with pytest.raises(CapabilityError, match="--n 20"):
+        scorer([], capabilities=Capabilities(logprobs=False), how="logprob")
+    _, judge = scorer(["4"], how="logprob")
+    with pytest.raises(CapabilityError, match="--n 20"):
+        await judge(EXAMPLE, COHERENCE)
+
+
+@pytest.mark.parametrize("fields", [{"n": 3}, {"how": "sampled"}, {"how": "sampled", "n": 2, "structured": True}])
+async def test_settings_that_contradict_each_other_are_refused(fields):
+    with pytest.raises(ConfigurationError):
+        scorer([], **fields)
+
+
+async def test_letters_do_not_fit_every_scale(tmp_path):
+    path = tmp_path / "t.toml"
+    path.write_text('intro = "x"\n[[aspects]]\nname = "a"\ndefinition = "b"\nscale = [0, 100]')
+    with pytest.raises(ConfigurationError, match="letters"):
+        Scorer(model=ScriptedModel(), task=tasks.load(str(path)), form="letters")
+    with pytest.raises(ConfigurationError, match="--n 20"):
+        Scorer(model=ScriptedModel(), task=tasks.load(str(path)), how="logprob")
+
+
+async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
+    _, judge = scorer(["4"], prompt="g_eval")
+    with pytest.raises(PromptError, match="'steps' is undefined"):
+        await judge(EXAMPLE, COHERENCE)
+    assert (await judge(EXAMPLE, COHERENCE, Steps(text="1. Read."))).value == 4
+
+
+async def test_signatures_tell_apart_what_is_not_comparable():
+    _, judge = scorer([])
+    assert judge.signature.startswith("method:llm-score|model:judge|prompt:")
+    assert judge.signature.endswith(f"|layout:paper|form:number|how:text|n:1|temp:0|seed:-|v:{__version__}")
+    others = [
+        {"layout": "shared-prefix"},
+        {"form": "stars"},
+        {"prompt": "llm_score_cot"},
+        {"seed": 7},
+        {"temperature": 0.5},
+    ]
+    signatures = {judge.signature, *(scorer([], **fields)[1].signature for fields in others)}
+    assert len(signatures) == len(others) + 1

@@ -1,0 +1,115 @@
+"""What only the litellm backend does; all else is in the battery for every backend."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+
+import pytest
+
+from textassay.runtime import errors
+from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.model import ChatMessage, Request
+
+pytestmark = pytest.mark.asyncio
+
+ASK = Request(messages=(ChatMessage(role="user", content="Rate this."),))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm_is_imported() -> None:
+    load_litellm()
+
+
+async def test_making_a_model_does_not_import_litellm():
+    """Four seconds are spent on first use only, and the environment stays untouched until then."""
+    program = (
+        "import os, sys; before = dict(os.environ)\n"
+        "from textassay.runtime.backends.litellm import LiteLLMModel\n"
+        "model = LiteLLMModel('openai/gpt-4.1-mini', price=(1.0, 2.0)); model.name, model.identity, model.price\n"
+        "assert 'litellm' not in sys.modules and dict(os.environ) == before"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: ASYNC221
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "logprobs", "seed", "json_schema"),
+    [
+        ("openai/gpt-4.1-mini", True, True, True, True),
+        ("openai/an-unknown-one", True, True, True, None),
+        ("openai/o3", True, False, True, True),
+        ("anthropic/claude-sonnet-4-20250514", False, False, False, True),
+        ("mistral/mistral-large-latest", False, False, True, True),
+    ],
+)
+async def test_abilities_by_provider(name, n, logprobs, seed, json_schema):
+    """As litellm lists them; what it lists but does not know of the model is left open."""
+    told = LiteLLMModel(name).capabilities
+    assert (told.n, told.logprobs, told.choices, told.seed) == (n, logprobs, logprobs, seed)
+    assert told.json_schema is json_schema
+
+
+async def test_prices_come_from_the_table_where_none_is_given():
+    """Per million tokens; unknown models have none."""
+    prompt, completion = LiteLLMModel("openai/gpt-4.1-mini").price
+    assert (prompt, completion) == pytest.approx((0.4, 1.6))
+    assert LiteLLMModel("openai/gpt-4.1-mini", price=(1.0, 2.0)).price == (1.0, 2.0)
+    assert LiteLLMModel("openai/an-unknown-one").price is None
+
+
+async def test_a_known_model_costs_what_the_table_says(mock_server):
+    """Without a given price the cost is litellm's."""
+    server = await mock_server()
+    model = LiteLLMModel("openai/gpt-4.1-mini", api_base=server.url, api_key="k")
+    usage = (await model.generate(ASK)).usage
+    await model.aclose()
+    assert usage.cost == pytest.approx((0.4 * usage.prompt_tokens + 1.6 * usage.completion_tokens) / 1e6)
+
+
+async def test_an_unknown_provider_is_a_mistake_of_configuration():
+    """It says what names look like, before anything is asked."""
+    with pytest.raises(errors.ConfigurationError, match="nosuch/model"):
+        _ = LiteLLMModel("nosuch/model").capabilities
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [({"logprobs": 5}, "--n 20"), ({"n": 4}, "--n 1"), ({"seed": 1}, "--seed")],
+)
+async def test_parameters_the_provider_does_not_take_are_never_dropped(fields, said):
+    """The error names the option; nothing is sent."""
+    model = LiteLLMModel("anthropic/claude-sonnet-4-20250514", api_key="k", api_base="http://127.0.0.1:9")
+    with pytest.raises(errors.CapabilityError, match=said):
+        await model.generate(ASK.model_copy(update=fields))
+    await model.aclose()
+
+
+async def test_a_plain_prompt_is_not_turned_into_a_chat():
+    """litellm would do so in silence."""
+    model = LiteLLMModel("anthropic/claude-sonnet-4-20250514", api_key="k", api_base="http://127.0.0.1:9")
+    with pytest.raises(errors.CapabilityError, match="takes chats only"):
+        await model.generate(Request(prompt="Once upon a time"))
+    assert model.capabilities.continuation is False
+    await model.aclose()
+
+
+async def test_a_key_from_the_environment_is_scrubbed_as_well(mock_server, monkeypatch):
+    """litellm reads the variable by itself; an echo of it stays out of errors and their tracebacks."""
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key.from/the+environment")
+    server = await mock_server(require_key="another")
+    model = LiteLLMModel("openai/judge", api_base=server.url)
+    with pytest.raises(errors.AuthenticationFailed) as caught:
+        await model.generate(ASK)
+    await model.aclose()
+    assert os.environ["OPENAI_API_KEY"] not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_a_time_limit_of_litellm_is_ours(mock_server):
+    """Its Timeout becomes TimedOut."""
+    server = await mock_server(p_hang=1)
+    model = LiteLLMModel("openai/judge", api_base=server.url, api_key="k")
+    with pytest.raises(errors.TimedOut):
+        await model.generate(ASK.model_copy(update={"extra": {"timeout": 0.1}}))
+    await model.aclose()

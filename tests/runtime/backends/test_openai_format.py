@@ -1,0 +1,166 @@
+"""What answers in the format of OpenAI mean, edge by edge."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from textassay.runtime import errors
+from textassay.runtime.backends import openai_format
+from textassay.runtime.model import ChatMessage, ChoicesRequest, Request, Response, Sample, TokenLogprob
+
+CHAT = Request(messages=(ChatMessage(role="user", content="x"),), n=3)
+
+
+def message(content: object, reason: str = "stop", **more: object) -> dict[str, object]:
+    return {"finish_reason": reason, "message": {"role": "assistant", "content": content, **more}}
+
+
+def read(*choices: object, request: Request = CHAT) -> Response:
+    return openai_format.read_response({"choices": list(choices)}, request, None)
+
+
+def test_samples_without_text_are_left_out_where_others_have_one():
+    """Two of three are an answer."""
+    response = read(message("a"), message(None), message("c", "length"))
+    assert [(s.text, s.finish_reason) for s in response.samples] == [("a", "stop"), ("c", "length")]
+
+
+def test_hidden_reasoning_that_used_up_the_allowance_is_an_empty_answer():
+    """Asking again would cost the same and give the same."""
+    assert read(message(None, "length")).samples == (Sample(text="", finish_reason="length"),)
+
+
+def test_filtered_text_that_is_there_is_kept():
+    """The filter cut the answer short."""
+    assert read(message("half an ans", "content_filter")).samples[0].finish_reason == "filtered"
+
+
+def test_a_declined_answer_is_refused_content():
+    """The message holds a refusal in place of content."""
+    with pytest.raises(errors.ContentRefused, match="I cannot"):
+        read(message(None, refusal="I cannot."))
+
+
+def test_unknown_reasons_to_finish_are_other():
+    """A new word of a server is no error."""
+    assert read(message("a", "tired")).samples[0].finish_reason == "other"
+
+
+def test_a_missing_usage_leaves_the_cost_unknown():
+    """Nothing is invented."""
+    usage = openai_format.read_response({"choices": [message("a")]}, CHAT, (1.0, 1.0)).usage
+    assert (usage.calls, usage.prompt_tokens, usage.cost) == (1, 0, None)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        *[None, [], "x", {}, {"choices": None}, {"choices": [1]}, {"choices": [{}]}, {"choices": [{"message": "x"}]}],
+        *[{"choices": [message(5)]}, {"choices": [message("a")], "usage": {"prompt_tokens": -1}}, {"choices": "abc"}],
+    ],
+)
+def test_any_other_shape_is_malformed(payload):
+    """Whatever a server sends, the error is ours."""
+    with pytest.raises(errors.MalformedResponse):
+        openai_format.read_response(payload, CHAT, (1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "content", [[{"token": "a"}], [{"token": "a", "logprob": None}], [{"token": 1, "logprob": -1}]]
+)
+def test_broken_log_probabilities_are_malformed(content):
+    """A token without its number is no answer."""
+    with pytest.raises(errors.MalformedResponse):
+        read(message("a") | {"logprobs": {"content": content}}, request=CHAT.model_copy(update={"logprobs": 2}))
+
+
+def first_token(**alternatives: float) -> Response:
+    top = tuple((token.replace("_", " "), math.log(p)) for token, p in alternatives.items())
+    token = TokenLogprob(token=top[0][0], logprob=top[0][1], top=top)
+    return Response(samples=(Sample(text=token.token, logprobs=(token,)),))
+
+
+def ask(**choices: tuple[str, ...]) -> ChoicesRequest:
+    return ChoicesRequest(prompt="x", choices=choices)
+
+
+def test_forms_with_and_without_a_space_are_summed():
+    """Yes is the sum of its four forms, no more."""
+    response = first_token(Yes=0.4, _Yes=0.2, yes=0.1, _no=0.05, Yesterday=0.15)
+    answer = openai_format.read_choices(response, ask(yes=("yes", "Yes"), no=("No", "no")))
+    assert math.exp(answer.logprobs["yes"]) == pytest.approx(0.7)
+    assert math.exp(answer.logprobs["no"]) == pytest.approx(0.05)
+    assert answer.mass == pytest.approx(0.75)
+
+
+def test_what_is_not_reported_is_unknown():
+    """Not zero, not a floor."""
+    assert openai_format.read_choices(first_token(A=0.9, B=0.1), ask(a=("A",), c=("C",))).logprobs["c"] is None
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "choices"),
+    [
+        ({"in": 0.6, "A": 0.4}, {"bad": ("incoherent",), "a": ("A",)}),
+        ({"1": 0.9, "2": 0.1}, {"one": ("1",), "two": ("2",), "ten": ("10",)}),
+        ({"A": 0.9, "B": 0.1}, {"a": ("A",), "long": ("not at all",)}),
+    ],
+)
+def test_a_choice_of_several_tokens_is_an_error(alternatives, choices):
+    """The first part of a choice must not count as another, nor as nothing."""
+    with pytest.raises(errors.CapabilityError, match="more than one token"):
+        openai_format.read_choices(first_token(**alternatives), ask(**choices))
+
+
+def test_an_unlikely_beginning_is_no_evidence():
+    """A label stays readable when a piece of another is merely possible."""
+    answer = openai_format.read_choices(first_token(A=0.99, i=0.001), ask(a=("A",), bad=("incoherent",)))
+    assert answer.logprobs["bad"] is None
+
+
+def test_two_labels_with_one_form_are_a_mistake():
+    """A token cannot count for both."""
+    with pytest.raises(errors.ConfigurationError, match="share the form"):
+        openai_format.read_choices(first_token(A=1.0), ask(a=("A",), b=(" A",)))
+
+
+def echo(tokens: list[str], logprobs: list[float | None], offsets: list[int], text: str) -> dict[str, object]:
+    given = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
+    return {"choices": [{"text": text, "logprobs": given}]}
+
+
+def test_a_continuation_is_cut_at_its_border():
+    """The sampled token after it is left out."""
+    payload = echo(["It", " is", " so", "."], [None, -1.0, -2.0, -9.0], [0, 2, 5, 8], "It is so.")
+    tokens = openai_format.read_continuation(payload, "It is", " so")
+    assert [(t.token, t.logprob) for t in tokens] == [(" so", -2.0)]
+
+
+def test_a_mark_for_the_beginning_of_the_text_is_skipped():
+    """Some servers list it, and count it in the places."""
+    payload = echo(["<s>", "It", " is"], [None, -1.0, -2.0], [0, 3, 5], "It is")
+    assert [t.token for t in openai_format.read_continuation(payload, "It", " is")] == [" is"]
+
+
+def test_bytes_of_a_character_may_be_several_tokens():
+    """Places decide where the texts of tokens cannot."""
+    payload = echo(["It", " \ufffd", "\ufffd"], [None, -1.0, -2.0], [0, 2, 3], "It \u20ac")
+    assert len(openai_format.read_continuation(payload, "It", " \u20ac")) == 2
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (echo([" so"], [-1.0], [0], " so"), "does not echo"),
+        ({"choices": [{"text": "It is so", "logprobs": None}]}, "without its log-probabilities"),
+        (echo(["It i", "s so"], [None, -1.0], [0, 4], "It is so"), "spans the border"),
+        (echo(["It is", " so"], [None, -1.0], [2, 5], "It is so"), "do not tile"),
+        (echo(["It is", " no"], [None, -1.0], [0, 5], "It is so"), "are not the text"),
+    ],
+)
+def test_doubtful_places_are_never_summed(payload, said):
+    """Either the tokens are exactly those of the text or there is no number."""
+    with pytest.raises(errors.CapabilityError, match=said):
+        openai_format.read_continuation(payload, "It is", " so")
