@@ -188,7 +188,7 @@ class Aggregator:
             "format": FORMAT,
             "name": self.name,
             "seed": self.seed,
-            "scales": {name: list(scale) for name, scale in self.scales.items()},
+            "scales": {name: [float(low), float(high)] for name, (low, high) in self.scales.items()},
             "features": list(self.features_),
             "means": self._means.tolist(),
             "inverse_sds": self._inverse_sds.tolist(),

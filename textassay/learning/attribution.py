@@ -99,7 +99,7 @@ def permutation_importance(
     for row, indices in enumerate(entries.values()):
         for repeat, order in enumerate(orders):
             shuffled = x.copy()
-            shuffled[:, indices] = x[np.ix_(order, indices)]
+            shuffled[:, indices] = x[order][:, indices]
             draws[row, :, repeat] = error(_columns(predict(shuffled))) - before
     return Importance(tuple(entries), draws.mean(axis=2), draws.std(axis=2), draws)
 
@@ -128,7 +128,7 @@ def sampled_shapley(
     x, rows = np.asarray(features, float), np.asarray(background, float)
     if not len(rows) or rows.shape[1:] != x.shape[1:]:
         raise DataError(f"the background must have rows and the features' columns, not shape {rows.shape}")
-    n, width = x.shape
+    width = x.shape[1]
     rng = np.random.default_rng(seed)
     credits, starts = [], []
     for _ in range((samples + 1) // 2):

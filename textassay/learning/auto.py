@@ -27,6 +27,8 @@ BLEND_OF_FEW = ("corrw", "nnls", "ridge")
 
 _ROWS_FOR_TREES = 60
 _GROUPS_FOR_TREES = 8
+_GROUPS_WITHOUT_CORRW = 20
+"""Groups below which the blend leans on CorrW, which has one slope to learn where the others have many."""
 _FOLDS = 5
 _ROWS_TO_CHOOSE = 5_000
 """Rows that the choice looks at; the chosen learner is then trained on all of them."""
@@ -64,14 +66,16 @@ def learn_auto(training: Training) -> Learned:
     Raises:
         DataError: There are fewer than two groups, or no candidate can be learnt.
     """
-    few = len(training.target) < _ROWS_FOR_TREES or len(np.unique(training.groups)) < _GROUPS_FOR_TREES
+    groups = len(np.unique(training.groups))
+    few = len(training.target) < _ROWS_FOR_TREES or groups < _GROUPS_FOR_TREES
     candidates = dict(SMALL) if few else {**SMALL, **LARGE}
     held_out = cross_validate(training, candidates)
     if not held_out.squared:
         raise DataError(
             "no aggregator can be learnt: " + "; ".join(f"{k}: {why}" for k, why in held_out.failed.items())
         )
-    members = [name for name in (BLEND_OF_FEW if few else BLEND) if name in held_out.squared]
+    wanted = BLEND_OF_FEW if few else BLEND if groups >= _GROUPS_WITHOUT_CORRW else ("corrw", *BLEND)
+    members = [name for name in wanted if name in held_out.squared]
     held_out.add_mean("blend", members)
     chosen = held_out.best(unless_clearly_better="blend")
     learned = [candidates[name](training) for name in (members if chosen == "blend" else [chosen])]

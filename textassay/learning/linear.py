@@ -15,7 +15,7 @@ from textassay.learning.splits import folds
 from textassay.learning.training import Floats, Learned, Training, dot
 from textassay.runtime.errors import DataError
 
-_PENALTIES = np.logspace(-4, 2, 13)
+_PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))
 """Ridge penalties to try, per row."""
 
 
@@ -52,7 +52,7 @@ class Linear:
 def learn_linear(training: Training) -> Learned:
     """Least squares; of all solutions the one of least norm where features repeat each other."""
     features, target, intercept = _centred(training)
-    weights = np.linalg.lstsq(features, target, rcond=None)[0]
+    weights = np.asarray(np.linalg.lstsq(features, target, rcond=None)[0], dtype=np.float64)
     return Learned(_around_means(weights, intercept, training), {})
 
 
@@ -82,9 +82,9 @@ def _best_penalty(training: Training) -> float:
     errors = np.zeros(len(_PENALTIES))
     for held_out in range(int(fold.max()) + 1):
         inside, outside = training.rows(fold != held_out), training.rows(fold == held_out)
-        for index, model in enumerate(_ridge(inside, _PENALTIES.tolist())):
+        for index, model in enumerate(_ridge(inside, _PENALTIES)):
             errors[index] += ((model.predict(outside.features) - outside.target) ** 2).sum()
-    return float(_PENALTIES[errors.argmin()])
+    return _PENALTIES[int(errors.argmin())]
 
 
 def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
@@ -92,7 +92,7 @@ def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
     variances, axes = np.linalg.eigh(features.T @ features)
     along = axes.T @ (features.T @ target)
     shrunk = [axes @ (along / (np.maximum(variances, 0) + penalty * len(target))) for penalty in penalties]
-    return [_around_means(np.asarray(weights, np.float64), intercept, training) for weights in shrunk]
+    return [_around_means(np.asarray(weights, dtype=np.float64), intercept, training) for weights in shrunk]
 
 
 def _centred(training: Training) -> tuple[Floats, Floats, float]:

@@ -103,6 +103,6 @@ def _train(training: Training, rng: np.random.Generator) -> tuple[Floats, Floats
         rng.uniform(-1, 1, _HIDDEN) * np.sqrt(6 / (_HIDDEN + 1)),
         np.zeros(1),
     ]
-    found = minimize(loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
+    found = minimize(loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
     inner, bias, outer, intercept = np.split(found, bounds)
     return inner.reshape(_HIDDEN, width), bias, outer, float(intercept[0])

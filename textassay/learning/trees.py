@@ -93,12 +93,15 @@ def learn_lightgbm(training: Training) -> Learned:
 
 
 def clear_directions(training: Training) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return 1 or -1 for features whose correlation with the target is clearly above or below 0, else 0."""
-    features = training.features - training.features.mean(axis=0)
-    target = training.target - training.target.mean()
-    norms = np.sqrt((features**2).sum(axis=0) * (target @ target))
-    r = np.divide(target @ features, norms, out=np.zeros(len(norms)), where=norms > 0)
-    return np.where(np.abs(r) * np.sqrt(len(target)) > _CLEAR, np.sign(r), 0).astype(np.intp)
+    """Return 1 or -1 for features whose covariance with the target is clearly above or below 0, else 0.
+
+    Standard errors are those of the rows' products, which scatter widely for a feature that helps at one end of its
+    range and harms at the other (White, 1980).
+    """
+    features, target = training.features - training.features.mean(axis=0), training.target - training.target.mean()
+    products = features * target[:, None]
+    sums, standard_errors = products.sum(axis=0), np.sqrt((products**2).sum(axis=0))
+    return np.where(np.abs(sums) > _CLEAR * standard_errors, np.sign(sums), 0).astype(np.intp)
 
 
 def _leaf(training: Training) -> int:

@@ -4,7 +4,20 @@ Takes and gives plain values; knows nothing of models, messages or methods.
 """
 
 from textassay.prompts.fencing import fence, nonce
+from textassay.prompts.frames import Frame, frame
 from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
 from textassay.prompts.task_files import TASKS, task_file
 
-__all__ = ["TASKS", "PromptFault", "Turn", "digest", "fence", "files", "nonce", "render", "task_file"]
+__all__ = [
+    "TASKS",
+    "Frame",
+    "PromptFault",
+    "Turn",
+    "digest",
+    "fence",
+    "files",
+    "frame",
+    "nonce",
+    "render",
+    "task_file",
+]
