@@ -8,10 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from textassay.cli import arguments, caches, meta
+from textassay.cli import doctor as examination
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
+from textassay.evaluation.spec import SETTABLE, split_settings
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import UnknownName
+from textassay.runtime.settings import LocalSettings, Settings
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -158,6 +162,23 @@ def graph(
         never_asked = ScriptedModel([])
         built = build(method, {"": never_asked}, task=task, aspects=None, options={})
         typer.echo(built.graph.to_mermaid())
+
+
+@app.command()
+def doctor(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the model.")
+    ] = None,
+) -> None:
+    """Find out what a model can do: log-probs, echo, n, seed, JSON schema; each probed, not assumed."""
+    with exits():
+        runtime, unknown = split_settings(arguments.settings(set_ or ()))
+        if unknown:
+            raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
+        run_async(examination.show(model, Settings(api_base=api_base, api_key_env=api_key_env, **runtime)))
 
 
 @cache_app.command("info")

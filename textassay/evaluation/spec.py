@@ -19,11 +19,11 @@ from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.run_folder import FORMAT
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import LocalSettings, Settings
 from textassay.version import __version__
 
 SETTABLE = ("attempts", "timeout", "total_timeout")
-"""Run-time settings that `--set` reaches; every other key is an option of the method."""
+"""Run-time settings that `--set` reaches, beside those of local models; every other key is an option of the method."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
@@ -53,7 +53,10 @@ class RunSpec(Message):
 def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return run-time settings and method options from `--set` pairs."""
     runtime = {key: value for key, value in pairs.items() if key in SETTABLE}
-    return runtime, {key: value for key, value in pairs.items() if key not in SETTABLE}
+    local = {key: value for key, value in pairs.items() if key in LocalSettings.model_fields}
+    if local:
+        runtime["local"] = local
+    return runtime, {key: value for key, value in pairs.items() if key not in runtime and key not in local}
 
 
 def manifest_of(

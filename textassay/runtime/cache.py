@@ -93,8 +93,16 @@ def request_key(identity: Mapping[str, Any] | bytes, request: Asked) -> str:
         fields |= {"kind": "choices", "choices": request.choices}
     else:
         fields |= {"kind": "continuation", "continuation": request.continuation}
+    if request.shorten is not None:
+        fields["shorten"] = _places(request, request.shorten)
     # the identity's JSON is complete and ends at its brace, so that no other pair of texts joins to the same bytes
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
+
+
+def _places(request: Asked, part: str) -> list[int]:
+    """Return where the text that may be cut stands, which with the prompt tells all about it."""
+    texts = [request.prompt] if request.prompt is not None else [message.content for message in request.messages]
+    return [len(part), *(text.find(part) for text in texts)]
 
 
 def _canonical(value: Any, what: str) -> bytes:
