@@ -80,11 +80,15 @@ def manifest_of(
 
 def rooted(spec: RunSpec) -> RunSpec:
     """Return the spec with absolute paths, so that the run can be resumed from any folder."""
-    paths = {"data": spec.data, "task": spec.task if spec.task is not None and spec.task not in TASKS else None}
+    paths = {"data": spec.data, "task": spec.task if _is_path(spec.task) else None}
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
     options = {key: _rooted_prompt(value) if key == "prompt" else value for key, value in spec.options.items()}
     return spec.model_copy(update={**found, "models": models, "options": options})
+
+
+def _is_path(task: str | None) -> bool:
+    return task is not None and task not in TASKS and (task.endswith(".toml") or Path(task).is_file())
 
 
 def _rooted_replay(name: str) -> str:
