@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from textassay.methods import tasks
+from textassay.methods import tasks, trees
+from textassay.methods.coascore import CoAScore
+from textassay.methods.decomp_eval import DecompEval
 from textassay.methods.g_eval import GEval
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
 from textassay.runtime.errors import UnknownName
 
 METHODS: dict[str, Any] = {
+    "coascore": CoAScore,
+    "decomp-eval": DecompEval,
     "g-eval": GEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
@@ -47,4 +51,17 @@ def build(
     return built
 
 
-__all__ = ["METHODS", "GEval", "LLMScore", "LLMScoreCoT", "Method", "Models", "Options", "build", "tasks"]
+__all__ = [
+    "METHODS",
+    "CoAScore",
+    "DecompEval",
+    "GEval",
+    "LLMScore",
+    "LLMScoreCoT",
+    "Method",
+    "Models",
+    "Options",
+    "build",
+    "tasks",
+    "trees",
+]

@@ -6,5 +6,18 @@ Takes and gives plain values; knows nothing of models, messages or methods.
 from textassay.prompts.fencing import fence, nonce
 from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
 from textassay.prompts.task_files import TASKS, task_file
+from textassay.prompts.tree_files import TREES, tree_file
 
-__all__ = ["TASKS", "PromptFault", "Turn", "digest", "fence", "files", "nonce", "render", "task_file"]
+__all__ = [
+    "TASKS",
+    "TREES",
+    "PromptFault",
+    "Turn",
+    "digest",
+    "fence",
+    "files",
+    "nonce",
+    "render",
+    "task_file",
+    "tree_file",
+]
