@@ -13,6 +13,7 @@ from textassay.cli.score import carry_out, order_from, order_to_resume
 from textassay.evaluation.spec import split_settings
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.version import __version__
 
@@ -183,7 +184,7 @@ def graph(
 ) -> None:
     """Print a method's graph as a mermaid picture."""
     with exits():
-        never_asked = ScriptedModel([])
+        never_asked = ScriptedModel([], capabilities=Capabilities())
         built = build(method, {"": never_asked}, task=task, aspects=None, options={})
         typer.echo(built.graph.to_mermaid())
 
