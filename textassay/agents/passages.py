@@ -295,7 +295,7 @@ def _conversation(example: Example) -> str:
 
 
 def _same(one: Example, other: Example) -> bool:
-    return one.id == other.id or (one.output, one.source) == (other.output, other.source)
+    return one.output == other.output and (one.source == other.source or one.id == other.id)
 
 
 def _known_answer(demonstration: Example, aspect: Aspect) -> str:
