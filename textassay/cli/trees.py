@@ -12,12 +12,13 @@ import typer
 
 from textassay.agents.decomposer import GrownTree
 from textassay.cli.console import printable, say
+from textassay.cli.exits import Stopped
 from textassay.methods import METHODS, tasks, trees
 from textassay.methods.coascore import name_chains
 from textassay.methods.hd_eval import decompose_task
 from textassay.runtime.budget import Budget
 from textassay.runtime.connect import connect
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, StorageError, UnknownName
 from textassay.runtime.messages import AspectTree
 from textassay.runtime.settings import Settings
 
@@ -43,7 +44,8 @@ async def carry_out(order: TreeOrder) -> None:
 
     Raises:
         ConfigurationError: Something does not fit, or the file exists; nothing was asked.
-        ModelError: The model could not be asked or gave no list; nothing is written.
+        Stopped: The model could not be asked or gave no list, as its cause tells; nothing is written.
+        StorageError: The file cannot be written.
     """
     if order.method not in GROWERS:
         raise UnknownName("method with a tree", order.method, list(GROWERS))
@@ -61,8 +63,16 @@ async def carry_out(order: TreeOrder) -> None:
             role: await stack.enter_async_context(connect(name, settings=order.settings, budget=budget))
             for role, name in order.models.items()
         }
-        grown = await GROWERS[order.method](opened, task, options)
-    trees.save(grown.tree, order.out, source=f"{order.method} for {task.name}, by {', '.join(order.models.values())}")
+        try:
+            grown = await GROWERS[order.method](opened, task, options)
+        except (ModelError, BudgetReached) as error:
+            raise Stopped from error
+    try:
+        trees.save(
+            grown.tree, order.out, source=f"{order.method} for {task.name}, by {', '.join(order.models.values())}"
+        )
+    except OSError as error:
+        raise StorageError(f"{order.out} cannot be written: {error}") from error
     for note in grown.notes:
         say(f"not used: {note['text']} ({note['problem']})", style="yellow")
     typer.echo(printable(outline(grown.tree)))
