@@ -7,6 +7,9 @@ ifeq ($(OS),Windows_NT)
 BIN := .venv/Scripts
 endif
 
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	--prerelease disallow --python-version 3.11
+
 .PHONY: help demo test lint types bench examples lock clean
 .DEFAULT_GOAL := help
 
@@ -28,10 +31,18 @@ help:  ## show this list
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	touch $@
 
+# The portable build: the default one crashes on some AMX machines; no image support, no OpenSSL.
+LLAMA_FLAGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF
+
+.venv/llamacpp: requirements/llamacpp.lock .venv/core
+	@echo "compiling llama.cpp for local models (3 to 6 minutes on two cores)"
+	CMAKE_ARGS="$(LLAMA_FLAGS)" $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/llamacpp.lock
+	touch $@
+
 demo: .venv/core  ## score the bundled examples offline
 	$(BIN)/python examples/demo.py
 
-test: .venv/dev  ## run the tests
+test: .venv/dev .venv/llamacpp  ## run the tests
 	$(BIN)/python -m pytest
 
 lint: .venv/dev  ## check style
@@ -49,8 +60,9 @@ examples: .venv/dev  ## run every example
 
 lock: .venv/made  ## renew the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --prerelease disallow --python-version 3.11 pyproject.toml -o requirements/core.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --prerelease disallow --python-version 3.11 --group dev pyproject.toml -o requirements/dev.lock
+	$(LOCK) pyproject.toml -o requirements/core.lock
+	$(LOCK) --group dev pyproject.toml -o requirements/dev.lock
+	$(LOCK) --extra llamacpp pyproject.toml -o requirements/llamacpp.lock
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

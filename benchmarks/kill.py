@@ -47,6 +47,15 @@ def rows(folder: Path) -> list[Key]:
     return [(r["id"], r["aspect"], r["value"], r["outcome"]) for r in map(json.loads, lines)]
 
 
+def begun(data: Path, url: str, folder: Path) -> tuple[subprocess.Popen[bytes], float]:
+    """Start the run and wait until it asks; return the process and the moment."""
+    process = subprocess.Popen(score(data, url, folder), cwd=ROOT, stdout=subprocess.DEVNULL)
+    while not (folder / "scores.jsonl").exists():
+        assert process.poll() is None, "the run ended before it began"
+        time.sleep(0.01)
+    return process, time.monotonic()
+
+
 def trial(folder: Path, data: Path, wanted: Counter[Key], seconds: float) -> tuple[int, int]:
     """Kill once, resume, check; return how many scores were finished and how many calls were repeated.
 
@@ -54,7 +63,7 @@ def trial(folder: Path, data: Path, wanted: Counter[Key], seconds: float) -> tup
         AssertionError: Something was lost, doubled or changed.
     """
     with server(latency_ms=40, latency_max_ms=80) as url:
-        process = subprocess.Popen(score(data, url, folder), cwd=ROOT, stdout=subprocess.DEVNULL)
+        process, _ = begun(data, url, folder)
         time.sleep(seconds)
         process.kill()
         process.wait()
@@ -84,13 +93,13 @@ def main() -> None:
         folder = Path(name)
         data = make(folder / "data.jsonl", args.samples)
         with server(latency_ms=40, latency_max_ms=80) as url:
-            began = time.monotonic()
-            subprocess.run(score(data, url, folder / "whole"), cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+            process, began = begun(data, url, folder / "whole")
+            assert process.wait() == 0
             length = time.monotonic() - began
         wanted = Counter(rows(folder / "whole"))
         print(f"undisturbed: {sum(wanted.values())} scores in {length:.1f} s")
         for at in range(args.kills):
-            seconds = rng.uniform(0.3, length)
+            seconds = rng.uniform(0, 0.9 * length)
             finished, repeated = trial(folder / f"trial-{at}", data, wanted, seconds)
             print(f"killed after {seconds:4.1f} s: {finished:5} scores kept, {repeated:3} calls repeated")
     print(f"nothing lost, nothing doubled, at most {CONCURRENCY} calls repeated")

@@ -41,7 +41,7 @@ def main() -> None:
         while process.poll() is None:
             time.sleep(0.2)
             try:
-                peak = peak_mb(process.pid)
+                peak = max(peak, peak_mb(process.pid))
                 lines = scores.stat().st_size / 900  # about the length of a line; only places the early mark
             except (FileNotFoundError, ProcessLookupError):
                 continue

@@ -75,7 +75,7 @@ def test_a_file_of_the_users_own(tmp_path):
 def test_unknown_names_list_what_exists():
     with pytest.raises(UnknownName, match=r"unknown task 'poetry'; known: summarization, dialogue, .*\.toml"):
         tasks.load("poetry")
-    with pytest.raises(UnknownName, match=r"unknown aspect of task 'summarization' 'humour'; known: coherence, "):
+    with pytest.raises(UnknownName, match=r"unknown aspect of task 'summarization': 'humour'; known: coherence, "):
         tasks.load("summarization", ["humour"])
 
 

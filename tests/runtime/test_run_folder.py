@@ -20,7 +20,6 @@ from textassay.runtime.run_folder import (
     read_manifest,
     read_scores,
     read_summary,
-    recorded_models,
     score_row,
     settled,
 )
@@ -211,10 +210,11 @@ def test_later_lines_replace_earlier_ones(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_settled_grows_with_the_run(tmp_path):
+async def test_settled_grows_with_a_resumed_run(tmp_path):
     """What is appended now is settled now, and a cancelled append is counted since it is written."""
     async with RunFolder.create(tmp_path / "run") as run:
         run.write_manifest({})
+    async with RunFolder.resume(tmp_path / "run") as run:
         task = asyncio.create_task(run.append([scored("a", 1.0), scored("b", 2.0)]))
         await asyncio.sleep(0)
         task.cancel()
@@ -387,14 +387,10 @@ def test_a_damaged_score_names_file_line_and_field(tmp_path):
         settled(tmp_path)
 
 
-def test_the_manifest_is_kept_and_names_the_models(tmp_path):
-    """The manifest comes back with its format, the recorded models once each."""
+def test_the_manifest_is_kept(tmp_path):
+    """The manifest comes back with its format."""
     write(tmp_path, scored("a", 1.0))
     assert read_manifest(tmp_path) == {"format": 1, **MANIFEST}
-    assert recorded_models(tmp_path) == {"m": {"model": "m"}}
-    (tmp_path / "manifest.json").write_text('{"format": 1}')
-    with pytest.raises(RunFolderError, match="which models"):
-        recorded_models(tmp_path)
 
 
 def test_a_run_without_scores_can_be_read(tmp_path):

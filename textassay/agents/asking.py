@@ -8,10 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from textassay.agents.task import Task
-from textassay.prompts import PromptFault, digest, fence, nonce, render
+from textassay.prompts import Frame, PromptFault, Turn, digest, fence, frame, nonce, render
 from textassay.runtime.errors import PromptError
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ChatMessage
+
+FRAMES_KEPT = 4096
+_PLAIN = (str, int, float, bool, type(None))
+_frames: dict[tuple[Any, ...], tuple[tuple[Any, ...], Frame | None]] = {}
 
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
@@ -26,16 +30,38 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
 def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
     """Render a prompt as the messages of a request.
 
+    Args:
+        prompt: A prompt, as `prompts.render` takes it.
+        values: What the prompt names; texts under evaluation come as `material`, from the function of that name.
+
     Raises:
         PromptError: The file is missing or does not render.
     """
     try:
-        turns = render(prompt, **values)
+        turns = _turns(prompt, **values)
     except PromptFault as fault:
         raise PromptError(str(fault)) from fault
     if not turns:
         raise PromptError(f"prompt {prompt!r} renders to nothing")
     return tuple(ChatMessage(role=turn.role, content=turn.content) for turn in turns)
+
+
+def _turns(prompt: str, material: list[dict[str, str]] | None = None, **values: Any) -> tuple[Turn, ...]:
+    """Render the prompt, or fill the frame that an earlier example with the same values has left."""
+    if material is None:
+        return render(prompt, **values)
+    labels = tuple(part["label"] for part in material)
+    known = tuple(values.values())
+    key = (prompt, labels, *values, *(value if isinstance(value, _PLAIN) else id(value) for value in known))
+    kept = _frames.get(key)
+    if kept is None:
+        if len(_frames) >= FRAMES_KEPT:
+            _frames.clear()
+        kept = _frames[key] = (known, frame(prompt, labels, **values))  # keeps the values, so that no id is used again
+    whole = kept[1]
+    if whole is None:
+        return render(prompt, material=material, **values)
+    return whole.fill([part["text"] for part in material])
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:

@@ -4,7 +4,7 @@ Works on two arrays; files and examples come in through `read_scores` and `agree
 
 Example:
     >>> from textassay import meta
-    >>> meta.correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman
+    >>> round(meta.correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman, 3)
     0.8
 """
 

@@ -82,7 +82,7 @@ def correlate(
         DataError: Lengths differ, a number is infinite, or rows lack the group or system that the level needs.
 
     Example:
-        >>> correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman
+        >>> round(correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman, 3)
         0.8
     """
     return agreement_of(

@@ -12,6 +12,7 @@ from textassay.methods.g_eval import GEval
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
 from textassay.runtime.errors import UnknownName
+from textassay.runtime.messages import Aspect
 
 METHODS: dict[str, Any] = {
     "coascore": CoAScore,
@@ -28,7 +29,7 @@ def build(
     models: Models,
     *,
     task: str | None = None,
-    aspects: Iterable[str] | None = None,
+    aspects: Iterable[str | Aspect] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Method:
     """Return a method that is ready to run.
@@ -36,8 +37,8 @@ def build(
     Args:
         name: Name of a method.
         models: One model, or models by role.
-        task: Built-in task or path of a TOML file; `None` for the general one.
-        aspects: Names of aspects; `None` for all of the task.
+        task: Built-in task or path of a TOML file; see `tasks.load` for `None`.
+        aspects: Names of aspects, or aspects of the caller's own; `None` for all of the task.
         options: Options by name.
 
     Raises:

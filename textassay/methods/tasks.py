@@ -35,30 +35,63 @@ _ASPECT_KEYS = ("name", "definition", "scale", "question", "higher_is_better", "
 _NOT_OF_ASPECT = ("steps", "source")  # `source` is a remark on where the words come from
 
 
-def load(task: str | None = None, aspects: Iterable[str] | None = None) -> Task:
+def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None) -> Task:
     """Return a task with the chosen aspects.
 
     Args:
-        task: Name of a built-in task, or path of a TOML file; `None` for the general one.
-        aspects: Names of aspects in the order wanted; `None` for all.
+        task: Name of a built-in task, or path of a TOML file; `None` for the general one, or for the first built-in one
+            that has all the aspects where the general one lacks some.
+        aspects: Names of aspects, or aspects of the caller's own, in the order wanted; `None` for all.
 
     Raises:
         UnknownName: There is no such task or aspect; names those that exist.
         ConfigurationError: The file cannot be read or says something wrong; names file and key.
     """
-    path = _find(task or DEFAULT)
-    whole = _read(path)
-    if aspects is None:
+    wanted = None if aspects is None else tuple(aspects)
+    whole = _read(_find(task)) if task is not None else _first_with(wanted or ())
+    if wanted is None:
         return whole
-    by_name = {aspect.name.casefold(): aspect for aspect in whole.aspects}
     chosen: dict[str, Aspect] = {}
-    for name in aspects:
-        if name.casefold() not in by_name:
-            raise UnknownName(f"aspect of task {whole.name!r}", name, [aspect.name for aspect in whole.aspects])
-        chosen[name.casefold()] = by_name[name.casefold()]
+    for item in wanted:
+        aspect = item if isinstance(item, Aspect) else _named(whole, item)
+        if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
+            raise ConfigurationError(f"two aspects are called {aspect.name!r}")
     if not chosen:
-        raise ConfigurationError(f"no aspect of task {whole.name!r} is chosen")
-    return whole.model_copy(update={"aspects": tuple(chosen.values())})
+        raise ConfigurationError(f"no aspect of task {whole.name!r} is chosen; it has: {', '.join(_names(whole))}")
+    return whole.model_copy(update={"aspects": tuple(chosen.values()), "digest": _digest_with(whole, wanted)})
+
+
+def _first_with(wanted: Iterable[str | Aspect]) -> Task:
+    """Return the general task, or the first other built-in one where only that has all the aspects."""
+    names = {item.casefold() for item in wanted if isinstance(item, str)}
+    tasks = [_read(task_file(name)) for name in (DEFAULT, *(name for name in TASKS if name != DEFAULT))]
+    for task in tasks:
+        if names <= {name.casefold() for name in _names(task)}:
+            return task
+    known = {name for task in tasks for name in _names(task)}
+    unknown = sorted(names - {name.casefold() for name in known})
+    if unknown:
+        raise UnknownName("aspect", unknown[0], [f"{', '.join(_names(task))} (of task {task.name})" for task in tasks])
+    raise ConfigurationError(
+        f"no built-in task has all of the aspects {', '.join(sorted(names))}; name one with --task"
+    )
+
+
+def _named(task: Task, name: str) -> Aspect:
+    for aspect in task.aspects:
+        if aspect.name.casefold() == name.casefold():
+            return aspect
+    raise UnknownName(f"aspect of task {task.name!r}:", name, _names(task))
+
+
+def _names(task: Task) -> list[str]:
+    return [aspect.name for aspect in task.aspects]
+
+
+def _digest_with(task: Task, aspects: Iterable[str | Aspect]) -> str:
+    """Return the task's digest, changed by aspects that are not in its file."""
+    own = [aspect.model_dump_json() for aspect in aspects if isinstance(aspect, Aspect)]
+    return hashlib.sha256(repr((task.digest, own)).encode()).hexdigest()[:6] if own else task.digest
 
 
 def _find(task: str) -> Path:

@@ -4,6 +4,7 @@ Takes and gives plain values; knows nothing of models, messages or methods.
 """
 
 from textassay.prompts.fencing import fence, nonce
+from textassay.prompts.frames import Frame, frame
 from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
 from textassay.prompts.task_files import TASKS, task_file
 from textassay.prompts.tree_files import TREES, tree_file
@@ -11,11 +12,13 @@ from textassay.prompts.tree_files import TREES, tree_file
 __all__ = [
     "TASKS",
     "TREES",
+    "Frame",
     "PromptFault",
     "Turn",
     "digest",
     "fence",
     "files",
+    "frame",
     "nonce",
     "render",
     "task_file",

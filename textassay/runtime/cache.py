@@ -137,6 +137,31 @@ def verify(folder: str | Path) -> Verification:
     return cache_folder.verify(folder, decode_answer)
 
 
+class KeptModel(Wrapper):
+    """Keeps every answer before it returns: right at the backend, so that a slot is held until its answer is safe.
+
+    What a killed process has asked in vain is then never more than what was in flight. Looks nothing up; `CachedModel`
+    does that, further out and with the same key.
+    """
+
+    def __init__(self, wrapped: Model, store: AnswerStore, identity: Mapping[str, Any]) -> None:
+        """Wrap a model; `identity` is what its answers are filed under."""
+        super().__init__(wrapped)
+        self.store = store
+        self._identity = identity_bytes(identity)
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Ask and keep; a cancellation that arrives when the answer is there waits until it is kept.
+
+        Raises:
+            StorageError: The store cannot be written.
+            ModelError: The wrapped model could not be asked; that is not kept.
+        """
+        response = await call(request)
+        await self.store.put(request_key(self._identity, request), encode_answer(response))
+        return response
+
+
 class CachedModel(Wrapper):
     """Answers from the store what it holds; asks the wrapped model for the rest and keeps that before it returns.
 
@@ -149,7 +174,8 @@ class CachedModel(Wrapper):
         Args:
             wrapped: The model; its identity stays the same as long as the wrapper lives.
             store: Where answers are kept.
-            keep: Whether new answers are kept; `False` where the wrapped model only stands in for the real one.
+            keep: Whether new answers are kept here; `False` where a `KeptModel` inside does it, and where the wrapped
+                model only stands in for the real one.
         """
         super().__init__(wrapped)
         self.store, self._keep = store, keep

@@ -1,6 +1,6 @@
 """Puts a model together: the backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> cache -> single-flight -> budget -> retry -> limit -> deadline -> backend
+    draws -> meter -> cache -> single-flight -> budget -> retry -> limit -> keep -> deadline -> backend
 
 This is the only file that knows all of them.
 """
@@ -17,17 +17,17 @@ from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.litellm import LiteLLMModel
-from textassay.runtime.backends.offline import DryRunModel, Price, RecordedModel
+from textassay.runtime.backends.offline import DryRunModel, Price
+from textassay.runtime.backends.recorded import RecordedModel
 from textassay.runtime.budget import Budget, BudgetedModel
-from textassay.runtime.cache import CachedModel
+from textassay.runtime.cache import CachedModel, KeptModel
 from textassay.runtime.deadline import DeadlineModel
 from textassay.runtime.draws import SplitDrawsModel
 from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
 from textassay.runtime.limit import LimitedModel, Limiter
 from textassay.runtime.meter import Ledger, MeteredModel
-from textassay.runtime.model import Capabilities, Model, Wrapper
+from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.retry import RetryingModel
-from textassay.runtime.run_folder import recorded_models
 from textassay.runtime.settings import Settings
 from textassay.runtime.share import SharedModel
 from textassay.runtime.store import AnswerStore, DiskStore
@@ -73,13 +73,27 @@ class ConnectedModel(Wrapper):
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         self.limiter = Limiter(rpm=settings.rpm, tpm=settings.tpm, concurrency=settings.concurrency)
         self.failures: Counter[str] = Counter()
-        limited = LimitedModel(DeadlineModel(self.backend, timeout=settings.timeout), self.limiter)
-        retrying = RetryingModel(
-            limited, attempts=settings.attempts, total_timeout=settings.total_timeout, on_failure=self._count
-        )
-        self.core: Model = BudgetedModel(retrying, budget, self.price)
         self._stack = AsyncExitStack()
-        super().__init__(surround(self.core, None))
+        super().__init__(self.answering_through(None))
+
+    def answering_through(self, store: AnswerStore | None, identity: Mapping[str, Any] | None = None) -> Model:
+        """Return the backend in its wrappers with this store; limiter, budget and failures stay this model's.
+
+        Args:
+            store: Where answers are looked up and kept; `None` for nowhere.
+            identity: What they are filed under, instead of the backend's own identity.
+        """
+        backend = self.backend if identity is None else KnownAs(self.backend, identity)
+        timed: Model = DeadlineModel(backend, timeout=self.settings.timeout)
+        if store is not None:
+            timed = KeptModel(timed, store, timed.identity)
+        retrying = RetryingModel(
+            LimitedModel(timed, self.limiter),
+            attempts=self.settings.attempts,
+            total_timeout=self.settings.total_timeout,
+            on_failure=self._count,
+        )
+        return surround(BudgetedModel(retrying, self.budget, self.price), store, keep=False)
 
     def _count(self, error: ModelError) -> None:
         self.failures[type(error).__name__] += 1
@@ -89,7 +103,7 @@ class ConnectedModel(Wrapper):
         if self.settings.cache is not None:
             store = DiskStore(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
-            self.wrapped = surround(self.core, store)
+            self.wrapped = self.answering_through(store)
         return self
 
     async def __aexit__(
@@ -106,11 +120,17 @@ class ConnectedModel(Wrapper):
             await self._stack.aclose()
 
 
-def surround(core: Model, store: AnswerStore | None) -> Model:
-    """Put single-flight, cache, meter and the splitting of draws around a model."""
+def surround(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Model:
+    """Put single-flight, cache, meter and the splitting of draws around a model.
+
+    Args:
+        core: The model.
+        store: Where answers are looked up and kept; `None` for nowhere.
+        keep: Whether new answers are kept; those of a dry run are not real.
+    """
     inner: Model = SharedModel(core)
     if store is not None:
-        inner = CachedModel(inner, store)
+        inner = CachedModel(inner, store, keep=keep)
     return SplitDrawsModel(MeteredModel(inner))
 
 
@@ -139,11 +159,13 @@ def with_store(
         dry: Whether to count what would be asked rather than ask.
         identity: What its answers are filed under, instead of its own identity.
     """
-    core = model.core if isinstance(model, ConnectedModel) else model
     if dry:
-        backend = model.backend if isinstance(model, ConnectedModel) else model
-        core = DryRunModel(backend, price=model.price if isinstance(model, ConnectedModel) else None)
-    return surround(core if identity is None else KnownAs(core, identity), store)
+        backend, price = (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
+        walked = DryRunModel(backend, price=price)
+        return surround(walked if identity is None else KnownAs(walked, identity), store, keep=False)
+    if isinstance(model, ConnectedModel):
+        return model.answering_through(store, identity)
+    return surround(model if identity is None else KnownAs(model, identity), store)
 
 
 def ledger_of(model: Model) -> Ledger:
@@ -165,7 +187,7 @@ def open_backend(name: str, settings: Settings) -> Model:
     if not name or (prefix in ("direct", "replay") and not rest):
         raise UnknownName("model", name, PREFIXES)
     if prefix == "replay":
-        return _recorded(name, Path(rest))
+        return RecordedModel.of_run(Path(rest))
     if prefix == "direct":
         if settings.api_base is None:
             raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")
@@ -180,11 +202,3 @@ def _key(settings: Settings) -> str | None:
     if not key:
         raise ConfigurationError(f"--api-key-env names {settings.api_key_env}, but that variable is not set")
     return key
-
-
-def _recorded(name: str, folder: Path) -> RecordedModel:
-    identities = recorded_models(folder)
-    if len(identities) != 1:
-        raise ConfigurationError(f"model {name!r}: the run asked {len(identities)} models; a replay needs exactly one")
-    (identity,) = identities.values()
-    return RecordedModel(name, identity, Capabilities(n=True, logprobs=True, json_schema=None))

@@ -49,13 +49,17 @@ class Usage(Message):
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of the two."""
-        return Usage(
+        return Usage.model_construct(
             calls=self.calls + other.calls,
             cached_calls=self.cached_calls + other.cached_calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
             cost=None if self.cost is None or other.cost is None else self.cost + other.cost,
         )
+
+
+NOTHING = Usage()
+"""No calls at no cost."""
 
 
 class Example(Message):
@@ -75,13 +79,13 @@ class Example(Message):
     """Who made the output."""
     group: str | None = None
     """What the output belongs to (its source document); correlations per group and splits go by it."""
-    human: dict[str, Number | None] = {}
+    human: dict[str, Number | None] = Field(default_factory=dict)
     """Mean human rating by aspect, on the raters' own scale."""
-    annotators: dict[str, tuple[Number | None, ...]] = {}
+    annotators: dict[str, tuple[Number | None, ...]] = Field(default_factory=dict)
     """Rating of each annotator by aspect, `None` where one gave none."""
-    metrics: dict[str, Number | None] = {}
+    metrics: dict[str, Number | None] = Field(default_factory=dict)
     """Scores recorded elsewhere, by name."""
-    meta: dict[str, Any] = {}
+    meta: dict[str, Any] = Field(default_factory=dict)
     """Every field of the input that is not known."""
 
     @model_validator(mode="before")
@@ -95,7 +99,8 @@ class Example(Message):
 def content_id(fields: Mapping[str, Any]) -> str:
     """Return 16 hex digits that stand for the texts of an example, for rows that come without an id."""
     named = ("output", "source", "context", "references", "system", "group")
-    text = "\x1f".join(repr(fields.get(name)) for name in named)
+    values = [fields.get(name) for name in named]
+    text = "\x1f".join(repr(list(value) if isinstance(value, tuple) else value) for value in values)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -244,7 +249,7 @@ class Score(Message):
     """The judge's own words."""
     evidence: tuple[dict[str, Any], ...] = ()
     """What the value rests on: objects with `text`, such as sub-questions with answers or sub-aspects with scores."""
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     """Cost of this score; a call that serves several aspects counts on the first and is zero on the rest."""
     error: ScoreError | None = None
     """Why there is no value; `None` exactly when `outcome` is `scored`."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 from pydantic import Field, model_validator
 
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import Message, Usage
+from textassay.runtime.messages import NOTHING, Message, Usage
 
 Json = dict[str, Any]
 FinishReason = Literal["stop", "length", "filtered", "other"]
@@ -66,7 +66,7 @@ class Request(Prompted):
     """Alternatives to return with log-probabilities for every sampled token; `None` for no log-probabilities."""
     json_schema: Json | None = None
     """JSON schema that the answer must satisfy."""
-    extra: Json = {}
+    extra: Json = Field(default_factory=dict)
     """Further fields for the provider, sent as they are."""
     specimen: str = ""
     """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the cache key."""
@@ -95,7 +95,7 @@ class Response(Message):
 
     samples: tuple[Sample, ...] = Field(min_length=1)
     """At most as many as were asked for, at least one."""
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     model: str | None = None
     """The model as the server names it."""
 
@@ -112,7 +112,7 @@ class ChoicesResponse(Message):
 
     logprobs: dict[str, float | None]
     """Natural log of the summed probability of a label's surface forms; `None` where the model did not report any."""
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)
     """Tokens of the source that were left out, where truncation was asked for."""
@@ -135,7 +135,7 @@ class ContinuationResponse(Message):
 
     tokens: tuple[TokenLogprob, ...] = Field(min_length=1)
     """The continuation's tokens in order."""
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)
     """Tokens of the source that were left out, where truncation was asked for."""

@@ -37,7 +37,6 @@ __all__ = [
     "read_manifest",
     "read_scores",
     "read_summary",
-    "recorded_models",
     "score_row",
     "settled",
 ]
@@ -76,6 +75,7 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
         run = cls(path, _locked(path), made=made)
+        run.tally = Tally(remember=False)  # the ids of a data set differ, so no pair comes twice
         try:
             _refuse_foreign(path)
             return run
@@ -233,19 +233,6 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
         RunFolderError: There is none, or it is of a newer format.
     """
     return _read_json(Path(folder), SUMMARY)
-
-
-def recorded_models(folder: str | Path) -> dict[str, Any]:
-    """Return the identities of the models that a run asked, by name.
-
-    Raises:
-        RunFolderError: The folder holds no run, or its manifest names no models.
-    """
-    models = read_manifest(folder).get("models")
-    try:
-        return {model["name"]: model["identity"] for model in models.values()}  # type: ignore[union-attr]
-    except (AttributeError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{Path(folder) / MANIFEST} does not tell which models were asked") from error
 
 
 def settled(folder: str | Path) -> Settled:

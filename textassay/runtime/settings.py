@@ -1,4 +1,4 @@
-"""How models are asked: limits, attempts, time limits, budget and cache. Changes how a run goes, never what it yields."""
+"""How models are asked: limits, attempts, time limits, budget and cache: how a run goes, never what it yields."""
 
 from __future__ import annotations
 

@@ -47,9 +47,15 @@ class ExactSum:
 
 
 class Tally:
-    """Counts and means over scores as they come; some 150 bytes a score."""
+    """Counts and means over scores as they come; some 150 bytes a score where they are remembered.
 
-    def __init__(self) -> None:
+    Attributes:
+        remember: Whether a later score of the same example and aspect replaces the earlier. A first session, in which
+            none can come twice, need not remember any, and its memory stays flat.
+    """
+
+    def __init__(self, *, remember: bool = True) -> None:
+        self.remember = remember
         self._last: dict[bytes, float | _Unscored] = {}
         self._kinds: dict[_Unscored, _Unscored] = {}
         self._outcomes: Counter[Outcome] = Counter()
@@ -61,7 +67,7 @@ class Tally:
 
     def add(self, score: Score) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
-        key = digest(score.id, score.aspect)
+        key = digest(score.id, score.aspect) if self.remember else b""
         before = self._last.get(key)
         if before is not None:
             self._count(score.aspect, before, -1)
@@ -71,7 +77,8 @@ class Tally:
         else:
             kind = (score.outcome, score.error.type if score.error is not None else "")
             kind = self._kinds.setdefault(kind, kind)
-        self._last[key] = kind
+        if self.remember:
+            self._last[key] = kind
         self._count(score.aspect, kind, 1)
         self._pay(score.usage)
 

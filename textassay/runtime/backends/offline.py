@@ -1,16 +1,14 @@
-"""Backends that ask nobody: one that walks a graph for a dry run, one that stands where only recorded answers serve."""
+"""A backend that asks nobody: it walks a graph for a dry run."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Never
+from typing import Any
 
-from textassay.runtime.errors import RequestRefused
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
-    Asked,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
@@ -82,33 +80,3 @@ class DryRunModel:
     async def aclose(self) -> None:
         """Close the real model."""
         await self._real.aclose()
-
-
-class RecordedModel:
-    """Knows a recorded model's identity and refuses every request: only the cache around it can answer."""
-
-    def __init__(self, name: str, identity: Mapping[str, Any], capabilities: Capabilities) -> None:
-        """Stand in for the model that the recorded run asked."""
-        self.name, self.identity, self.capabilities = name, identity, capabilities
-
-    def _refuse(self, request: Asked) -> Never:
-        start = request.text[:80].encode("unicode_escape").decode("ascii")
-        raise RequestRefused(
-            f"{self.name}: the recorded run holds no answer to this request (it begins {start!r}); a replay answers only "
-            "what was asked with the same prompt, sampling and model"
-        )
-
-    async def generate(self, request: Request) -> Response:
-        """Refuse."""
-        self._refuse(request)
-
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Refuse."""
-        self._refuse(request)
-
-    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Refuse."""
-        self._refuse(request)
-
-    async def aclose(self) -> None:
-        """Nothing is open."""

@@ -1,0 +1,283 @@
+"""What every aggregator promises, and what each family is."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.learning.planted import planted
+from textassay.learning import AGGREGATORS, Aggregator
+from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
+
+ROOT = Path(__file__).parents[2]
+EVERY = pytest.mark.parametrize("name", list(AGGREGATORS))
+SCALES = {"first": (1, 5), "second": (0, 10)}
+NAMES = ("judge/first", "judge/second", *(f"f{i}" for i in range(6)))
+
+
+ROWS = 120
+
+
+def fresh(name, **arguments):
+    x, y, groups = planted(ROWS)
+    aggregator = Aggregator(name, scales=SCALES, **arguments)
+    return aggregator.fit(x, y, groups=groups, feature_names=NAMES, target_names=("first", "second"))
+
+
+fitted = cache(fresh)  # tests that only read one share it
+
+
+@EVERY
+def test_finds_the_signal_and_stays_on_the_scale(name):
+    """Held-out predictions go with the ratings and never leave the range of the human scale."""
+    x, y, _ = planted(400, seed=1)
+    predicted = fitted(name).predict(x)
+    assert predicted.shape == (400, 2)
+    for column, (low, high) in enumerate([(1, 5), (0, 10)]):
+        assert np.corrcoef(predicted[:, column], y[:, column])[0, 1] > 0.65
+        assert predicted[:, column].min() >= low
+        assert predicted[:, column].max() <= high
+        assert predicted[:, column].mean() == pytest.approx(y[:, column].mean(), abs=0.3)
+
+
+@EVERY
+def test_equal_seeds_give_equal_bits(name):
+    x, *_ = planted(50, seed=2)
+    assert (fresh(name).predict(x) == fitted(name).predict(x)).all()
+
+
+@EVERY
+def test_a_score_does_not_depend_on_its_batch(name):
+    x, *_ = planted(40, seed=2)
+    aggregator = fitted(name)
+    together = aggregator.predict(x)
+    alone = np.concatenate([aggregator.predict(x[i : i + 1]) for i in range(len(x))])
+    assert (alone == together).all()
+
+
+def test_loaded_in_a_new_process_all_give_equal_bits(tmp_path):
+    x, *_ = planted(30, seed=2)
+    x[3, 1] = np.nan
+    for name in AGGREGATORS:
+        (tmp_path / f"{name}.json").write_text(json.dumps(fitted(name).to_dict(), allow_nan=False))
+    np.save(tmp_path / "features.npy", x)
+    code = (
+        "import json, sys, numpy as np; from pathlib import Path; from textassay.learning import Aggregator\n"
+        "for path in Path(sys.argv[1]).glob('*.json'):\n"
+        "    made = Aggregator.from_dict(json.loads(path.read_text()))\n"
+        "    np.save(path.with_suffix('.npy'), made.predict(np.load(path.parent / 'features.npy')))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=ROOT)
+    for name in AGGREGATORS:
+        assert (np.load(tmp_path / f"{name}.npy") == fitted(name).predict(x)).all(), name
+
+
+@EVERY
+def test_what_is_loaded_is_whole(name):
+    aggregator = fitted(name)
+    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
+    assert (again.name, again.features_, again.targets_) == (name, NAMES, ("first", "second"))
+    assert (again.notes_, again.leaks_, again.scales) == (aggregator.notes_, [], SCALES)
+    assert again.to_dict() == aggregator.to_dict()
+
+
+@EVERY
+def test_no_constant_from_few_rows(name):
+    """LightGBM at its defaults predicts one number below 40 rows."""
+    for n in (20, 39):
+        x, y, groups = planted(n, per_group=2)
+        predicted = Aggregator(name).fit(x, y[:, 0], groups=groups).predict(x)
+        assert len(np.unique(predicted)) > 2
+        assert np.corrcoef(predicted[:, 0], y[:, 0])[0, 1] > 0.4
+
+
+@EVERY
+def test_a_gap_counts_as_the_mean_of_the_feature(name):
+    x, *_ = planted(20, seed=2)
+    aggregator = fitted(name)
+    with_gap, with_mean = x.copy(), x.copy()
+    with_gap[:, 2] = np.nan
+    with_mean[:, 2] = planted(ROWS)[0][:, 2].mean()
+    assert (aggregator.predict(with_gap) == aggregator.predict(with_mean)).all()
+
+
+@EVERY
+def test_rows_without_features_have_no_prediction(name):
+    predicted = fitted(name).predict([[None] * 8, [3.0] * 8])
+    assert np.isnan(predicted[0]).all()
+    assert np.isfinite(predicted[1]).all()
+
+
+@EVERY
+def test_gaps_in_training_are_left_out_per_aspect(name):
+    """A row without a rating teaches the other aspect; a row without features teaches nothing."""
+    x, y, groups = planted(ROWS)
+    x[5], y[7, 0], y[8] = np.nan, np.nan, np.nan
+    x[10:20, 3] = np.nan
+    aggregator = Aggregator(name).fit(x, y, groups=groups, target_names=["a", "b"])
+    assert {k: v["rows"] for k, v in aggregator.notes_.items()} == {"a": 117, "b": 118}
+    assert {k: v["groups"] for k, v in aggregator.notes_.items()} == {"a": 20, "b": 20}
+
+
+@pytest.mark.parametrize("name", ["forest", "lightgbm", "tree"])
+def test_threads_do_not_change_the_result(name):
+    x, *_ = planted(40, seed=2)
+    assert (fresh(name, threads=2).predict(x) == fitted(name).predict(x)).all()
+
+
+@EVERY
+def test_units_of_features_and_ratings_do_not_matter(name):
+    """Shifting and scaling by powers of two moves predictions along, so scales of judges and people may differ."""
+    x, y, groups = planted(60)
+    plain = Aggregator(name).fit(x, y[:, 0], groups=groups).predict(x)
+    moved = Aggregator(name).fit(x * 4 + 8, y[:, 0] * 2 + 16, groups=groups).predict(x * 4 + 8)
+    assert np.corrcoef(moved[:, 0], plain[:, 0])[0, 1] > 0.999
+    assert np.abs(moved - (plain * 2 + 16)).max() < 0.1
+
+
+def test_linear_recovers_exact_weights():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 3))
+    y = 2 * x[:, 0] - x[:, 1] + 7
+    assert Aggregator("linear").fit(x, y).predict([[1, 1, 1]], clip=False)[0, 0] == pytest.approx(8, abs=1e-9)
+
+
+def test_avg_weighs_own_features_alike_and_corrw_by_correlation():
+    """A feature bears an aspect's name as a part between slashes; only those are averaged."""
+    x, y, _ = planted(200)
+    aggregator = Aggregator("avg").fit(
+        x[:, :3], y, feature_names=["a/First", "first/deep", "other"], target_names=["first", "unnamed"]
+    )
+    weights = np.abs(aggregator.contributions(x[:, :3]).values).max(axis=0) > 0
+    assert weights.tolist() == [[True, True, False], [True, True, True]]
+    standardised = (x[:, :3] - x[:, :3].mean(axis=0)) / x[:, :3].std(axis=0)
+    predicted = aggregator.predict(x[:, :3], clip=False)
+    assert np.corrcoef(predicted[:, 0], standardised[:, :2].mean(axis=1))[0, 1] == pytest.approx(1)
+    assert np.corrcoef(predicted[:, 1], standardised.mean(axis=1))[0, 1] == pytest.approx(1)
+    corrw = Aggregator("corrw").fit(x[:, :3], y[:, 0])
+    r = [np.corrcoef(standardised[:, i], y[:, 0])[0, 1] for i in range(3)]
+    assert np.corrcoef(corrw.predict(x[:, :3], clip=False)[:, 0], standardised @ r)[0, 1] == pytest.approx(1)
+
+
+def test_corrw_turns_round_a_feature_that_falls():
+    x, y, _ = planted(100)
+    x = np.stack([x[:, 0], -x[:, 0]], axis=1)
+    assert np.corrcoef(Aggregator("corrw").fit(x, y[:, 0]).predict(x)[:, 0], y[:, 0])[0, 1] > 0.7
+
+
+def test_nnls_gives_no_feature_a_negative_weight():
+    x, y, _ = planted(100)
+    x[:, 0] *= -1
+    for name, some_fall in (("nnls", False), ("linear", True)):
+        values = Aggregator(name).fit(x, y[:, 0]).contributions(x).values[:, 0]
+        falls = [np.polyfit(x[:, i], values[:, i], 1)[0] < -1e-9 for i in range(x.shape[1])]
+        assert any(falls) == some_fall
+
+
+def test_boosting_never_falls_where_a_judge_clearly_rises():
+    aggregator = fitted("lightgbm")
+    x, *_ = planted(60, seed=4)
+    for low in range(1, 5):
+        below, above = x.copy(), x.copy()
+        below[:, 0], above[:, 0] = low, low + 1
+        assert (aggregator.predict(above)[:, 0] >= aggregator.predict(below)[:, 0]).all()
+
+
+def test_boosting_may_bend_where_no_direction_is_clear():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    aggregator = Aggregator("lightgbm").fit(x, x[:, 0] ** 2)
+    assert np.corrcoef(aggregator.predict(x)[:, 0], x[:, 0] ** 2)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d["aspects"][0]["predictor"].update(intercept=9.0), "edited or damaged"),
+        (lambda d: d.pop("digest"), "edited or damaged"),
+        (lambda d: d.update(format=2), "format 2"),
+        (lambda d: d.pop("format"), "format None"),
+    ],
+)
+def test_an_edited_or_newer_aggregator_is_refused(change, says):
+    data = fitted("ridge").to_dict()
+    change(data)
+    with pytest.raises(DataError, match=says):
+        Aggregator.from_dict(data)
+
+
+X, Y, GROUPS = planted(30)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "arguments", "says"),
+    [
+        (X[:4], Y[:4], {}, "4 rated rows.*at least 5"),
+        (X, np.full(30, 3.0), {}, "rate all rows 3"),
+        (X, np.full(30, np.nan), {}, "0 rated rows"),
+        (np.ones((30, 2)), Y, {}, "no feature varies"),
+        (np.full((30, 2), np.nan), Y, {}, "no row has any feature"),
+        (X, Y[:20], {}, "equally many rows"),
+        (X, Y, {"groups": [1]}, "as long as"),
+        (X, Y, {"groups": [1] * 30}, "at least 2 groups"),
+        (X, Y, {"feature_names": ["a"]}, "1 feature names for 8"),
+        (X, Y, {"target_names": ["a", "a"]}, "repeat: a"),
+        ([["a"]], [1], {}, "table of numbers"),
+        (np.where(X[0, 0] == X, np.inf, X), Y, {}, "finite"),
+        (np.empty((0, 3)), np.empty(0), {}, "rows and columns"),
+    ],
+)
+def test_unusable_training_data_says_why(x, y, arguments, says):
+    with pytest.raises(DataError, match=says):
+        Aggregator("ridge").fit(x, y, **arguments)
+
+
+def test_ratings_off_their_scale_are_refused():
+    with pytest.raises(DataError, match=r"'b'.*off the scale 1-3"):
+        Aggregator("avg", scales={"b": (1, 3)}).fit(X, Y, target_names=["a", "b"])
+
+
+def test_an_average_that_falls_as_ratings_rise_is_an_error():
+    with pytest.raises(DataError, match="does not rise"):
+        Aggregator("avg").fit(-X[:, :1], Y[:, 0])
+
+
+def test_a_constant_prediction_is_an_error():
+    """One feature that never rises with the rating leaves nnls without weights."""
+    with pytest.raises(DataError, match="weight 0"):
+        Aggregator("nnls").fit(-X[:, :1], Y[:, 0])
+    with pytest.raises(DataError, match="predicts 3 for all of 40 rows"):  # no leaf may hold a single row
+        Aggregator("tree").fit([[1.0]] + [[0.0]] * 39, [2.0, 4.0] * 20)
+
+
+def test_a_feature_that_holds_the_answer_is_reported():
+    aggregator = Aggregator("ridge").fit(
+        np.column_stack([X, Y[:, 1] * 2 + 1]), Y, feature_names=[*NAMES, "copy"], target_names=["a", "b"]
+    )
+    assert aggregator.leaks_ == [("copy", "b")]
+
+
+def test_names_and_shapes_are_checked_before_use():
+    with pytest.raises(UnknownName, match=r"svm.*lightgbm"):
+        Aggregator("svm")
+    with pytest.raises(ConfigurationError, match="not fitted"):
+        Aggregator("avg").predict(X)
+    with pytest.raises(DataError, match="8 features, not 3"):
+        fitted("avg").predict(X[:, :3])
+    with pytest.raises(CapabilityError, match="sampled_shapley"):
+        fitted("mlp").contributions(X)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_predictions_never_leave_what_people_said(seed, features, shift, scale):
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(30, features)), shift + scale * rng.normal(size=30)
+    predicted = Aggregator("ridge", seed=seed).fit(x, y).predict(rng.normal(size=(20, features)) * 10)
+    assert ((predicted >= y.min()) & (predicted <= y.max())).all()

@@ -1,0 +1,66 @@
+"""Splits that keep groups together."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textassay.learning import folds, group_codes, split_rows
+from textassay.runtime.errors import ConfigurationError, DataError
+
+groupings = st.lists(st.integers(0, 8), min_size=2, max_size=60).filter(lambda g: len(set(g)) > 1).map(group_codes)
+
+
+def test_codes_number_groups_in_order_and_rows_without_one_stand_alone():
+    assert group_codes(["b", "a", None, "b", None]).tolist() == [0, 1, 2, 0, 3]
+
+
+@given(groupings, st.floats(0.01, 0.99), st.integers(0, 2**32))
+def test_a_split_keeps_groups_whole_and_uses_both_sides(groups, fraction, seed):
+    chosen = split_rows(groups, fraction, seed=seed)
+    assert not set(groups[chosen]) & set(groups[~chosen])
+    assert chosen.any()
+    assert not chosen.all()
+    assert (split_rows(groups, fraction, seed=seed) == chosen).all()
+
+
+@given(groupings, st.integers(0, 2**32))
+def test_a_smaller_fraction_is_part_of_a_larger_one(groups, seed):
+    parts = [split_rows(groups, fraction, seed=seed) for fraction in (0.1, 0.3, 0.6, 0.9)]
+    for small, large in pairwise(parts):
+        assert not (small & ~large).any()
+
+
+def test_a_split_holds_about_the_wanted_share_of_rows():
+    groups = np.repeat(np.arange(200), np.arange(200) % 7 + 1)
+    assert split_rows(groups, 0.25, seed=1).mean() == pytest.approx(0.25, abs=0.01)
+
+
+@given(groupings, st.integers(2, 6), st.integers(0, 2**32))
+def test_folds_keep_groups_whole_and_none_is_empty(groups, count, seed):
+    fold = folds(groups, count, seed=seed)
+    assert sorted(set(fold)) == list(range(min(count, len(set(groups)))))
+    assert all(len(set(fold[groups == group])) == 1 for group in set(groups))
+
+
+def test_folds_are_balanced_in_rows():
+    groups = np.repeat(np.arange(50), np.arange(50) % 9 + 1)
+    sizes = np.bincount(folds(groups, 5, seed=0))
+    assert np.ptp(sizes) <= 2
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -1, 2])
+def test_a_fraction_lies_between_0_and_1(fraction):
+    with pytest.raises(ConfigurationError, match="between 0 and 1"):
+        split_rows(np.array([0, 1]), fraction, seed=0)
+
+
+def test_one_group_cannot_be_split():
+    with pytest.raises(DataError, match="at least 2 groups"):
+        split_rows(np.zeros(9, int), 0.5, seed=0)
+    with pytest.raises(DataError, match="at least 2 groups"):
+        folds(np.zeros(9, int), 5, seed=0)
+    with pytest.raises(ConfigurationError, match="at least 2 folds"):
+        folds(np.arange(9), 1, seed=0)

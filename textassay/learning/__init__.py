@@ -1,0 +1,35 @@
+"""Learning from people: aggregators of many scores, grouped splits, and attribution. Works on arrays.
+
+Example:
+    >>> from textassay import learning
+    >>> features, human = [[1, 2], [2, 1], [3, 4], [4, 3], [5, 5]], [1, 2, 3, 4, 5]
+    >>> learning.Aggregator("avg").fit(features, human).predict([[3, 3]]).round(2).tolist()
+    [[3.0]]
+"""
+
+from textassay.learning.aggregators import AGGREGATORS, Aggregator, Contributions, find_leaks
+from textassay.learning.attribution import (
+    Importance,
+    Sampled,
+    explain,
+    global_importance,
+    permutation_importance,
+    sampled_shapley,
+)
+from textassay.learning.splits import folds, group_codes, split_rows
+
+__all__ = [
+    "AGGREGATORS",
+    "Aggregator",
+    "Contributions",
+    "Importance",
+    "Sampled",
+    "explain",
+    "find_leaks",
+    "folds",
+    "global_importance",
+    "group_codes",
+    "permutation_importance",
+    "sampled_shapley",
+    "split_rows",
+]

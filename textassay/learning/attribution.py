@@ -1,0 +1,219 @@
+"""Attribution: which features a prediction rests on (local), and what people value (global).
+
+Knows functions on arrays; nothing of families of aggregators, except that a fitted `Aggregator` has `predict` and
+`contributions`. Exact Shapley values come from `Aggregator.contributions`; here stand what works for any function.
+
+References:
+    Breiman, "Random forests", Machine Learning 45 (2001), section 10, for permutation importance.
+    Strumbelj and Kononenko, "Explaining prediction models and individual predictions with feature contributions",
+    Knowledge and Information Systems 41 (2014), for sampled Shapley values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from textassay.learning.aggregators import Aggregator
+from textassay.learning.training import Floats
+from textassay.runtime.errors import ConfigurationError, DataError
+
+Predict = Callable[[Floats], Floats]
+"""Predictions of shape (n, targets) for features of shape (n, features)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """How much the squared error grows when features lose their order, in variances of the ratings.
+
+    Attributes:
+        names: What was shuffled, length m.
+        mean: Shape (m, targets). 0 where the predictions do not rest on it, or gain nothing by it.
+        sd: Standard deviation over the repeats, the same shape.
+        draws: Every repeat, shape (m, targets, repeats).
+    """
+
+    names: tuple[str, ...]
+    mean: Floats
+    sd: Floats
+    draws: Floats
+
+    def ranking(self) -> list[tuple[str, float]]:
+        """Return names with their importance averaged over the targets, most important first."""
+        overall = self.mean.mean(axis=1)
+        return [(self.names[i], float(overall[i])) for i in np.argsort(-overall, kind="stable")]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Sampled Shapley values.
+
+    Attributes:
+        values: Shape (n, targets, features). With `base` they add up to the predictions exactly, not only on average.
+        base: Mean prediction over the sampled background rows, shape (targets,).
+        standard_error: Of each value, over the sampled orders, the same shape as `values`.
+    """
+
+    values: Floats
+    base: Floats
+    standard_error: Floats
+
+
+def permutation_importance(
+    predict: Predict,
+    features: Floats,
+    human: Floats,
+    *,
+    columns: Mapping[str, Sequence[int]] | Sequence[str] | None = None,
+    repeats: int = 10,
+    seed: int = 0,
+) -> Importance:
+    """Measure how much worse predictions get when a feature, or several together, are shuffled over the rows.
+
+    Take rows that the predictor was not trained on; on training rows noise looks important. Features that say the same
+    cover for each other: shuffle them together, as one entry of `columns`, to see what they carry.
+
+    Args:
+        predict: From features (n, features) to predictions (n, targets) or (n,).
+        features: Shape (n, features); NaN where absent.
+        human: Ratings, shape (n, targets) or (n,); NaN where absent.
+        columns: What to shuffle: names of single features, or columns by name of their group.
+        repeats: Number of shuffles.
+        seed: Seed of the shuffles, the same ones for every entry.
+
+    Raises:
+        ConfigurationError: `repeats` is below 1.
+        DataError: Ratings of an aspect do not vary, or the shapes do not fit.
+    """
+    if repeats < 1:
+        raise ConfigurationError(f"permutation importance needs at least 1 repeat, not {repeats}")
+    x, y = np.asarray(features, float), _columns(human)
+    entries = _entries(columns, x.shape[1])
+    error = _error_of(y)
+    before = error(_columns(predict(x)))
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(len(x)) for _ in range(repeats)]
+    draws = np.empty((len(entries), y.shape[1], repeats))
+    for row, indices in enumerate(entries.values()):
+        for repeat, order in enumerate(orders):
+            shuffled = x.copy()
+            shuffled[:, indices] = x[order][:, indices]
+            draws[row, :, repeat] = error(_columns(predict(shuffled))) - before
+    return Importance(tuple(entries), draws.mean(axis=2), draws.std(axis=2), draws)
+
+
+def sampled_shapley(
+    predict: Predict, features: Floats, background: Floats, *, samples: int = 64, seed: int = 0
+) -> Sampled:
+    """Estimate the Shapley values of any function, with the error of the estimate.
+
+    A sample draws an order of the features and a background row, and replaces the row's features by the example's one
+    by one: each step's change is credited to its feature. Every order is walked forwards and backwards.
+
+    Args:
+        predict: From features (n, features) to predictions (n, targets) or (n,); gaps must not make it NaN.
+        features: Rows to explain, shape (n, features).
+        background: Rows that stand for "nothing known", such as the training rows, shape (rows, features).
+        samples: Number of walks, at least 2; two walks share an order and a background row.
+        seed: Seed of orders and rows.
+
+    Raises:
+        ConfigurationError: `samples` is below 2.
+        DataError: The background is empty or has other columns.
+    """
+    if samples < 2:
+        raise ConfigurationError(f"sampling Shapley values needs at least 2 samples, not {samples}")
+    x, rows = np.asarray(features, float), np.asarray(background, float)
+    if not len(rows) or rows.shape[1:] != x.shape[1:]:
+        raise DataError(f"the background must have rows and the features' columns, not shape {rows.shape}")
+    width = x.shape[1]
+    rng = np.random.default_rng(seed)
+    credits, starts = [], []
+    for _ in range((samples + 1) // 2):
+        row, order = rows[rng.integers(len(rows))], rng.permutation(width)
+        walks = [_walk(predict, x, row, walked) for walked in (order, order[::-1])]
+        credits.append((walks[0][0] + walks[1][0]) / 2)
+        starts.append(walks[0][1])
+    found = np.stack(credits)
+    base = np.mean(starts, axis=0)
+    error = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(found.shape[1:], np.nan)
+    return Sampled(values=found.mean(axis=0), base=base, standard_error=error)
+
+
+def global_importance(values: Floats) -> Floats:
+    """Return the mean magnitude of contributions over the rows, shape (targets, features).
+
+    Args:
+        values: Shapley values, shape (n, targets, features); rows of NaN are left out.
+    """
+    magnitudes = np.abs(values[~np.isnan(values).any(axis=(1, 2))])
+    if not len(magnitudes):
+        raise DataError("no row has contributions")
+    return np.asarray(magnitudes.mean(axis=0))
+
+
+def explain(
+    aggregator: Aggregator, features: Floats, background: Floats, *, samples: int = 64, seed: int = 0
+) -> tuple[Floats, Floats]:
+    """Return Shapley values (n, targets, features) and base (targets,): exact where the family allows, else sampled.
+
+    Args:
+        aggregator: A fitted aggregator.
+        features: Rows to explain, shape (n, features).
+        background: Training rows; used where values are sampled.
+        samples: Walks where values are sampled.
+        seed: Seed where values are sampled.
+    """
+    if aggregator.explains_exactly:
+        exact = aggregator.contributions(features)
+        return exact.values, exact.base
+
+    def unclipped(rows: Floats) -> Floats:
+        return aggregator.predict(rows, clip=False)
+
+    sampled = sampled_shapley(unclipped, features, background, samples=samples, seed=seed)
+    return sampled.values, sampled.base
+
+
+def _walk(
+    predict: Predict, x: Floats, row: Floats, order: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[Floats, Floats]:
+    """Replace the background row's features by the examples' in order; return credits and the starting prediction."""
+    current = np.tile(row, (len(x), 1))
+    before = _columns(predict(current))
+    start = before[0] if len(before) else np.empty(0)
+    credit = np.zeros((len(x), before.shape[1], x.shape[1]))
+    for feature in order:
+        current[:, feature] = x[:, feature]
+        after = _columns(predict(current))
+        credit[:, :, feature] = after - before
+        before = after
+    return credit, start
+
+
+def _error_of(human: Floats) -> Callable[[Floats], Floats]:
+    variances = np.nanvar(human, axis=0)
+    if not (variances > 0).all():
+        raise DataError("importance needs ratings that vary, for every aspect")
+
+    def error(predicted: Floats) -> Floats:
+        return np.asarray(np.nanmean((predicted - human) ** 2, axis=0) / variances)
+
+    return error
+
+
+def _columns(values: Floats) -> Floats:
+    array = np.asarray(values, float)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _entries(columns: Mapping[str, Sequence[int]] | Sequence[str] | None, width: int) -> dict[str, list[int]]:
+    if columns is None:
+        return {f"feature_{i}": [i] for i in range(width)}
+    if isinstance(columns, Mapping):
+        return {name: list(indices) for name, indices in columns.items()}
+    if len(columns) != width:
+        raise DataError(f"{len(columns)} names for {width} features")
+    return {name: [i] for i, name in enumerate(columns)}

@@ -1,0 +1,49 @@
+"""Averages: the baselines AVG and CorrW of Fusion-Eval (section 4), which need next to no data.
+
+Knows standardised arrays. Both average the features that bear the target's name, or all where none does, and put the
+average on the scale of the ratings by a line through the training rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from textassay.learning.linear import Linear
+from textassay.learning.training import Floats, Learned, Training
+from textassay.runtime.errors import DataError
+
+
+def learn_avg(training: Training) -> Learned:
+    """Average the standardised features with equal weights.
+
+    Raises:
+        DataError: The average does not rise with the ratings.
+    """
+    return _on_scale(training.own / training.own.sum(), training, "avg")
+
+
+def learn_corrw(training: Training) -> Learned:
+    """Average weighted by each feature's correlation with the ratings of the training rows, its sign included.
+
+    Raises:
+        DataError: No feature varies with the ratings.
+    """
+    features = training.features - training.features.mean(axis=0)
+    target = training.target - training.target.mean()
+    norms = np.sqrt((features**2).sum(axis=0) * (target @ target))
+    r = np.divide(target @ features, norms, out=np.zeros(len(norms)), where=norms > 0) * training.own
+    total = np.abs(r).sum()
+    return _on_scale(r / total if total > 0 else r, training, "corrw")
+
+
+def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
+    average = training.features @ weights
+    spread, mean = average - average.mean(), float(training.target.mean())
+    variance = float(spread @ spread)
+    slope = float(spread @ (training.target - mean)) / variance if variance > 0 else 0.0
+    if slope <= 0:
+        raise DataError(
+            f"{name}: the average of the features does not rise with the ratings; turn round features that fall as "
+            "quality rises, leave out what does not vary, or use 'ridge'"
+        )
+    return Learned(Linear(weights * slope, mean - slope * float(average.mean())), {})

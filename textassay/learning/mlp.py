@@ -1,0 +1,108 @@
+"""A small neural network: three layers, ReLU, heavily regularised.
+
+Knows standardised arrays. Trained on all rows at once by L-BFGS: with hundreds of rows that is faster than stochastic
+steps, and needs neither a learning rate nor a validation part, which costs more data than there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.learning.training import Floats, Learned, Training, dot
+
+_HIDDEN = 16
+_DECAY = 30.0
+"""Penalty on squared weights, against the sum of squared errors."""
+_NETS = 3
+"""Networks, from different starts, whose mean is the prediction."""
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Mlp:
+    """The mean of networks with one hidden layer.
+
+    Attributes:
+        inner: Weights into the hidden layers, shape (nets * hidden, features).
+        bias: Biases of the hidden layers, shape (nets * hidden,).
+        outer: Weights out of them, shape (nets * hidden,).
+        intercept: Added at the end.
+    """
+
+    inner: Floats
+    bias: Floats
+    outer: Floats
+    intercept: float
+
+    def predict(self, features: Floats) -> Floats:
+        """Return predictions, shape (n,)."""
+        parts = [self._predict(features[i : i + _CHUNK]) for i in range(0, len(features), _CHUNK)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _predict(self, features: Floats) -> Floats:
+        hidden = np.stack([dot(features, weights) for weights in self.inner], axis=1)
+        return dot(np.maximum(hidden + self.bias, 0.0), self.outer) + self.intercept
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "kind": "mlp",
+            "inner": self.inner.tolist(),
+            "bias": self.bias.tolist(),
+            "outer": self.outer.tolist(),
+            "intercept": self.intercept,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Mlp:
+        """Build from `to_dict`."""
+        inner, bias, outer = (np.array(data[name], float) for name in ("inner", "bias", "outer"))
+        return cls(inner, bias, outer, float(data["intercept"]))
+
+
+def learn_mlp(training: Training) -> Learned:
+    """Train the networks; their mean varies less with the seed than one of them."""
+    rng = np.random.default_rng(training.seed)
+    nets = [_train(training, rng) for _ in range(_NETS)]
+    return Learned(
+        Mlp(
+            inner=np.concatenate([inner for inner, *_ in nets]),
+            bias=np.concatenate([bias for _, bias, *_ in nets]),
+            outer=np.concatenate([outer for _, _, outer, _ in nets]) / _NETS,
+            intercept=float(np.mean([intercept for *_, intercept in nets])),
+        ),
+        {},
+    )
+
+
+def _train(training: Training, rng: np.random.Generator) -> tuple[Floats, Floats, Floats, float]:
+    from scipy.optimize import minimize  # heavy, so on first use
+
+    features, target = training.features, training.target
+    n, width = features.shape
+    shapes = (_HIDDEN * width, _HIDDEN, _HIDDEN, 1)
+    bounds = np.cumsum(shapes)[:-1]
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        inner, bias, outer, intercept = np.split(flat, bounds)
+        inner = inner.reshape(_HIDDEN, width)
+        hidden = np.maximum(features @ inner.T + bias, 0.0)
+        error = hidden @ outer + intercept - target
+        back = np.outer(error, outer) * (hidden > 0)
+        slopes = (back.T @ features + _DECAY * inner, back.sum(axis=0), hidden.T @ error + _DECAY * outer, error.sum())
+        value = error @ error + _DECAY * ((inner**2).sum() + outer @ outer)
+        return float(value) / (2 * n), np.concatenate([np.ravel(slope) for slope in slopes]) / n
+
+    start = [
+        rng.uniform(-1, 1, shapes[0]) * np.sqrt(6 / (width + _HIDDEN)),
+        np.zeros(_HIDDEN),
+        rng.uniform(-1, 1, _HIDDEN) * np.sqrt(6 / (_HIDDEN + 1)),
+        np.zeros(1),
+    ]
+    found = minimize(loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    inner, bias, outer, intercept = np.split(found, bounds)
+    return inner.reshape(_HIDDEN, width), bias, outer, float(intercept[0])

@@ -1,0 +1,92 @@
+"""Seeded splits that keep a group's rows together: texts about one source never stand on both sides.
+
+Knows labels only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.runtime.errors import ConfigurationError, DataError
+
+Codes = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+
+def group_codes(groups: Iterable[Hashable]) -> Codes:
+    """Number groups from 0 in order of appearance; a row whose group is `None` is a group of its own.
+
+    Args:
+        groups: Group of each row.
+
+    Returns:
+        Shape (n,).
+    """
+    codes: dict[Hashable, int] = {}
+    numbered = [
+        codes.setdefault(("no group", row) if group is None else (group,), len(codes))
+        for row, group in enumerate(groups)
+    ]
+    return np.array(numbered, np.intp)
+
+
+def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
+    """Draw groups at random until they hold about the wanted fraction of rows.
+
+    A smaller fraction under the same seed gives a subset of a larger one, so a curve over fractions adds data.
+
+    Args:
+        groups: Code of each row's group, shape (n,), as from `group_codes`.
+        fraction: Share of the rows to draw, above 0 and below 1.
+        seed: Seed of the draw.
+
+    Returns:
+        Whether each row is drawn, shape (n,); at least one group is, and at least one is not.
+
+    Raises:
+        ConfigurationError: The fraction is not between 0 and 1.
+        DataError: There are fewer than two groups.
+    """
+    if not 0 < fraction < 1:
+        raise ConfigurationError(f"a fraction to train on lies between 0 and 1, not {fraction!r}")
+    sizes = np.bincount(groups)
+    if len(sizes) < 2:
+        raise DataError(f"splitting by group needs at least 2 groups, not {len(sizes)}; check the field 'group'")
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    filled = np.cumsum(sizes[order])
+    count = int(np.abs(filled - fraction * len(groups)).argmin()) + 1
+    return np.isin(groups, order[: min(count, len(sizes) - 1)])
+
+
+def folds(groups: Codes, count: int, *, seed: int) -> Codes:
+    """Deal groups into folds of about equal numbers of rows.
+
+    Args:
+        groups: Code of each row's group, shape (n,).
+        count: Number of folds; fewer where there are fewer groups.
+        seed: Seed of the deal.
+
+    Returns:
+        Fold of each row, from 0, shape (n,).
+
+    Raises:
+        ConfigurationError: `count` is below 2.
+        DataError: There are fewer than two groups.
+    """
+    if count < 2:
+        raise ConfigurationError(f"cross-validation needs at least 2 folds, not {count}")
+    present, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(present) < 2:
+        raise DataError(f"cross-validation by group needs at least 2 groups, not {len(present)}")
+    count = min(count, len(present))
+    order = np.random.default_rng(seed).permutation(len(present))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    fold_of, rows = np.empty(len(present), np.intp), np.zeros(count)
+    for group in order:
+        smallest = int(rows.argmin())
+        fold_of[group] = smallest
+        rows[smallest] += sizes[group]
+    return fold_of[codes]

@@ -1,0 +1,98 @@
+"""What a learner is given and what it returns: one target, standardised, without gaps.
+
+Knows arrays only. `aggregators.py` prepares the data and puts several targets together; each family of learners
+stands in a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.learning.splits import Codes, Mask
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Rows to learn one target from.
+
+    Attributes:
+        features: Standardised, shape (n, features); a gap is 0, which is the feature's mean.
+        target: Standardised ratings, shape (n,).
+        groups: Code of each row's group, shape (n,).
+        own: Which features bear the target's name, shape (features,); all where none does. Averages use these.
+        seed: Seed of everything random.
+        threads: Threads a learner may use.
+    """
+
+    features: Floats
+    target: Floats
+    groups: Codes
+    own: Mask
+    seed: int
+    threads: int = 1
+
+    def rows(self, chosen: Mask | Codes) -> Training:
+        """Return the chosen rows."""
+        return replace(self, features=self.features[chosen], target=self.target[chosen], groups=self.groups[chosen])
+
+    def with_target(self, target: Floats) -> Training:
+        """Return the same rows with another target."""
+        return replace(self, target=target)
+
+
+class Predictor(Protocol):
+    """Learnt function from standardised features to a standardised rating; JSON both ways, bit for bit."""
+
+    def predict(self, features: Floats) -> Floats:
+        """Return predictions, shape (n,), for features of shape (n, features); a row's does not depend on others."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values from which the same predictor can be built; `kind` names its class."""
+        ...
+
+
+@runtime_checkable
+class Explaining(Predictor, Protocol):
+    """A predictor that is exactly a sum over features."""
+
+    def contributions(self, features: Floats) -> tuple[Floats, float]:
+        """Return Shapley values, shape (n, features), and the value they start from; sums give the predictions."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A predictor and what was decided while learning it.
+
+    Attributes:
+        predictor: The learnt function.
+        notes: Choices, as JSON values, for reports.
+    """
+
+    predictor: Predictor
+    notes: Mapping[str, Any]
+
+
+Learner = Callable[[Training], Learned]
+"""Learns one target.
+
+Raises:
+    DataError: The rows do not allow it.
+"""
+
+
+def dot(features: Floats, weights: Floats) -> Floats:
+    """Return the product of each row with the weights, shape (n,).
+
+    Matrix products round differently for one row and for many, which would make a score depend on its batch; a sum
+    over the last axis does not.
+    """
+    return np.asarray((np.ascontiguousarray(features) * weights).sum(axis=1), float)
