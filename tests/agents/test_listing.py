@@ -43,6 +43,10 @@ def test_names_and_definitions_may_be_in_any_script():
     assert listing.entries == (Entry("流暢性", "文章是否流暢。"), Entry("一致性", "與來源一致。"))
 
 
+def test_half_a_surrogate_pair_is_replaced():
+    assert parse_listing("1. Flow \ud83d: it goes \ud83d\ude00.").entries == (Entry("Flow \ufffd", "it goes 😀."),)
+
+
 def test_what_cannot_be_used_is_kept_with_the_reason():
     answer = "1. Flow: goes.\n2. FLOW: again.\n3. Coherence: itself.\n4. Empty:\n5. Stop: ends.\n6. More: too many."
     listing = parse_listing(answer, most=2, unwanted=["coherence"])

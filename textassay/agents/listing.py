@@ -52,7 +52,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
         most: Entries after so many are dropped as surplus; `None` for no limit.
         unwanted: Names that are no entries, such as that of the thing that was to be split.
     """
-    said = blank_thoughts(text)[:LONGEST_ANSWER]
+    said = _well_formed(blank_thoughts(text)[:LONGEST_ANSWER])
     found = _from_json(said)
     if found is None:
         found = _from_table(said) or _from_lines(said)
@@ -69,6 +69,11 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
         else:
             dropped.append({"text": f"{raw_name}: {raw_definition}".strip()[:QUOTED], "problem": problem})
     return Listing(tuple(entries), tuple(dropped))
+
+
+def _well_formed(text: str) -> str:
+    """Return the text with halves of surrogate pairs replaced, which names and definitions cannot hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _problem(entry: Entry, seen: set[str], refused: set[str], *, full: bool) -> str | None:

@@ -9,6 +9,8 @@ from textassay.methods import tasks, trees
 from textassay.methods.coascore import CoAScore
 from textassay.methods.decomp_eval import DecompEval
 from textassay.methods.g_eval import GEval
+from textassay.methods.hd_eval import HDEval
+from textassay.methods.gptscore import GPTScore
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
 from textassay.runtime.errors import UnknownName
@@ -18,6 +20,8 @@ METHODS: dict[str, Any] = {
     "coascore": CoAScore,
     "decomp-eval": DecompEval,
     "g-eval": GEval,
+    "gptscore": GPTScore,
+    "hd-eval": HDEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
 }
@@ -57,6 +61,8 @@ __all__ = [
     "CoAScore",
     "DecompEval",
     "GEval",
+    "GPTScore",
+    "HDEval",
     "LLMScore",
     "LLMScoreCoT",
     "Method",

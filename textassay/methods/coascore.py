@@ -240,10 +240,11 @@ class _Given:
 
 
 def _other_aspects(task: Task) -> dict[str, Decomposition]:
-    if len(task.family) < 2:
+    family = task.family or task.aspects
+    if len(family) < 2:
         raise ConfigurationError(f"variant=inter needs a task with several aspects; {task.name!r} has one")
     return {
-        target.id: Decomposition(of=target, aspects=tuple(a for a in task.family if a.id != target.id))
+        target.id: Decomposition(of=target, aspects=tuple(a for a in family if a.id != target.id))
         for target in task.aspects
     }
 
