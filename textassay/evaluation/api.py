@@ -16,6 +16,7 @@ from textassay.runtime.errors import ConfigurationError, StorageError, Textassay
 from textassay.runtime.messages import Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.tools import Tool
 
 Models = str | Model | Mapping[str, str | Model]
 
@@ -43,6 +44,8 @@ class Evaluation(TypedDict, total=False):
     """Field map from the data's names to ours."""
     limit: int | None
     """Only the first so many examples."""
+    tools: Sequence[str | Tool]
+    """Assistant evaluators, by spec or as tools of the caller's own, which stay the caller's to close."""
 
 
 @asynccontextmanager
@@ -59,6 +62,7 @@ async def session_of(examples: Any, *, dry: bool = False, **wanted: Unpack[Evalu
         aspects=None if aspects is None else tuple(aspects),
         models=names,
         options=dict(wanted.get("options") or {}),
+        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in wanted.get("tools") or ()),
         data=str(examples) if isinstance(examples, str | Path) else None,
         fields=dict(wanted.get("fields") or {}),
         limit=wanted.get("limit"),
@@ -71,6 +75,7 @@ async def session_of(examples: Any, *, dry: bool = False, **wanted: Unpack[Evalu
         models=objects,
         settings=settings,
         out=None if out is None else Path(out),
+        tools=wanted.get("tools") or (),
         resume=wanted.get("resume", False),
         dry=dry,
     ) as session:
@@ -96,8 +101,7 @@ async def stream(examples: Any, **wanted: Unpack[Evaluation]) -> AsyncIterator[S
             async for score in session.engine.scores():
                 yield score
         finally:
-            if session.folder is not None:
-                session.folder.write_summary()
+            session.write_summary()
 
 
 async def evaluate(examples: Any, **wanted: Unpack[Evaluation]) -> Run:
@@ -127,15 +131,13 @@ async def finish(session: Session) -> Run:
     except TextassayError as error:
         if session.folder is not None:
             error.add_note(f"finished scores are kept; go on with: textassay resume {session.folder.path}")
-        if session.folder is not None and not isinstance(error, StorageError):
-            session.folder.write_summary()
+        if not isinstance(error, StorageError):
+            session.write_summary()
         raise
     except asyncio.CancelledError:
-        if session.folder is not None:
-            session.folder.write_summary()
+        session.write_summary()
         raise
-    if session.folder is not None:
-        session.folder.write_summary()
+    session.write_summary()
     path = None if session.folder is None else session.folder.path
     return Run(folder=path, scores=scores, progress=session.engine.progress)
 
