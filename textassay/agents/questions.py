@@ -76,12 +76,14 @@ class QuestionBook(Message):
     """Spellings of no."""
     tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
     """By task and aspect; of several forms the first one counts whose inputs an example has."""
+    overrides: bool = True
+    """Whether these questions take the place of an aspect's own; else they are for aspects that ask the same."""
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
-        """Return the forms for an aspect; none where it is not in the book or brings a question of its own."""
+        """Return the forms for an aspect; none where it is not in the book, or asks something else and may."""
         written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
         asked = {form.question for form in written}
-        return written if aspect.question is None or aspect.question in asked else ()
+        return written if self.overrides or aspect.question in asked else ()
 
 
 class Inquiry(Message):

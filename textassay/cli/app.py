@@ -7,11 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, meta
+from textassay.cli import arguments, caches, meta, trees
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
+from textassay.evaluation.spec import split_settings
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.model import Capabilities
+from textassay.runtime.settings import Settings
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -149,13 +152,39 @@ def meta_command(
 
 
 @app.command()
+def tree(
+    out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")],
+    model: Annotated[list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")],
+    method: Annotated[str, typer.Option(help="hd-eval: criteria; coascore: relevant aspects.")] = "hd-eval",
+    task: Annotated[str | None, typer.Option(help="Built-in task or a TOML file.")] = None,
+    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Aspects to take apart (default: all).")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="depth, children, ...")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    cache: Cache = None,
+) -> None:
+    """Let a model take a task's aspects apart, and write the tree as a file to edit."""
+    with exits():
+        runtime, options = split_settings(arguments.settings(set_ or ()))
+        settings = Settings(
+            api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
+            **runtime,
+        )  # fmt: skip
+        names = arguments.names(aspects)
+        order = trees.TreeOrder(method, out, arguments.models(model), task, names, options, settings)
+        run_async(trees.carry_out(order))
+
+
+@app.command()
 def graph(
     method: Annotated[str, typer.Argument(help="Method, such as g-eval.")],
     task: Annotated[str | None, typer.Option(help="Task to build it for.")] = None,
 ) -> None:
     """Print a method's graph as a mermaid picture."""
     with exits():
-        never_asked = ScriptedModel([])
+        never_asked = ScriptedModel([], capabilities=Capabilities())
         built = build(method, {"": never_asked}, task=task, aspects=None, options={})
         typer.echo(built.graph.to_mermaid())
 
