@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -53,7 +53,7 @@ class Engine:
         self._examples, self._method, self._workers = examples, method, workers
         self._folder, self._settled, self._models = folder, settled, models or {}
         self._total = total
-        self._done = 0
+        self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
         self._ledger = Ledger()
         self._began = time.monotonic()
@@ -67,6 +67,7 @@ class Engine:
             failures.update(model.failures)
         return Progress(
             done=self._done,
+            settled_before=self._settled_before,
             total=self._total,
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
@@ -75,7 +76,7 @@ class Engine:
             limiters={name: model.limiter.state for name, model in self._models.items()},
         )
 
-    async def scores(self) -> AsyncIterator[Score]:
+    async def scores(self) -> AsyncGenerator[Score, None]:
         """Yield scores as examples finish; leaving early stops the workers.
 
         Raises:
@@ -101,6 +102,7 @@ class Engine:
                 yield Assignment.model_construct(example=example, aspects=open_ones)
             else:
                 self._done += 1
+                self._settled_before += 1
 
     async def _judge(self, assignment: Assignment) -> Sequence[Score]:
         with metered() as ledger:

@@ -13,15 +13,17 @@ class Progress:
     """Where a run stands."""
 
     done: int
-    """Examples finished in this session."""
+    """Examples finished, those of earlier sessions of the run that were passed by included."""
     total: int | None
-    """Examples to do in this session; `None` where the data have no known length."""
+    """Examples of the run; `None` where the data have no known length."""
     seconds: float
     """Time since the session began."""
     outcomes: dict[str, int]
     """Scores of this session by outcome."""
     usage: Usage
     """Cost of this session."""
+    settled_before: int = 0
+    """Those of `done` that an earlier session of the run had settled."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed attempts by error class, those that a retry mended included."""
     limiters: dict[str, LimiterState] = field(default_factory=dict)
@@ -30,11 +32,11 @@ class Progress:
     @property
     def rate(self) -> float:
         """Examples a second since the session began."""
-        return self.done / self.seconds if self.seconds > 0 else 0.0
+        return (self.done - self.settled_before) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """Estimated time to the end; `None` where it cannot be told."""
-        if self.total is None or not self.done:
+        if self.total is None or not self.rate:
             return None
         return (self.total - self.done) / self.rate

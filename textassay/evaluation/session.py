@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.engine import Engine
-from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of
+from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
 from textassay.methods import build, tools_for
 from textassay.methods.method import Method
 from textassay.runtime.budget import Budget
-from textassay.runtime.connect import ConnectedModel, connect, ledger_of, with_store
+from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
 from textassay.runtime.data import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Model
 from textassay.runtime.run_folder import RunFolder
@@ -89,36 +90,21 @@ async def open_session(
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
         StorageError: The run folder or the cache cannot be opened.
     """
-    data = Examples(examples, fields=spec.fields or None)
-    info = data.check()
-    if info.count == 0:
-        raise DataError(f"{spec.data or 'the data'}: no examples")
+    spec = rooted(spec)
+    specs = spec.tools if tools is None else tuple(tools)
+    data, info = await _checked(examples, spec)
     async with AsyncExitStack() as stack:
-        budget = Budget(settings.max_cost)
-        opened: dict[str, ConnectedModel] = {}
-        given = dict(models or {})
-        for role, name in spec.models.items():
-            if role not in given:
-                if name not in opened:
-                    opened[name] = await stack.enter_async_context(_uncached(name, settings, budget))
-                given[role] = opened[name]
-        _check_price(given, settings)
-        specs = spec.tools if tools is None else tuple(tools)
-        if method is not None and specs:
-            raise ConfigurationError(f"tools go with a method by name; this {method.name!r} was made with its own")
+        given = await _connected(spec, dict(models or {}), settings, stack)
         if method is None:
             _build(spec, given, specs)  # what cannot be built is refused before a folder is made
-        folder = None
-        if out is not None and not dry:
-            folder = RunFolder.resume(out) if resume else RunFolder.create(out)
-            stack.push_async_callback(folder.aclose)
+        folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_store(settings, folder, stack)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}
         cached = {
             role: with_store(model, store, dry=dry, identity=moved(model, before.get(role)))
             for role, model in given.items()
         }
-        chosen = method or _build(spec, cached, await _opened(spec, specs, cached, stack, dry=dry))
+        chosen = method or _build(spec, cached, _opened(spec, specs, cached, stack, dry=dry))
         if folder is not None:
             manifest = manifest_of(spec, chosen, cached, info, settings)
             if resume:
@@ -137,11 +123,41 @@ async def open_session(
         yield Session(engine=engine, method=chosen, data=info, models=cached, folder=folder)
 
 
+async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples, DataInfo]:
+    """Read the data once; a file is read off the event loop, an iterable where it was made."""
+    data = Examples(examples, fields=spec.fields or None)
+    info = await asyncio.to_thread(data.check) if isinstance(examples, str | Path) else data.check()
+    return data, info
+
+
+async def _connected(
+    spec: RunSpec, given: dict[str, Model], settings: Settings, stack: AsyncExitStack
+) -> dict[str, Model]:
+    """Return the models by role, those that were given by name opened; equal names share one."""
+    budget = Budget(settings.max_cost)
+    uncached = settings.model_copy(update={"cache": None})  # the session puts one cache around all models
+    opened: dict[str, ConnectedModel] = {}
+    for role, name in spec.models.items():
+        if role not in given:
+            if name not in opened:
+                await load_backend(name)
+                opened[name] = await stack.enter_async_context(connect(name, settings=uncached, budget=budget))
+            given[role] = opened[name]
+    _check_price(given, settings)
+    return given
+
+
+async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFolder:
+    folder = await asyncio.to_thread(RunFolder.resume, out) if resume else RunFolder.create(out)
+    stack.push_async_callback(folder.aclose)
+    return folder
+
+
 def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Tool]) -> Method:
     return build(spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools)
 
 
-async def _opened(
+def _opened(
     spec: RunSpec, specs: Sequence[str | Tool], models: Mapping[str, Model], stack: AsyncExitStack, *, dry: bool
 ) -> tuple[Tool, ...]:
     """Return the method's tools, which are closed with the session; in a dry run stand-ins that measure nothing."""
@@ -173,11 +189,6 @@ def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
             )
 
 
-def _uncached(name: str, settings: Settings, budget: Budget) -> ConnectedModel:
-    """Connect without a cache of its own: the session puts one cache around all models."""
-    return connect(name, settings=settings.model_copy(update={"cache": None}), budget=budget)
-
-
 async def _open_store(settings: Settings, folder: RunFolder | None, stack: AsyncExitStack) -> AnswerStore | None:
     where = settings.cache if settings.cache is not None else folder.answers if folder is not None else None
     if settings.no_cache or where is None:
@@ -191,8 +202,6 @@ class _First:
     """The first examples of a data set, as often as they are iterated."""
 
     def __init__(self, examples: Iterable[Any], count: int) -> None:
-        if count < 1:
-            raise ConfigurationError(f"--limit must be at least 1, not {count}")
         self._examples, self._count = examples, count
 
     def __iter__(self) -> Any:

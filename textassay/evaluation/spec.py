@@ -6,15 +6,18 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from textassay.methods.method import Method
+from textassay.prompts import TASKS
+from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.data import DataInfo
 from textassay.runtime.errors import RunFolderError
-from textassay.runtime.messages import Message
-from textassay.runtime.model import Model
+from textassay.runtime.messages import Aspect, Message
+from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.run_folder import FORMAT
 from textassay.runtime.settings import Settings
 from textassay.version import __version__
@@ -31,8 +34,8 @@ class RunSpec(Message):
     """Name of the method, or of a method object's class."""
     task: str | None = None
     """Built-in task, or path of a TOML file."""
-    aspects: tuple[str, ...] | None = None
-    """Names of the aspects; `None` for all of the task."""
+    aspects: tuple[str | Aspect, ...] | None = None
+    """Names of the task's aspects, or aspects of the caller's own; `None` for all of the task."""
     models: dict[str, str] = {}
     """Names of models by role; the role `""` serves every role that is not named."""
     options: dict[str, Any] = {}
@@ -43,7 +46,7 @@ class RunSpec(Message):
     """Path of the data; `None` where they came from memory."""
     fields: dict[str, str] = {}
     """Field map from the data's names to ours."""
-    limit: int | None = None
+    limit: int | None = Field(default=None, ge=1)
     """Only the first so many examples."""
 
 
@@ -66,10 +69,43 @@ def manifest_of(
         "spec": spec.model_dump(mode="json"),
         "method": method.describe(),
         "signature": method.signature,
-        "models": {role: {"name": model.name, "identity": dict(model.identity)} for role, model in models.items()},
+        "models": {role: _record(model) for role, model in models.items()},
         "data": {"path": spec.data, "digest": data.digest, "count": data.count},
-        "settings": settings.model_dump(mode="json"),
+        "settings": _public(settings).model_dump(mode="json"),
     }
+
+
+def rooted(spec: RunSpec) -> RunSpec:
+    """Return the spec with absolute paths, so that the run can be resumed from any folder."""
+    paths = {"data": spec.data, "task": spec.task if spec.task is not None and spec.task not in TASKS else None}
+    found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
+    models = {role: _rooted_replay(name) for role, name in spec.models.items()}
+    options = {key: _rooted_prompt(value) if key == "prompt" else value for key, value in spec.options.items()}
+    return spec.model_copy(update={**found, "models": models, "options": options})
+
+
+def _rooted_replay(name: str) -> str:
+    prefix, _, path = name.partition("/")
+    return f"replay/{Path(path).absolute()}" if prefix == "replay" and path else name
+
+
+def _rooted_prompt(value: Any) -> Any:
+    return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(".jinja") else value
+
+
+def _record(model: Model) -> dict[str, Any]:
+    backend = model
+    while isinstance(backend, Wrapper):  # the wrappers can more than the backend, and what it was asked depends on it
+        backend = backend.wrapped
+    capabilities = backend.capabilities.model_dump(mode="json")
+    return {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
+
+
+def _public(settings: Settings) -> Settings:
+    """Return the settings without what an address may hold beside the server, and with an absolute path."""
+    address = None if settings.api_base is None else public_address(settings.api_base)
+    cache = None if settings.cache is None else settings.cache.absolute()
+    return settings.model_copy(update={"api_base": address, "cache": cache})
 
 
 def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
@@ -90,15 +126,29 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     Raises:
         RunFolderError: Data, method, prompts or model differ; names what and how.
     """
-    for what, path in (
-        ("the data", ("data", "digest")),
-        ("the method, its options or its prompts", ("method",)),
-        ("the signature", ("signature",)),
-        ("the models", ("models",)),
-    ):
-        before: Any = old
-        after: Any = new
-        for key in path:
-            before, after = (before or {}).get(key), (after or {}).get(key)
-        if before != after:
-            raise RunFolderError(f"this run cannot be resumed: {what} changed from {before!r} to {after!r}")
+    for what in ("data", "method", "models", "signature"):
+        before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
+        if (change := _difference(before, after, what)) is not None:
+            raise RunFolderError(f"this run cannot be resumed, for {change}; start a new run in another folder")
+
+
+def _comparable(what: str, value: Any) -> Any:
+    """Return the part of a manifest's entry that two sessions of one run share."""
+    if what == "data" and isinstance(value, Mapping):
+        return value.get("digest")
+    if what == "models" and isinstance(value, Mapping):
+        return {role: {key: model.get(key) for key in ("name", "identity")} for role, model in value.items()}
+    return value
+
+
+def _difference(before: Any, after: Any, where: str) -> str | None:
+    """Describe the first place where two JSON values differ; `None` where they do not."""
+    if before == after:
+        return None
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = [*before, *(key for key in after if key not in before)]
+        found = (_difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys)
+        return next((change for change in found if change is not None), None)
+    if where == "data":
+        return "the data have changed"
+    return f"its {where} was {before!r} and is now {after!r}"

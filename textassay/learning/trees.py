@@ -98,9 +98,8 @@ def clear_directions(training: Training) -> np.ndarray[tuple[int], np.dtype[np.i
     Standard errors are those of the rows' products, which scatter widely for a feature that helps at one end of its
     range and harms at the other (White, 1980).
     """
-    products = (training.features - training.features.mean(axis=0)) * (training.target - training.target.mean())[
-        :, None
-    ]
+    features, target = training.features - training.features.mean(axis=0), training.target - training.target.mean()
+    products = features * target[:, None]
     sums, standard_errors = products.sum(axis=0), np.sqrt((products**2).sum(axis=0))
     return np.where(np.abs(sums) > _CLEAR * standard_errors, np.sign(sums), 0).astype(np.intp)
 

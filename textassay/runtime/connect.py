@@ -7,6 +7,7 @@ This is the only file that knows all of them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.backends.litellm import LiteLLMModel
+from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.offline import DryRunModel, Price
 from textassay.runtime.backends.recorded import RecordedModel
 from textassay.runtime.budget import Budget, BudgetedModel
@@ -193,6 +194,12 @@ def open_backend(name: str, settings: Settings) -> Model:
             raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")
         return DirectModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
     return LiteLLMModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
+
+
+async def load_backend(name: str) -> None:
+    """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
+    if name.partition("/")[0] not in ("", "direct", "replay"):
+        await asyncio.to_thread(load_litellm)
 
 
 def _key(settings: Settings) -> str | None:

@@ -22,6 +22,9 @@ Asked = TypeVar("Asked")
 Encoded = TypeVar("Encoded")
 Answer = TypeVar("Answer")
 
+_PADDING_SHARE = 0.15  # of a batch's tokens that may be padding
+_SMALL_BATCH_TOKENS = 512  # below this a larger batch is worth any padding
+
 
 @dataclass(slots=True)
 class _Waiting(Generic[Asked, Encoded, Answer]):
@@ -172,20 +175,35 @@ class Batcher(Generic[Asked, Encoded, Answer]):
 
     def _window(self, ready: list[_Waiting[Asked, Encoded, Answer]]) -> tuple[int, int]:
         """Return the stretch of `ready` around the oldest request that fills a batch with the least padding."""
-        oldest = min(range(len(ready)), key=lambda i: ready[i].number)
-        low, high = oldest, oldest + 1
-        while high - low < self.batch_size:
-            longest, size = ready[high - 1].length, high - low + 1
-            fits_below = low > 0 and size * longest <= self.batch_tokens
-            fits_above = high < len(ready) and size * ready[high].length <= self.batch_tokens
-            if fits_below and fits_above:
-                waste_below = longest - ready[low - 1].length
-                waste_above = (ready[high].length - longest) * (size - 1)
-                fits_above = waste_above < waste_below
-            if fits_above:
-                high += 1
-            elif fits_below:
+        low = min(range(len(ready)), key=lambda i: ready[i].number)
+        high, tokens = low + 1, ready[low].length
+        while True:
+            below = self._padding(ready, low - 1, high, tokens, joins=low - 1)
+            above = self._padding(ready, low, high + 1, tokens, joins=high)
+            if below is None and above is None:
+                return low, high
+            if above is None or (below is not None and below < above):
                 low -= 1
+                tokens += ready[low].length
             else:
-                break
-        return low, high
+                tokens += ready[high].length
+                high += 1
+
+    def _padding(
+        self, ready: list[_Waiting[Asked, Encoded, Answer]], low: int, high: int, tokens: int, *, joins: int
+    ) -> int | None:
+        """Return the padding of the stretch `low:high`, or `None` where it would be too large or too wasteful.
+
+        Args:
+            ready: Requests in order of length.
+            low: First of the stretch.
+            high: One after its last.
+            tokens: Tokens of the stretch without the request that joins.
+            joins: Which request that is.
+        """
+        if low < 0 or high > len(ready) or high - low > self.batch_size:
+            return None
+        padded = (high - low) * ready[high - 1].length
+        padding = padded - tokens - ready[joins].length
+        wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
+        return None if padded > self.batch_tokens or wasteful else padding
