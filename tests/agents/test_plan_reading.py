@@ -38,7 +38,9 @@ def test_usable_plans(text):
 
 
 def test_steps_keep_the_lines_below_them_and_name_criteria_freely():
-    text = USABLE["as asked for"] + "\n\n**Steps**\n1. Coherence: read it.\n   - Look at the order.\n2) Fluency: reread."
+    text = (
+        USABLE["as asked for"] + "\n\n**Steps**\n1. Coherence: read it.\n   - Look at the order.\n2) Fluency: reread."
+    )
     reading = parse_plan(text, CRITERIA, TOOLS)
     assert reading.assistants == WANTED
     assert reading.steps == ("Coherence: read it. Look at the order.", "Fluency: reread.")

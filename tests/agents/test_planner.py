@@ -24,9 +24,7 @@ pytestmark = pytest.mark.asyncio
 async def test_the_plan_and_what_the_model_is_told():
     model = ScriptedModel([GOOD])
     plan = await Planner(model, TASK, TOOLS)()
-    assert plan == Plan(
-        assistants={"coherence": (), "consistency": ("nli",)}, steps=("Read both.", "Rate."), text=GOOD
-    )
+    assert plan == Plan(assistants={"coherence": (), "consistency": ("nli",)}, steps=("Read both.", "Rate."), text=GOOD)
     [request] = model.requests
     assert (request.temperature, request.n) == (0, 1)
     assert "- Consistency (1-5): the factual alignment" in request.text
@@ -47,7 +45,9 @@ async def test_an_unusable_plan_is_asked_for_again_with_what_is_wrong(bad):
     assert again.messages[1].content == (bad or "(nothing)")
     said = again.messages[2].content
     assert "The criteria are: coherence, consistency. The assistant evaluators are: nli, ter." in said
-    assert ("- It names the assistant evaluator 'rouge' for coherence, which does not exist." in said) == (bad == UNKNOWN)
+    assert ("- It names the assistant evaluator 'rouge' for coherence, which does not exist." in said) == (
+        bad == UNKNOWN
+    )
 
 
 async def test_a_plan_that_stays_unusable_is_refused_with_its_words():

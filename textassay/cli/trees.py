@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from textassay.agents.decomposer import GrownTree
-from textassay.cli.exits import printable, say
+from textassay.cli.console import printable, say
 from textassay.methods import METHODS, tasks, trees
 from textassay.methods.coascore import name_chains
 from textassay.methods.hd_eval import decompose_task

@@ -10,8 +10,8 @@ from textassay.methods.coascore import CoAScore
 from textassay.methods.decomp_eval import DecompEval
 from textassay.methods.fusion_eval import FusionEval
 from textassay.methods.g_eval import GEval
-from textassay.methods.hd_eval import HDEval
 from textassay.methods.gptscore import GPTScore
+from textassay.methods.hd_eval import HDEval
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
 from textassay.runtime.errors import ConfigurationError, UnknownName
