@@ -128,6 +128,7 @@ async def test_a_truncated_source_is_told():
     model = ScriptedModel(choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7))
     asked = await inquiry()
     assert (await Answerer(model, book=BOOK)(asked.question, asked)).truncated_tokens == 7
+    assert model.requests[0].shorten == EXAMPLE.source
 
 
 async def test_a_model_that_cannot_is_refused_before_it_is_asked():

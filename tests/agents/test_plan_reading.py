@@ -13,7 +13,7 @@ WANTED = {"coherence": ("sum_bleurt",), "consistency": ("nli", "bleurt"), "fluen
 
 USABLE = {
     "as asked for": "Assistant evaluators:\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n- Fluency: none",
-    "bold, with scales": "- **Coherence (1-5)**: SUM_BLEURT\n- **Consistency (1-5):** NLI & BLEURT\n- **Fluency:** None",
+    "bold, with scales": "- **Coherence (1-5)**: SUM_BLEURT\n- **Consistency (1-5):** NLI & BLEURT\n- **Fluency**: no",
     "numbered": "1. Coherence: [sum-bleurt]\n2. Consistency: [NLI and BLEURT]\n3. Fluency: [none]",
     "with reasons": (
         "- Coherence: sum_bleurt (trained on summaries)\n- Consistency: nli, bleurt because both compare facts\n"
@@ -25,7 +25,7 @@ USABLE = {
     "a table": "| Coherence | sum_bleurt |\n|---|---|\n| Consistency | nli, bleurt |\n| Fluency | none |",
     "German words": "Prüfer:\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n- Fluency: keine",
     "Chinese words": "评估器：\n- coherence：sum_bleurt\n- consistency：nli、bleurt\n- fluency：无",
-    "thoughts first": "<think>- Coherence: nli?</think>\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n- Fluency: -",
+    "thoughts": "<think>- Coherence: nli?</think>\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n- Fluency: -",
 }
 
 

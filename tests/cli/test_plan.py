@@ -2,6 +2,7 @@
 
 import pytest
 
+from textassay.cli.exits import Stopped
 from textassay.cli.plans import PlanOrder, carry_out
 from textassay.methods import plans, tasks
 from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
@@ -43,7 +44,9 @@ async def test_nothing_is_asked_where_something_does_not_fit(mock_server, tmp_pa
 
 async def test_nothing_is_written_where_the_plan_is_refused(mock_server, tmp_path):
     server, out = await mock_server(reply="text"), tmp_path / "plan.toml"
-    with pytest.raises(MalformedResponse, match="does not say which assistant evaluators serve"):
+    with pytest.raises(Stopped) as stopped:
         await carry_out(order(server, out))
+    assert isinstance(stopped.value.__cause__, MalformedResponse)
+    assert "does not say which assistant evaluators serve" in str(stopped.value.__cause__)
     assert not out.exists()
     assert server.counters.requests == 2

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from textassay.cli.exits import UNSCORED
-from textassay.cli.score import carry_out, order_from
+from textassay.cli.score import carry_out, order_from, order_to_resume
 
 EXAMPLES = [
     {"id": "a", "output": "The cat sat on the mat.", "source": "In 1987 a cat sat on a mat.", "context": "Cats sit."},
@@ -56,3 +56,20 @@ async def test_every_task_is_judged_with_the_calls_that_the_dry_run_foretells(
     }
     assert sum(score["usage"]["calls"] for score in scores) == foretold
     assert all(item["text"] for score in scores for item in score["evidence"])
+
+
+async def test_a_run_by_a_tree_file_resumes_from_any_folder(mock_server, tmp_path, monkeypatch):
+    server = await mock_server()
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, EXAMPLES)))
+    (tmp_path / "tree.toml").write_text(STORY.partition("[[aspects]]")[2].join(("[[aspects]]", "")))
+    monkeypatch.chdir(tmp_path)
+    flags = {
+        "data": "data.jsonl", "method": "hd-eval", "model": {"": "direct/mock"}, "task": "general",
+        "api_base": server.url, "progress": "none", "out": "run",
+    }  # fmt: skip
+    assert await carry_out(order_from(flags, {"tree": "tree.toml", "output": "nodes"})) == UNSCORED
+    asked = server.counters.requests
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert await carry_out(order_to_resume(tmp_path / "run", {"progress": "none"})) == UNSCORED
+    assert server.counters.requests == asked == 4

@@ -2,6 +2,7 @@
 
 import pytest
 
+from textassay.cli.exits import Stopped
 from textassay.cli.trees import TreeOrder, carry_out
 from textassay.methods import trees
 from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
@@ -55,6 +56,8 @@ async def test_nothing_is_asked_where_the_file_cannot_be_written(mock_server, tm
 
 async def test_nothing_is_written_where_the_model_gives_no_list(mock_server, tmp_path):
     server, out = await mock_server(reply="text"), tmp_path / "tree.toml"
-    with pytest.raises(MalformedResponse, match="gave no list"):
+    with pytest.raises(Stopped) as stopped:
         await carry_out(order(server, out))
+    assert isinstance(stopped.value.__cause__, MalformedResponse)
+    assert "gave no list" in str(stopped.value.__cause__)
     assert not out.exists()

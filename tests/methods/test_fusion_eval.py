@@ -129,8 +129,8 @@ async def test_the_papers_own_plan_stands_in_the_prompt_word_for_word():
     [request] = model.requests
     assert plans.load("summeval", tasks.load("summarization"), ["nli", "bleurt", "sum_bleurt"]).text in request.text
     assert method.describe()["plan"] is not None
-    with pytest.raises(UnknownName, match="'bleurt'.*known: nli"):
-        fusion(model, [measured("nli", 1.0)], plan="summeval")
+    with pytest.raises(UnknownName, match=r"summeval\.toml.*'sum_bleurt'; known: nli, bleurt"):
+        fusion(model, the_papers_tools()[:2], plan="summeval")
 
 
 async def test_no_plan_asks_the_judge_straight_away():

@@ -43,6 +43,7 @@ async def test_the_papers_example_of_fluency():
     instruction = "Generate a fluent and grammatical summary for the following text:"
     assert request.prompt == f"{instruction} In 1987 a cat sat on a mat. Tl;dr"
     assert request.continuation == " A cat sat."
+    assert request.shorten == EXAMPLE.source
     assert score.value == pytest.approx((-0.1 - 0.3 - 0.4) / 3)
     assert (score.scale, score.how, score.mass) == (None, "loglikelihood", None)
     [piece] = score.evidence
@@ -68,6 +69,7 @@ async def test_directions_between_text_and_reference():
         assert [piece["direction"] for piece in score.evidence] == (
             ["ref-hypo", "hypo-ref"] if direction == "ref-both" else [direction]
         )
+    assert "|direction:ref-hypo|" in build("gptscore", reader(), options={"direction": "ref->hypo"}).signature
     assert values["ref-hypo"] == pytest.approx(-0.8 / 3)
     assert values["hypo-ref"] == pytest.approx(-1.4 / 4)
     assert values["ref-both"] == pytest.approx((-0.8 / 3 - 1.4 / 4) / 2)
@@ -240,10 +242,14 @@ async def test_demonstrations_repeat_the_pair_before_the_text(demonstrations):
 
 
 async def test_an_example_that_is_a_demonstration_is_left_out_of_what_is_scored(demonstrations):
-    for example in (Example(id="d1", output="Other."), Example(output="Rain fell.", source="It rained all day.")):
+    for known in ({"id": "d1"}, {"source": "It rained all day."}):
         model = reader()
+        example = Example(output="Rain fell.", **known)
         [score] = await run(model, "summarization", ["fluency"], example, demonstrations=demonstrations)
         assert (score.outcome, score.error.type, model.requests) == ("abstained", "Demonstration", [])
+    other = Example(id="d1", output="Another text under a number used twice.", source="It rained all day.")
+    [score] = await run(reader(), "summarization", ["fluency"], other, demonstrations=demonstrations)
+    assert score.outcome == "scored"
 
 
 async def test_demonstrations_of_a_boolean_question_need_their_answers(demonstrations, tmp_path):

@@ -85,18 +85,18 @@ class Planner:
             ModelError: The model could not be asked.
         """
         criteria = criteria_of(self.task.aspects)
-        names = {"criteria": [aspect.name for aspect in criteria], "tools": [tool.name for tool in self.tools]}
+        names, tools = tuple(aspect.name for aspect in criteria), tuple(tool.name for tool in self.tools)
         messages = chat(self.prompt, task=self.task, criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
             said, cut = await self._ask(messages, criteria)
-            reading = parse_plan(said, tuple(names["criteria"]), tuple(names["tools"]))
+            reading = parse_plan(said, names, tools)
             problems = (*reading.problems, "does not come to an end") if cut else reading.problems
             if not problems:
                 return _plan(reading, self.task.aspects, said)
             messages = (
                 *messages,
                 ChatMessage(role="assistant", content=said or "(nothing)"),
-                *chat(AGAIN_PROMPT, problems=problems, **names),
+                *chat(AGAIN_PROMPT, problems=problems, criteria=names, tools=tools),
             )
         return RefusedPlan(problem="the plan " + "; it ".join(problems), text=said[:QUOTED])
 

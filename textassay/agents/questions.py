@@ -18,6 +18,7 @@ from textassay.agents.task import Task
 from textassay.prompts import fence, nonce
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.tool import references
 
 Part = Literal["source", "context", "reference", "output"]
 PARTS: tuple[Part, ...] = ("source", "context", "output", "reference")
@@ -97,6 +98,8 @@ class Inquiry(Message):
     """How the aspect is asked about; `None` where nothing can be asked."""
     output: str = ""
     """The whole output."""
+    source: str | None = None
+    """The source, where it is among the texts: what may be cut where all does not fit a local model."""
     subquestions: tuple[SubQuestion, ...] = ()
     """One for each sentence, in order."""
     missing: ScoreError | None = None
@@ -146,6 +149,7 @@ class SentenceQuestions:
             ),
             form=form,
             output=example.output,
+            source=example.source if "source" in shown else None,
             subquestions=self._subquestions(form, example.output, number),
         )
 
@@ -169,7 +173,7 @@ class SentenceQuestions:
 
 def _texts(example: Example) -> dict[str, str]:
     """Return the texts of an example that are not blank, by part; the first of several references."""
-    reference = next((text for text in example.references if text.strip()), None)
+    reference = next(iter(references(example)), None)
     parts = {"source": example.source, "context": example.context, "reference": reference, "output": example.output}
     return {part: text for part, text in parts.items() if text is not None and text.strip()}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
+from textassay.cli.exits import Stopped
 from textassay.runtime.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, load_backend
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, StorageError
 from textassay.runtime.settings import Settings
 
 SUFFIXES = (".toml", ".json")
@@ -33,12 +34,32 @@ def check_new_file(path: Path, kind: str) -> None:
 
 
 @asynccontextmanager
-async def connected(models: Mapping[str, str], settings: Settings) -> AsyncIterator[dict[str, ConnectedModel]]:
-    """Open models by role, under one budget, and close them at the end of the block."""
+async def asked(models: Mapping[str, str], settings: Settings) -> AsyncIterator[dict[str, ConnectedModel]]:
+    """Open models by role, under one budget, and close them at the end of the block.
+
+    Raises:
+        Stopped: A model could not be asked or gave nothing usable, as its cause tells.
+    """
     async with AsyncExitStack() as stack:
         budget = Budget(settings.max_cost)
         opened: dict[str, ConnectedModel] = {}
         for role, name in models.items():
             await load_backend(name)
             opened[role] = await stack.enter_async_context(connect(name, settings=settings, budget=budget))
-        yield opened
+        try:
+            yield opened
+        except (ModelError, BudgetReached) as error:
+            raise Stopped from error
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Write a file within the block.
+
+    Raises:
+        StorageError: The disk is full, or the folder cannot be written to.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import typer
 
 from textassay.cli.console import printable
-from textassay.cli.new_files import check_new_file, connected
+from textassay.cli.new_files import asked, check_new_file, written
 from textassay.methods import plans, tasks, tools_for
 from textassay.methods.fusion_eval import FusionEval, FusionEvalOptions, planner_of
 from textassay.runtime.errors import MalformedResponse
@@ -38,17 +37,18 @@ async def carry_out(order: PlanOrder) -> None:
 
     Raises:
         ConfigurationError: Something does not fit, or the file exists; nothing was asked.
-        MalformedResponse: The model's plan cannot be used; nothing is written.
-        ModelError: The model could not be asked.
+        Stopped: The model could not be asked or its plan cannot be used, as the cause tells; nothing is written.
+        StorageError: The file cannot be written.
     """
     check_new_file(order.out, "plan")
     options = FusionEvalOptions.read(order.options)
     task = tasks.load(order.task, order.aspects)
-    async with connected(order.models, order.settings) as models:
+    async with asked(order.models, order.settings) as models:
         made = tools_for(FusionEval.name, order.tools, models)
-        async with aclosing(ToolScorer(made)):
-            written = await planner_of(models, task, made, options)()
-    if not isinstance(written, Plan):
-        raise MalformedResponse(f"{written.problem}; the model said: {written.text!r}")
-    plans.save(written, order.out, source=f"written for {task.name} by {', '.join(order.models.values())}")
-    typer.echo(printable(plans.as_toml(written)))
+        async with ToolScorer(made):
+            plan = await planner_of(models, task, made, options)()
+        if not isinstance(plan, Plan):
+            raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
+    with written(order.out):
+        plans.save(plan, order.out, source=f"written for {task.name} by {', '.join(order.models.values())}")
+    typer.echo(printable(plans.as_toml(plan)))

@@ -24,6 +24,8 @@ from textassay.version import __version__
 
 SETTABLE = ("attempts", "timeout", "total_timeout")
 """Run-time settings that `--set` reaches; every other key is an option of the method."""
+FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
+"""Options that end so are paths."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
@@ -80,7 +82,7 @@ def rooted(spec: RunSpec) -> RunSpec:
     paths = {"data": spec.data, "task": spec.task if spec.task is not None and spec.task not in TASKS else None}
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
-    options = {key: _rooted_prompt(value) if key == "prompt" else value for key, value in spec.options.items()}
+    options = {key: _rooted_file(value) for key, value in spec.options.items()}
     return spec.model_copy(update={**found, "models": models, "options": options})
 
 
@@ -89,8 +91,9 @@ def _rooted_replay(name: str) -> str:
     return f"replay/{Path(path).absolute()}" if prefix == "replay" and path else name
 
 
-def _rooted_prompt(value: Any) -> Any:
-    return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(".jinja") else value
+def _rooted_file(value: Any) -> Any:
+    """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
+    return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(FILE_ENDINGS) else value
 
 
 def _record(model: Model) -> dict[str, Any]:

@@ -50,6 +50,11 @@ class GPTScoreOptions(PromptOptions):
     """Beyond the paper: take off the text's log-probability without what is given, log p(output | source) - log
     p(output), so that dull texts are not liked for being likely."""
 
+    @field_validator("direction", mode="before")
+    @classmethod
+    def _with_or_without_arrow(cls, given: Any) -> Any:
+        return given.replace("->", "-") if isinstance(given, str) else given
+
     @field_validator("combine", mode="before")
     @classmethod
     def _separated(cls, given: Any) -> Any:
