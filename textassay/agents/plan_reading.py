@@ -67,7 +67,7 @@ _AND = re.compile(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
 _WHY = re.compile(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
 _NONE = re.compile(
     r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?|keine?r?|aucune?|ninguno|无|なし)"
-    r"\b.{0,80}\Z|\A\W{0,6}\Z"
+    r"\b.{0,80}\Z|\A\W{0,6}(?:no\W{0,3})?\Z"
 )
 _SCORE_WORD = re.compile(r"(?i)\s+(?:scores?|values?|evaluator)\Z")
 
