@@ -8,13 +8,16 @@ from typing import Annotated, Literal
 import typer
 
 from textassay.cli import arguments, caches, meta, plans, trees
+from textassay.cli import doctor as examination
+from textassay.cli import tools as assistants
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
-from textassay.evaluation.spec import split_settings
+from textassay.evaluation.spec import SETTABLE, split_settings
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import UnknownName
 from textassay.runtime.model import Capabilities
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import LocalSettings, Settings
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -27,6 +30,8 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(help="Look after a folder of cached answers.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+tools_app = typer.Typer(help="Assistant evaluators by themselves.", no_args_is_help=True)
+app.add_typer(tools_app, name="tools")
 
 Concurrency = Annotated[int | None, typer.Option(help="Most calls in flight to one model (default 64).")]
 Rpm = Annotated[float | None, typer.Option(help="Most requests a minute.")]
@@ -213,6 +218,51 @@ def graph(
         never_asked = ScriptedModel([], capabilities=Capabilities())
         built = build(method, {"": never_asked}, task=task, aspects=None, options={})
         typer.echo(built.graph.to_mermaid())
+
+
+@app.command()
+def doctor(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the model.")
+    ] = None,
+) -> None:
+    """Find out what a model can do: log-probs, echo, n, seed, JSON schema; each probed, not assumed."""
+    with exits():
+        runtime, unknown = split_settings(arguments.settings(set_ or ()))
+        if unknown:
+            raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
+        run_async(examination.show(model, Settings(api_base=api_base, api_key_env=api_key_env, **runtime)))
+
+
+@tools_app.command("list")
+def tools_list() -> None:
+    """List the assistant evaluators."""
+    with exits():
+        assistants.show_list()
+
+
+@tools_app.command("score")
+def tools_score(
+    data: Annotated[str, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")],
+    tools: Annotated[str, typer.Option(metavar="A,B", help="Assistant evaluators, such as rouge,nli:MODEL.")],
+    out: Annotated[Path, typer.Option(help="Run folder to make.")],
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Model that lm_prob asks.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    progress: ProgressStyle = None,
+) -> None:
+    """Score every example of DATA with assistant evaluators and write the scores to a run folder."""
+    with exits():
+        given = {
+            "data": data, "method": "tools", "tools": arguments.names(tools), "out": out, "limit": limit,
+            "model": arguments.models([model]) if model else None, "api_base": api_base,
+            "api_key_env": api_key_env, "progress": progress,
+        }  # fmt: skip
+        raise typer.Exit(run_async(carry_out(order_from(given, {}))))
 
 
 @cache_app.command("info")

@@ -14,6 +14,7 @@ from textassay.methods.gptscore import GPTScore
 from textassay.methods.hd_eval import HDEval
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
+from textassay.methods.tool_scores import ToolScores
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.tools import Tool
@@ -28,6 +29,7 @@ METHODS: dict[str, Any] = {
     "hd-eval": HDEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
+    "tools": ToolScores,
 }
 """Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own `Options`.
 
@@ -109,6 +111,7 @@ __all__ = [
     "Method",
     "Models",
     "Options",
+    "ToolScores",
     "build",
     "tasks",
     "tools_for",

@@ -102,6 +102,8 @@ class Response(Message):
     usage: Usage = NOTHING
     model: str | None = None
     """The model as the server names it."""
+    truncated_tokens: int = Field(default=0, ge=0)
+    """Tokens of the source that were left out, where truncation was asked for."""
 
 
 class ChoicesRequest(Prompted):

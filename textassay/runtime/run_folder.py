@@ -12,6 +12,7 @@ Knows scores and files. What is in a manifest beyond its format is the business 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -201,6 +202,7 @@ class RunFolder:
                     with suppress(OSError):  # not empty, or not removable while open: then it stays
                         (self.path / _LOCK).unlink(missing_ok=True)
                         if self._made:
+                            shutil.rmtree(self.answers, ignore_errors=True)  # without a manifest nothing was asked
                             self.path.rmdir()
                 self._lock.release()
 
