@@ -14,8 +14,8 @@ import textassay
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
-    "Aspect", "AspectTree", "Example", "Graph", "Score", "connect", "evaluate", "evaluate_sync", "meta", "methods",
-    "stream",
+    "Aspect", "AspectTree", "Example", "Graph", "Score", "connect", "evaluate", "evaluate_sync", "learning", "meta",
+    "methods", "stream", "tools",
 }  # fmt: skip
 HEAVY = ("litellm", "aiohttp", "pydantic", "numpy", "scipy", "sklearn", "lightgbm", "pandas", "typer", "rich", "openai")
 
