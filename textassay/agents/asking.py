@@ -5,6 +5,7 @@ Knows what prompts want to be given; nothing of how answers are read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from textassay.agents.task import Task
@@ -23,8 +24,17 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
     parts = [("source", task.source_name, example.source), ("context", task.context_name, example.context)]
     parts.append(("output", task.output_name, example.output))
     given = [(kind, label, text) for kind, label, text in parts if text is not None and text.strip()]
-    number = nonce(text for _, _, text in given)
-    return [{"label": label, "text": fence(kind, text, number)} for kind, label, text in given]
+    return fenced(given, nonce(text for _, _, text in given))
+
+
+def fenced(parts: Iterable[tuple[str, str, str]], number: str) -> list[dict[str, str]]:
+    """Return texts as prompts want them, `{label, text}` each, between their delimiters.
+
+    Args:
+        parts: Kind (`source`, `output`, ...), label and text of each.
+        number: What `nonce` gives for all of them.
+    """
+    return [{"label": label, "text": fence(kind, text, number)} for kind, label, text in parts]
 
 
 def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:

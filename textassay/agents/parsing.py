@@ -87,7 +87,7 @@ def parse_rating(
         form: How the rating was asked for. A letter answers only `letters`, a number only the other two.
         aspect: Name of the judged aspect; where an answer rates several, the rating under this name counts.
     """
-    answer = _blank_thoughts(text)
+    answer = blank_thoughts(text)
     cut = max(0, len(answer) - _HEAD - _TAIL)
     if cut:
         answer = answer[:_HEAD] + "\n" + answer[_HEAD + cut :]
@@ -121,7 +121,8 @@ def _missing(shown: str) -> NoRating:
     return NoRating("NoScoreFound", "the answer holds no rating" if shown.strip() else "the answer is empty")
 
 
-def _blank_thoughts(text: str) -> str:
+def blank_thoughts(text: str) -> str:
+    """Return an answer with what stands between `<think>` and `</think>` at its beginning as blanks."""
     if not _THOUGHT.match(text):
         return text
     ends = [m.end() for m in _THOUGHT_END.finditer(text)]

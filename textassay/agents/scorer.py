@@ -14,13 +14,14 @@ from typing import Any, Literal
 
 from textassay.agents.answer_form import Point, is_whole, points_of, schema_of, specimen_of
 from textassay.agents.asking import chat, material, prompt_digest
+from textassay.agents.knowledge import Knowledge
 from textassay.agents.label_mass import Expectation, expected_rating
 from textassay.agents.parsing import NoRating, Rating, parse_rating
 from textassay.agents.steps import Steps
 from textassay.agents.task import Task
 from textassay.agents.wording import Form
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
-from textassay.runtime.messages import Aspect, Example, Outcome, Score, ScoreError, Usage
+from textassay.runtime.messages import Aspect, Example, How, Outcome, Score, ScoreError, Usage
 from textassay.runtime.model import ChatMessage, Json, Model, Request, Sample
 from textassay.version import __version__
 
@@ -93,10 +94,14 @@ class Scorer:
     @cached_property
     def signature(self) -> str:
         """What makes scores comparable: method, model, words, sampling and version."""
+        return self.signature_as(self.how)
+
+    def signature_as(self, how: How) -> str:
+        """Return the signature of scores that are made of this scorer's in another way, such as `fused`."""
         seed = "-" if self.seed is None else self.seed
         return (
             f"method:{self.method}|model:{self.model.name}|prompt:{self.prompt_digest}|layout:{self.layout}|form:{self.form}"
-            f"|how:{self.how}|n:{self.n}|temp:{self.temperature:g}|seed:{seed}|v:{__version__}"
+            f"|how:{how}|n:{self.n}|temp:{self.temperature:g}|seed:{seed}|v:{__version__}"
         )
 
     @cached_property
@@ -111,8 +116,22 @@ class Scorer:
             return self.how == "text" and self.model.capabilities.json_schema is True
         return self.structured
 
-    async def __call__(self, example: Example, aspect: Aspect, steps: Steps | None = None) -> Score:
+    async def __call__(
+        self,
+        example: Example,
+        aspect: Aspect,
+        steps: Steps | None = None,
+        knowledge: Knowledge | None = None,
+        parent: Aspect | None = None,
+    ) -> Score:
         """Return the score; without a value where the output is empty or the judge gives no usable rating.
+
+        Args:
+            example: What is judged.
+            aspect: On what.
+            steps: How to judge, for prompts that have `steps`.
+            knowledge: What is known of relevant aspects, for prompts that have `knowledge`.
+            parent: The aspect that `aspect` is part of, for prompts that have `parent`.
 
         Raises:
             PromptError: The prompt file does not render, as where it wants steps and there are none.
@@ -122,13 +141,13 @@ class Scorer:
         """
         if not example.output.strip():
             return self._score(example, aspect, **_no_value("EmptyOutput", "there is no text to judge"))
-        messages = self._messages(example, aspect, steps)
+        told = {"steps": steps and steps.text, "knowledge": knowledge and knowledge.aspects, "parent": parent}
+        messages = self._messages(example, aspect, {name: value for name, value in told.items() if value is not None})
         if self.how == "sampled":
             return await self._from_samples(example, aspect, messages)
         return await self._from_one(example, aspect, messages)
 
-    def _messages(self, example: Example, aspect: Aspect, steps: Steps | None) -> tuple[ChatMessage, ...]:
-        values: dict[str, Any] = {} if steps is None else {"steps": steps.text}
+    def _messages(self, example: Example, aspect: Aspect, told: dict[str, Any]) -> tuple[ChatMessage, ...]:
         return chat(
             self.prompt,
             task=self.task,
@@ -139,7 +158,7 @@ class Scorer:
             form=self.form,
             layout=self.layout,
             structured=self.asks_for_json,
-            **values,
+            **told,
         )
 
     def _request(self, messages: tuple[ChatMessage, ...], aspect: Aspect, n: int = 1, draw: int = 0) -> Request:
@@ -220,7 +239,7 @@ class Scorer:
             response = await self.model.generate(request)
             samples += response.samples[: request.n]
             usage += response.usage
-        return self._score(example, aspect, usage=usage, **_mean_of(samples, [self._read(s, aspect) for s in samples]))
+        return self._score(example, aspect, usage=usage, **mean_of(samples, [self._read(s, aspect) for s in samples]))
 
     def _score(self, example: Example, aspect: Aspect, **fields: Any) -> Score:
         return Score(
@@ -244,8 +263,13 @@ def _no_value(kind: str, message: str) -> dict[str, Any]:
     return {"outcome": outcome, "error": ScoreError(type=kind, message=message)}
 
 
-def _mean_of(samples: list[Sample], read: list[Rating | NoRating]) -> dict[str, Any]:
-    """Return a score's fields for the mean of the usable samples; the others are left out and counted."""
+def mean_of(samples: list[Sample], read: list[Rating | NoRating]) -> dict[str, Any]:
+    """Return a score's fields for the mean of the usable samples; the others are left out and counted.
+
+    Args:
+        samples: What the judge said.
+        read: What was read in each of them.
+    """
     values = [found.value for found in read if isinstance(found, Rating)]
     reasons = Counter(found.reason for found in read if isinstance(found, NoRating))
     summary: Json = {"text": f"{len(values)} of {len(samples)} samples usable", "ratings": values}

@@ -22,6 +22,8 @@ class Task(Message):
     """What an example's `output` is called in prompts."""
     aspects: tuple[Aspect, ...] = Field(min_length=1)
     """What is judged, in the order of the scores."""
+    family: tuple[Aspect, ...] = ()
+    """All aspects of the task's file, the chosen ones among them."""
     steps: dict[str, tuple[str, ...]] = {}
     """Evaluation steps by aspect name, for aspects that come with some."""
     digest: str = ""

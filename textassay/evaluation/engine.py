@@ -146,7 +146,7 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
         id=example.id,
         aspect=aspect.label,
         outcome="error",
-        scale=aspect.scale,
+        scale=None if method.how == "loglikelihood" else aspect.scale,
         how=method.how,
         error=ScoreError(type=failure.type, message=f"{failure.node}: {failure.message}"),
         signature=method.signature,

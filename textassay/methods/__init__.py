@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from textassay.methods import tasks
+from textassay.methods import tasks, trees
+from textassay.methods.coascore import CoAScore
+from textassay.methods.decomp_eval import DecompEval
 from textassay.methods.g_eval import GEval
+from textassay.methods.hd_eval import HDEval
+from textassay.methods.gptscore import GPTScore
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
 from textassay.runtime.errors import UnknownName
 from textassay.runtime.messages import Aspect
 
 METHODS: dict[str, Any] = {
+    "coascore": CoAScore,
+    "decomp-eval": DecompEval,
     "g-eval": GEval,
+    "gptscore": GPTScore,
+    "hd-eval": HDEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
 }
@@ -48,4 +56,19 @@ def build(
     return built
 
 
-__all__ = ["METHODS", "GEval", "LLMScore", "LLMScoreCoT", "Method", "Models", "Options", "build", "tasks"]
+__all__ = [
+    "METHODS",
+    "CoAScore",
+    "DecompEval",
+    "GEval",
+    "GPTScore",
+    "HDEval",
+    "LLMScore",
+    "LLMScoreCoT",
+    "Method",
+    "Models",
+    "Options",
+    "build",
+    "tasks",
+    "trees",
+]

@@ -6,7 +6,7 @@ from typing import Any
 
 from textassay.agents.scorer import Scorer
 from textassay.agents.task import Task
-from textassay.methods.method import Models, Options, model_for
+from textassay.methods.method import Models, Options, PromptOptions, model_for
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, How
 
@@ -84,7 +84,7 @@ class LLMScoreCoT(LLMScore):
     room = 1024
 
 
-def describe(name: str, task: Task, options: Options, prompts: str) -> dict[str, Any]:
+def describe(name: str, task: Task, options: PromptOptions, prompts: str) -> dict[str, Any]:
     """Return what a manifest records of a method."""
     return {
         "name": name,

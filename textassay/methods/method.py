@@ -60,23 +60,11 @@ class Method(Protocol):
         ...
 
 
-class Options(Message):
-    """Options that all judging methods share; what is unknown is an error that lists what there is."""
+class PromptOptions(Message):
+    """Options that all methods share; what is unknown is an error that lists what there is."""
 
-    n: int = Field(default=1, ge=1, le=1000)
-    """Number of sampled answers."""
-    temperature: float | None = Field(default=None, ge=0)
-    """Sampling temperature; by default 0 for one sample and 1 for several."""
-    seed: int | None = None
-    """Seed of the sampling."""
-    form: Form = "number"
-    """How ratings are asked for."""
     prompt_layout: Layout = "paper"
     """Order of prompts."""
-    parse_retries: int = Field(default=1, ge=0, le=100)
-    """How often an unusable answer is asked for again."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Longest answer in tokens; by default what the prompt needs."""
     prompt: str | None = None
     """Path of a prompt file (`.jinja`) in place of the method's own."""
 
@@ -97,6 +85,23 @@ class Options(Message):
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "options"
             raise ConfigurationError(f"option {where}: {first['msg']} (given: {first['input']!r})") from None
+
+
+class Options(PromptOptions):
+    """Options that all methods share whose judge writes a rating."""
+
+    n: int = Field(default=1, ge=1, le=1000)
+    """Number of sampled answers."""
+    temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature; by default 0 for one sample and 1 for several."""
+    seed: int | None = None
+    """Seed of the sampling."""
+    form: Form = "number"
+    """How ratings are asked for."""
+    parse_retries: int = Field(default=1, ge=0, le=100)
+    """How often an unusable answer is asked for again."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Longest answer in tokens; by default what the prompt needs."""
 
     @property
     def warmth(self) -> float:

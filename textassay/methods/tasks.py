@@ -123,7 +123,7 @@ def _read(path: Path) -> Task:
     content.setdefault("name", path.stem)
     digest = hashlib.sha256(repr((content, rows)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
     try:
-        return Task(**content, aspects=aspects, steps=steps, digest=digest)
+        return Task(**content, aspects=aspects, family=aspects, steps=steps, digest=digest)
     except ValidationError as error:
         raise ConfigurationError(f"task file {path}: {_first_problem(error)}") from None
 

@@ -7,9 +7,11 @@ from textassay.prompts.fencing import fence, nonce
 from textassay.prompts.frames import Frame, frame
 from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
 from textassay.prompts.task_files import TASKS, task_file
+from textassay.prompts.tree_files import TREES, tree_file
 
 __all__ = [
     "TASKS",
+    "TREES",
     "Frame",
     "PromptFault",
     "Turn",
@@ -20,4 +22,5 @@ __all__ = [
     "nonce",
     "render",
     "task_file",
+    "tree_file",
 ]

@@ -22,7 +22,20 @@ def write_json(path: Path, value: Any) -> None:
         OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
         TypeError: `value` is not JSON.
     """
-    content = encode(value, indent=True) + b"\n"
+    _write(path, encode(value, indent=True) + b"\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file at `path` by `text` in UTF-8, as `write_json` does.
+
+    Raises:
+        OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
+        UnicodeEncodeError: `text` is not UTF-8, as with half of a surrogate pair.
+    """
+    _write(path, text.encode("utf-8"))
+
+
+def _write(path: Path, content: bytes) -> None:
     unfinished = unfinished_name(path)
     try:
         with unfinished.open("wb") as file:

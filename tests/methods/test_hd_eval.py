@@ -1,0 +1,285 @@
+"""HD-Eval's judging side by hand: every node rated with its parent in view, and a branch averaged."""
+
+import re
+
+import pytest
+
+from textassay.methods import build, tasks, trees
+from textassay.methods.hd_eval import HDEvalOptions, decompose_task
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import ConfigurationError, ServerFailed
+from textassay.runtime.messages import Assignment, Example, Failure
+from textassay.runtime.model import Capabilities, Sample
+
+EXAMPLE = Example(id="x", output="Right, the cat sat.", source="A: cat?\nB: A cat sat on a mat.", context="Cats sit.")
+METRIC = re.compile(r"using the metric (.+)\.\n")
+ABOVE = re.compile(r"Specifically, to evaluate (.+), we would like")
+TREE = """
+[[aspects]]
+name = "coherence"
+definition = "whether it holds together."
+[[aspects]]
+name = "Logic"
+parent = "coherence"
+definition = "whether it follows."
+[[aspects]]
+name = "Order"
+parent = "logic"
+definition = "whether first things come first."
+[[aspects]]
+name = "fluency"
+definition = "whether it reads well."
+scale = [1, 3]
+"""
+RATINGS = {"coherence": 5, "Logic": 2, "Order": 2, "fluency": 4}
+
+pytestmark = pytest.mark.asyncio
+
+
+def is_decomposition(request):
+    return "fine-grained evaluation critics" in request.text
+
+
+def judge(ratings=RATINGS, parts="1. Left: what is left.\n2. Right: what is right."):
+    def reply(request):
+        if is_decomposition(request):
+            return parts(request) if callable(parts) else parts
+        said = ratings[METRIC.search(request.text)[1]]
+        return said if isinstance(said, str | Sample | Exception) else f"{said}\nReasoning: so."
+
+    return ScriptedModel(reply, name="judge", capabilities=Capabilities(n=True))
+
+
+@pytest.fixture
+def tree_file(tmp_path):
+    path = tmp_path / "tree.toml"
+    path.write_text(TREE, encoding="utf-8")
+    return str(path)
+
+
+def hd_eval(model, tree, task="summarization", aspects=None, **options):
+    return build("hd-eval", model, task=task, aspects=aspects, options={"tree": tree} | options)
+
+
+async def scored(method, example=EXAMPLE):
+    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
+
+
+async def test_a_branch_is_averaged_over_all_its_nodes(tree_file):
+    model = judge()
+    coherence, fluency = await scored(hd_eval(model, tree_file))
+    assert (coherence.aspect, coherence.value, coherence.how, coherence.scale) == ("coherence", 3, "fused", (1, 5))
+    assert (fluency.aspect, fluency.value, fluency.scale) == ("fluency", 4, (1, 5))  # 1-5 whatever people used
+    assert coherence.evidence[2] == {
+        "text": "Order",
+        "id": "coherence/logic/order",
+        "value": 2,
+        "outcome": "scored",
+        "scale": [1, 5],
+        "explanation": "2\nReasoning: so.",
+    }
+    assert [item["id"] for item in coherence.evidence] == ["coherence", "coherence/logic", "coherence/logic/order"]
+    assert (coherence.usage.calls, fluency.usage.calls) == (3, 1)
+    assert len(model.requests) == 4
+
+
+async def test_every_node_is_asked_with_its_parent_and_the_papers_sampling(tree_file):
+    model = judge()
+    await scored(hd_eval(model, tree_file))
+    above = {METRIC.search(r.text)[1]: ABOVE.search(r.text)[1] for r in model.requests}
+    assert above == {
+        "coherence": "overall quality",
+        "Logic": "coherence",
+        "Order": "logic",
+        "fluency": "overall quality",
+    }
+    for request in model.requests:
+        assert (request.temperature, request.top_p, request.max_tokens, request.n) == (0, 1, 32, 1)
+        assert request.text.endswith("then provide your reasoning for the score.\n\nScore (1-5):")
+        assert "in the scale of 1 to 5, with 1 being the lowest" in request.text
+        assert request.json_schema is None
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("dialogue", "Please carefully read the conversation history, corresponding fact, generated response, and "
+         "evaluate the sentence using the metric Logic."),
+        ("dialogue", "Please evaluate the coherence of the given response to the conversation."),
+        ("summarization", "We would like to score the following summary of a news article on its coherence."),
+        ("data-to-text", "We would like to evaluate the coherence of data-to-text, a natural language sentence "
+         "generated according to a structured data expression."),
+        ("translation", "Please evaluate the coherence of the given translation."),
+    ],
+)  # fmt: skip
+async def test_prompts_are_the_papers_figures(tree_file, task, said):
+    model = judge()
+    await scored(hd_eval(model, tree_file, task))
+    assert any(said in request.text for request in model.requests)
+
+
+async def test_the_published_trees_serve_their_tasks():
+    for task, nodes in (("dialogue", 31), ("summarization", 25), ("data-to-text", 21)):
+        model = ScriptedModel(lambda request: request.specimen)
+        method = build("hd-eval", model, task=task, options={"tree": task})
+        scores = await scored(method)
+        assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)
+        assert sum(score.usage.calls for score in scores) == len(model.requests) == nodes
+        assert sum(len(score.evidence) for score in scores) == nodes
+
+
+async def test_criteria_that_no_published_tree_has_are_decomposed_by_the_model():
+    model = judge({"naturalness": 1, "overall": 3, "Left": 4, "Right": 5} | dict.fromkeys(range(9), 0))
+    method = build("hd-eval", model, task="dialogue", aspects=["overall"])
+    [score] = await scored(method)
+    assert score.value == 4
+    assert [item["id"] for item in score.evidence] == ["overall", "overall/left", "overall/right"]
+    assert sum(map(is_decomposition, model.requests)) == 1
+
+
+async def test_the_model_decomposes_once_a_run_into_the_layers_asked_for():
+    ratings = {"adequacy": 4, "fluency": 2, "Left": 3, "Right": 3, "More": 3}
+    model = judge(ratings, "1. Left: l.\n2. Right: r.\n3. More: m.")
+    method = build("hd-eval", model, task="translation", aspects=["adequacy", "fluency"],
+                   options={"depth": 3, "children": 2})  # fmt: skip
+    for number in range(3):
+        adequacy, fluency = await scored(method, EXAMPLE.model_copy(update={"id": str(number)}))
+        assert len(adequacy.evidence) == 7 + 3
+        assert adequacy.evidence[7:] == (
+            {"text": "More: m.", "problem": "surplus", "under": "adequacy"},
+            {"text": "Left: l.", "problem": "the criterion itself", "under": "adequacy/left"},
+            {"text": "Right: r.", "problem": "the criterion itself", "under": "adequacy/right"},
+        )
+    assert (adequacy.value, fluency.value) == ((4 + 3 * 6) / 7, (2 + 3 * 6) / 7)
+    decompositions = [request for request in model.requests if is_decomposition(request)]
+    assert len(decompositions) == 2 * 3
+    assert len(model.requests) == 6 + 3 * 2 * 7
+    assert "around 2 fine-grained evaluation critics" in decompositions[0].text
+    assert "perform automatic evaluation on quality of translation." in decompositions[0].text
+
+
+async def test_a_decomposition_that_fails_takes_down_its_own_criterion_only():
+    def parts(request):
+        return "Nothing to list here." if "its fluency" in request.text else "1. Left: l."
+
+    method = build("hd-eval", judge({"adequacy": 4, "Left": 2}, parts), task="translation",
+                   aspects=["adequacy", "fluency"])  # fmt: skip
+    adequacy, fluency = await scored(method)
+    assert adequacy.value == 3
+    assert isinstance(fluency, Failure)
+    assert (fluency.node, fluency.type) == ("tree", "MalformedResponse")
+    assert "Nothing to list here" in fluency.message
+
+
+async def test_a_node_without_a_usable_rating_is_left_out_and_told(tree_file):
+    model = judge(RATINGS | {"Order": "well", "Logic": 4})
+    coherence, _ = await scored(hd_eval(model, tree_file))
+    assert coherence.value == 4.5
+    assert (coherence.evidence[2]["value"], coherence.evidence[2]["outcome"]) == (None, "invalid")
+
+
+async def test_a_node_that_cannot_be_asked_makes_its_aspect_an_error(tree_file):
+    model = judge(RATINGS | {"Order": ServerFailed("down")})
+    coherence, fluency = await scored(hd_eval(model, tree_file))
+    assert (coherence.outcome, coherence.error.type) == ("error", "ServerFailed")
+    assert coherence.evidence[2]["problem"] == "ServerFailed: down"
+    assert coherence.evidence[2]["text"] == "Order"
+    assert fluency.value == 4
+
+
+async def test_an_empty_output_abstains_without_a_call(tree_file):
+    model = judge()
+    scores = await scored(hd_eval(model, tree_file), Example(id="e", output=" "))
+    assert [(score.outcome, score.error.type) for score in scores] == [("abstained", "EmptyOutput")] * 2
+    assert model.requests == []
+
+
+async def test_a_score_that_is_cut_right_behind_itself_is_asked_for_with_more_room(tree_file):
+    cut = Sample(text="4", finish_reason="length")
+    model = judge(RATINGS | {"fluency": cut})
+    await scored(hd_eval(model, tree_file))
+    assert sorted(r.max_tokens for r in model.requests if METRIC.search(r.text)[1] == "fluency")[:2] == [32, 32]
+    assert 128 in {r.max_tokens for r in model.requests}
+
+
+async def test_the_ratings_of_all_nodes_for_learning_from_them(tree_file):
+    model = judge()
+    method = hd_eval(model, tree_file, output="nodes")
+    scores = await scored(method)
+    assert [(score.aspect, score.value) for score in scores] == [
+        ("coherence", 5),
+        ("coherence/logic", 2),
+        ("coherence/logic/order", 2),
+        ("fluency", 4),
+    ]
+    assert {score.how for score in scores} == {method.how} == {"text"}
+    assert {score.signature for score in scores} == {method.signature}
+    assert len(model.requests) == 4
+    with pytest.raises(ConfigurationError, match="output=nodes needs a tree that is known before; 'adequacy'"):
+        build("hd-eval", model, task="translation", options={"output": "nodes"})
+
+
+async def test_chosen_aspects_must_be_roots_of_the_file(tree_file):
+    assert [a.name for a in hd_eval(judge(), tree_file, aspects=["fluency"]).aspects] == ["fluency"]
+    with pytest.raises(ConfigurationError, match="'relevance' is none of its roots: coherence, fluency"):
+        hd_eval(judge(), tree_file, aspects=["fluency", "relevance"])
+
+
+async def test_a_task_is_decomposed_into_a_file_that_can_be_edited_and_used(tmp_path):
+    task = tasks.load("dialogue", ["engagingness"])
+    grown = await decompose_task(judge(), task, HDEvalOptions(depth=3, children=2))
+    assert [aspect.id for aspect in grown.tree] == [
+        "engagingness",
+        "engagingness/left",
+        "engagingness/left/right",
+        "engagingness/right",
+        "engagingness/right/left",
+    ]
+    assert {aspect.scale for aspect in grown.tree} == {(1, 5)}
+    for name in ("tree.toml", "tree.json"):
+        trees.save(grown.tree, tmp_path / name, source="decomposed by judge")
+        assert trees.load(str(tmp_path / name)) == grown.tree
+    edited = (tmp_path / "tree.toml").read_text().replace('"what is left."', '"what remains."')
+    (tmp_path / "tree.toml").write_text(edited)
+    model = judge({"engagingness": 3, "Left": 3, "Right": 3})
+    await scored(hd_eval(model, str(tmp_path / "tree.toml"), "dialogue", ["engagingness"]))
+    assert any("Left: what remains." in request.text for request in model.requests)
+
+
+async def test_signatures_tell_apart_trees_and_ways_of_growing_them(tree_file, tmp_path):
+    other = tmp_path / "other.toml"
+    other.write_text(TREE.replace("it follows", "all follows"), encoding="utf-8")
+    model = judge()
+    methods = [
+        hd_eval(model, tree_file),
+        hd_eval(model, str(other)),
+        hd_eval(model, tree_file, output="nodes"),
+        hd_eval(model, "model"),
+        hd_eval(model, "model", depth=3),
+        hd_eval(model, "model", children=5),
+        hd_eval(model, "published"),
+    ]
+    assert len({method.signature for method in methods}) == len(methods)
+    assert methods[0].describe()["trees"]["coherence"] == ["coherence", "coherence/logic", "coherence/logic/order"]
+
+
+@pytest.mark.parametrize("layout", ["paper", "shared-prefix"])
+@pytest.mark.parametrize("form", ["number", "letters", "stars"])
+@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general"])
+async def test_specimens_are_answers_that_can_be_read_for_every_task_and_form(task, form, layout):
+    model = ScriptedModel(lambda request: request.specimen)
+    method = build("hd-eval", model, task=task, options={"form": form, "prompt_layout": layout})
+    scores = await scored(method)
+    assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)
+    assert {score.value for score in scores} == {3}
+    rated = [request for request in model.requests if not is_decomposition(request)]
+    assert all(EXAMPLE.output in request.text for request in rated)
+
+
+async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(tree_file):
+    for task in ("dialogue", "summarization", "data-to-text", "translation"):
+        model = judge()
+        await scored(hd_eval(model, tree_file, task, prompt_layout="shared-prefix"))
+        end = model.requests[0].text.index("The texts between these tags")
+        assert len({request.text[:end] for request in model.requests}) == 1
+        assert EXAMPLE.output in model.requests[0].text[:end]

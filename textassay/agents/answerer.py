@@ -1,0 +1,180 @@
+"""Answers yes/no questions with P(yes): one question, or sub-questions in order (DecompEval, equations 1 to 3).
+
+Reads the probabilities of the spellings of yes and no as what comes next; never what a model writes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from textassay.agents.asking import chat
+from textassay.agents.questions import Inquiry, QuestionBook
+from textassay.agents.scorer import Layout
+from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
+from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Model, scoring
+
+Asking = Literal["chat", "plain"]
+"""Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and completion servers."""
+
+SURE = 0.1
+"""From which probability on a reported answer counts though the model did not report the other one.
+
+Servers report the 20 likeliest tokens: if one answer has at least this share and the other is not among them, then
+equation 3 is wrong by less than a third, and never on which of the two is likelier."""
+
+
+class Reply(Message):
+    """What a model made of a yes/no question: an answer, or why there is none."""
+
+    question: SubQuestion
+    """What was asked."""
+    answer: Answer | None = None
+    """The answer."""
+    problem: ScoreError | None = None
+    """Why there is none."""
+    unreported: str | None = None
+    """`yes` or `no` where the model did not report its probability, which then counts as 0."""
+    truncated_tokens: int = 0
+    """Tokens of the source that the model was not shown, where truncation was asked for."""
+    usage: Usage = Usage()
+    """What asking cost."""
+
+
+class Replies(Message):
+    """Replies to sub-questions in order; after one without an answer no more are asked."""
+
+    items: tuple[Reply, ...] = ()
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The answers that there are."""
+        return tuple(reply.answer for reply in self.items if reply.answer is not None)
+
+    @property
+    def problem(self) -> ScoreError | None:
+        """Why a sub-question has no answer; `None` where all have one."""
+        return next((reply.problem for reply in self.items if reply.problem is not None), None)
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """Answers one yes/no question about an example.
+
+    Attributes:
+        model: Must tell the log-probabilities of choices.
+        prompt: Prompt file, as `prompts.render` takes it.
+        book: Instruction and spellings of yes and no.
+        layout: Order of the prompt.
+        ask: How the model is asked.
+        question_first: Whether the question about the whole output stands before the inputs (table 6).
+        least_mass: Probability of yes and no together below which there is no answer.
+    """
+
+    model: Model
+    prompt: str = "decomp_eval"
+    book: QuestionBook = field(default_factory=QuestionBook)
+    layout: Layout = "paper"
+    ask: Asking = "chat"
+    question_first: bool = False
+    least_mass: float = 0.0
+
+    def __post_init__(self) -> None:
+        scoring(self.model, "choices")
+
+    async def __call__(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = ()) -> Reply:
+        """Return the answer with P(yes) and the mass of both words.
+
+        Args:
+            question: One of the inquiry's sub-questions, or its question.
+            inquiry: What the question is answered from.
+            earlier: Answers to show before it.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            CapabilityError: The model does not tell the log-probabilities of choices.
+            ModelError: The model could not be asked.
+        """
+        response = await scoring(self.model, "choices").choices(self._request(question, inquiry, earlier))
+        return self._read(question, response)
+
+    def _request(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]) -> ChoicesRequest:
+        ahead = self.question_first and question == inquiry.question
+        messages = chat(
+            self.prompt,
+            layout=self.layout,
+            instruction=self.book.instruction,
+            texts=inquiry.texts,
+            names=inquiry.names,
+            definition=inquiry.form.definition if inquiry.form is not None else "",
+            earlier=[
+                {"question": answer.question.text, "word": (self.book.yes if answer.yes else self.book.no)[-1]}
+                for answer in earlier
+            ],
+            question=question.text,
+            ahead=question.text if ahead else "",
+        )
+        choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
+        if self.ask == "chat":
+            return ChoicesRequest(messages=messages, choices=choices)
+        return ChoicesRequest(prompt="\n".join(message.content for message in messages), choices=choices)
+
+    def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
+        found = {label: response.logprobs.get(label) for label in ("yes", "no")}
+        usage, cut, mass = response.usage, response.truncated_tokens, response.mass
+        unreported = [label for label, logprob in found.items() if logprob is None]
+        least = max(self.least_mass, SURE if unreported else 0.0)
+        if len(unreported) == 2 or mass < least:
+            problem = ScoreError(type="NoLabelMass", message=_no_mass(self.model, mass, unreported, least))
+            return Reply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
+        answer = Answer(question=question, p_yes=p_yes(found["yes"], found["no"]), mass=mass)
+        rest = unreported[0] if unreported else None
+        return Reply(question=question, answer=answer, unreported=rest, truncated_tokens=cut, usage=usage)
+
+
+@dataclass(frozen=True)
+class AnswersInOrder:
+    """Answers an inquiry's sub-questions one after the other, each answer joined to the prompt of the next."""
+
+    answerer: Answerer
+
+    async def __call__(self, inquiry: Inquiry) -> Replies:
+        """Return the replies; the first one without an answer is the last.
+
+        Raises:
+            ModelError: The model could not be asked.
+        """
+        replies = Replies()
+        for question in inquiry.subquestions:
+            reply = await self.answerer(question, inquiry, replies.answers)
+            replies = Replies(items=(*replies.items, reply))
+            if reply.answer is None:
+                break
+        return replies
+
+
+def p_yes(yes: float | None, no: float | None) -> float:
+    """Return equation 3, P(yes) / (P(yes) + P(no)), from natural logs; `None` stands for probability 0.
+
+    Raises:
+        ValueError: Both are `None`.
+    """
+    if yes is None and no is None:
+        raise ValueError("neither yes nor no has a probability")
+    if yes is None or no is None:
+        return 0.0 if yes is None else 1.0
+    odds = math.exp(-abs(yes - no))
+    return 1 / (1 + odds) if yes > no else odds / (1 + odds)
+
+
+def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words as they may begin an answer: with and without the space that many tokens begin with."""
+    return tuple(dict.fromkeys([*words, *(f" {word}" for word in words)]))
+
+
+def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> str:
+    if len(unreported) == 2:
+        return f"{model.name!r} would say something else than yes or no: neither is among its likeliest tokens"
+    told = f" ({unreported[0]} is not among its likeliest tokens)" if unreported else ""
+    return f"yes and no together have probability {mass:.3g} for {model.name!r}{told}, less than {least:g}"

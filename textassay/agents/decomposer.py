@@ -1,0 +1,178 @@
+"""Asks a model to take a criterion apart: into sub-criteria, or into a chain of aspects that are relevant to it.
+
+Knows how to ask again where the answer is no list or too short, and how a tree grows layer by layer. Nothing of files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field
+
+from textassay.agents.asking import chat, prompt_digest
+from textassay.agents.listing import Listing, parse_listing
+from textassay.agents.task import Task
+from textassay.runtime.concurrency import gather
+from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
+from textassay.runtime.messages import Aspect, AspectTree, Message, Scale
+from textassay.runtime.model import ChatMessage, Json, Model, Request
+
+AGAIN_PROMPT = "listing_again"
+TOKENS_PER_ENTRY, TOKENS_BESIDE = 60, 200
+"""Room for an answer: a name with a definition of one or two sentences each, and some words around the list."""
+MORE_ROOM = 4
+QUOTED = 200
+"""Characters of an unusable answer that errors and notes keep."""
+
+
+class Decomposition(Message):
+    """What a criterion was taken apart into."""
+
+    of: Aspect
+    """The criterion."""
+    aspects: tuple[Aspect, ...] = Field(min_length=1)
+    """Its parts, in the order of the answer; each has the criterion as its parent."""
+    notes: tuple[dict[str, Any], ...] = ()
+    """`{text, problem}` for what the model said and could not be used: repeats, surplus, answers that were no list."""
+
+
+@dataclass(frozen=True)
+class Decomposer:
+    """Takes one criterion apart, at temperature 0.
+
+    Attributes:
+        model: Who is asked.
+        task: What kind of text is judged.
+        prompt: Prompt file; it is given `task`, `aspect` and `count`.
+        count: Number of parts asked for; more are dropped.
+        exact: Whether fewer parts than `count` are asked for again; they are taken if there still are not enough.
+        scale: Scale of the parts; `None` for the criterion's own.
+        repairs: How often an unusable answer is asked for again, with a word on what is wrong with it.
+        seed: Seed of the sampling.
+    """
+
+    model: Model
+    task: Task
+    prompt: str
+    count: int
+    exact: bool = False
+    scale: Scale | None = None
+    repairs: int = 1
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ConfigurationError(f"a criterion has at least 1 part, not {self.count}")
+
+    @cached_property
+    def digest(self) -> str:
+        """6 hex digits for everything that shapes the parts, the model among it."""
+        prompts = (self.prompt, AGAIN_PROMPT)
+        return prompt_digest(
+            prompts, self.task.digest, self.count, self.exact, self.scale, self.repairs, self.seed, self.model.name
+        )
+
+    async def __call__(self, aspect: Aspect) -> Decomposition:
+        """Return the parts: at least one, at most `count`, without repeats and without the criterion itself.
+
+        Raises:
+            PromptError: A prompt file does not render.
+            MalformedResponse: The model gave no usable list; the message quotes what it said.
+            ContentRefused: The provider's filter cut the answer off.
+            ModelError: The model could not be asked.
+        """
+        messages = chat(self.prompt, task=self.task, aspect=aspect, count=self.count)
+        best, notes = Listing(()), list[Json]()
+        for attempt in range(self.repairs + 1):
+            said, listing = await self._ask(messages, aspect)
+            if attempt == 0 or len(listing.entries) > len(best.entries):
+                best = listing
+            if self._suffices(listing):
+                break
+            problem = f"{len(listing.entries)} of {self.count} usable" if listing.entries else "no list"
+            notes.append({"text": said.strip()[:QUOTED], "problem": problem})
+            messages = (
+                *messages,
+                ChatMessage(role="assistant", content=said or "(nothing)"),
+                *chat(AGAIN_PROMPT, aspect=aspect, count=self.count, exact=self.exact, listing=listing),
+            )
+        if not best.entries:
+            raise MalformedResponse(
+                f"{self.model.name!r} was asked to take {aspect.name!r} apart and gave no list; "
+                f"it said: {said.strip()[:QUOTED]!r}"
+            )
+        parts = tuple(
+            Aspect(
+                name=entry.name,
+                definition=entry.definition,
+                scale=self.scale or aspect.scale,
+                higher_is_better=aspect.higher_is_better,
+                parent=aspect.id,
+            )
+            for entry in best.entries
+        )
+        return Decomposition(of=aspect, aspects=parts, notes=(*notes, *best.dropped))
+
+    def _suffices(self, listing: Listing) -> bool:
+        return len(listing.entries) >= (self.count if self.exact else 1)
+
+    async def _ask(self, messages: tuple[ChatMessage, ...], aspect: Aspect) -> tuple[str, Listing]:
+        room = TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY
+        for tokens in (room, MORE_ROOM * room):
+            request = Request(messages=messages, max_tokens=tokens, seed=self.seed, specimen=_specimen(self.count))
+            sample = (await self.model.generate(request)).samples[0]
+            if sample.finish_reason == "filtered":
+                raise ContentRefused(f"the provider's content filter cut off the parts of {aspect.name!r}")
+            if sample.finish_reason != "length":
+                return sample.text, parse_listing(sample.text, most=self.count, unwanted=[aspect.name])
+        listing = parse_listing(sample.text, most=self.count, unwanted=[aspect.name])
+        last = [{"text": f"{e.name}: {e.definition}"[:QUOTED], "problem": "cut off"} for e in listing.entries[-1:]]
+        return sample.text, Listing(listing.entries[:-1], (*listing.dropped, *last))
+
+
+def _specimen(count: int) -> str:
+    lines = (f"{i}. Part {i}: how well the text does in this respect, in one sentence." for i in range(1, count + 1))
+    return "\n".join(lines)
+
+
+class GrownTree(Message):
+    """A tree that a decomposer grew."""
+
+    tree: AspectTree
+    """Depth first."""
+    notes: tuple[dict[str, Any], ...] = ()
+    """What could not be used, see `Decomposition.notes`; `under` is the id of the criterion that was taken apart."""
+
+
+async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) -> GrownTree:
+    """Take criteria apart, layer by layer (HD-Eval, section 2.1), until the tree has `depth` layers.
+
+    Args:
+        decomposer: Who takes one criterion apart.
+        roots: The first layer.
+        depth: Number of layers, with the first; at least 1.
+
+    Raises:
+        ConfigurationError: The depth is below 1.
+        TextassayError: As the decomposer raised it.
+    """
+    if depth < 1:
+        raise ConfigurationError(f"a tree has at least 1 layer, not {depth}")
+    children: dict[str, tuple[Aspect, ...]] = {}
+    notes: list[Json] = []
+    layer = roots
+    for _ in range(depth - 1):
+        parts = await gather(decomposer(aspect) for aspect in layer)
+        children |= {part.of.id: part.aspects for part in parts}
+        notes += [{**note, "under": part.of.id} for part in parts for note in part.notes]
+        layer = tuple(aspect for part in parts for aspect in part.aspects)
+    return GrownTree(tree=AspectTree(aspects=tuple(_depth_first(roots, children))), notes=tuple(notes))
+
+
+def _depth_first(aspects: tuple[Aspect, ...], children: dict[str, tuple[Aspect, ...]]) -> list[Aspect]:
+    found: list[Aspect] = []
+    for aspect in aspects:
+        found += [aspect, *_depth_first(children.get(aspect.id, ()), children)]
+    return found

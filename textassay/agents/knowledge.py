@@ -1,0 +1,45 @@
+"""What a judge is told of aspects that are relevant to the judged one: definitions, and scores where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from textassay.runtime.messages import Aspect, Message, Scale, Score
+
+
+class Known(Message):
+    """One relevant aspect (CoAScore, equation 4)."""
+
+    name: str
+    """Its name."""
+    definition: str
+    """What it means."""
+    score: float | None = None
+    """The rating of the text on it; `None` where there is none."""
+    scale: Scale
+    """Lowest and highest rating."""
+
+
+class Knowledge(Message):
+    """The chain of relevant aspects as a prompt shows it."""
+
+    aspects: tuple[Known, ...] = Field(min_length=1)
+    """In the order of the chain."""
+
+    @classmethod
+    def of(cls, aspects: Iterable[Aspect], scores: Iterable[Score] | None = None) -> Knowledge:
+        """Put aspects and their scores together.
+
+        Args:
+            aspects: The chain.
+            scores: One for each aspect, in order; `None` where only definitions are to be told.
+        """
+        chain = tuple(aspects)
+        values = [None] * len(chain) if scores is None else [score.value for score in scores]
+        known = (
+            Known(name=aspect.name, definition=aspect.definition, score=value, scale=aspect.scale)
+            for aspect, value in zip(chain, values, strict=True)
+        )
+        return cls(aspects=tuple(known))

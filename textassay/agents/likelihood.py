@@ -1,0 +1,151 @@
+"""Scores a text by its probability under a model: the sum over tokens of w_t log p(h_t | h_<t, T) (GPTScore, 3.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from textassay.agents.passages import Passage, Passages
+from textassay.runtime.concurrency import gather
+from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
+from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
+
+Weights = Literal["mean", "sum"]
+"""Every token weighs 1/m, m being their number, or 1."""
+OverReferences = Literal["mean", "max", "first"]
+"""What becomes of the values under several references."""
+
+UNLIKELIEST = 3
+"""Tokens that a piece of evidence names."""
+
+
+class Likelihood(Message):
+    """What a model made of a passage."""
+
+    passage: Passage
+    logprob: float
+    """Natural log of the text's probability."""
+    tokens: int
+    """Number of its tokens."""
+    unlikeliest: tuple[tuple[str, float], ...] = ()
+    """Its least likely tokens with their log-probabilities, least likely first."""
+    alone: float | None = None
+    """Natural log of its probability without what is given, where asked for."""
+    alone_tokens: int = 0
+    """Number of its tokens there."""
+    truncated_tokens: int = 0
+    """Tokens of the source that the model was not shown, where truncation was asked for."""
+    usage: Usage = Usage()
+
+    def value(self, weights: Weights) -> float:
+        """Return the weighted sum of log-probabilities, less that of the text alone where that is known."""
+        given = self.logprob / (self.tokens if weights == "mean" else 1)
+        return given if self.alone is None else given - self.alone / (self.alone_tokens if weights == "mean" else 1)
+
+
+class Likelihoods(Message):
+    """Of all passages behind one score, in their order."""
+
+    items: tuple[Likelihood, ...] = ()
+
+
+@dataclass(frozen=True)
+class LikelihoodReader:
+    """Asks a model how likely passages are."""
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        scoring(self.model, "continuation")
+
+    async def __call__(self, passages: Passages) -> Likelihoods:
+        """Return the likelihoods.
+
+        Raises:
+            CapabilityError: The model does not tell the log-probability of a given text.
+            ModelError: The model could not be asked.
+        """
+        return Likelihoods(items=tuple(await gather([self._read(passage) for passage in passages.items])))
+
+    async def _read(self, passage: Passage) -> Likelihood:
+        prompts = [passage.prompt] if passage.alone is None else [passage.prompt, passage.alone]
+        given, *alone = await gather([self._ask(prompt, passage.scored) for prompt in prompts])
+        rarest = sorted(given.tokens, key=lambda token: token.logprob)[:UNLIKELIEST]
+        return Likelihood(
+            passage=passage,
+            logprob=given.logprob,
+            tokens=len(given.tokens),
+            unlikeliest=tuple((token.token, token.logprob) for token in rarest),
+            alone=alone[0].logprob if alone else None,
+            alone_tokens=len(alone[0].tokens) if alone else 0,
+            truncated_tokens=given.truncated_tokens,
+            usage=sum((answer.usage for answer in (given, *alone)), Usage()),
+        )
+
+    async def _ask(self, prompt: str, scored: str) -> ContinuationResponse:
+        request = ContinuationRequest(prompt=prompt, continuation=scored)
+        return await scoring(self.model, "continuation").continuation(request)
+
+
+@dataclass(frozen=True)
+class LikelihoodScorer:
+    """Makes one score of the likelihoods: directions are averaged under each reference, then references put together.
+
+    Attributes:
+        weights: What a token weighs.
+        over_references: What becomes of several references.
+        signature: What the scores carry.
+    """
+
+    weights: Weights = "mean"
+    over_references: OverReferences = "mean"
+    signature: str = ""
+
+    async def __call__(self, example: Example, aspect: Aspect, passages: Passages, likelihoods: Likelihoods) -> Score:
+        """Return the score, a signed log-probability without a scale; none where there was no passage."""
+        items = likelihoods.items
+        fields: dict[str, Any] = {"value": self._value(items)} if items else {}
+        if passages.missing is not None:
+            fields = {"outcome": "abstained", "error": passages.missing}
+        return Score(
+            id=example.id,
+            aspect=aspect.label,
+            scale=None,
+            how="loglikelihood",
+            evidence=tuple(self._as_evidence(item) for item in items),
+            usage=sum((item.usage for item in items), Usage()),
+            signature=self.signature,
+            **fields,
+        )
+
+    def _value(self, items: Sequence[Likelihood]) -> float:
+        by_reference: dict[int | None, list[float]] = {}
+        for item in items:
+            by_reference.setdefault(item.passage.reference, []).append(item.value(self.weights))
+        values = [_mean(each) for each in by_reference.values()]
+        return max(values) if self.over_references == "max" else _mean(values)
+
+    def _as_evidence(self, item: Likelihood) -> Json:
+        passage = item.passage
+        piece: Json = {
+            "text": passage.asked or "(no instruction)",
+            "direction": passage.direction,
+            "value": item.value(self.weights),
+            "logprob": item.logprob,
+            "tokens": item.tokens,
+            "unlikeliest": [{"token": token, "logprob": logprob} for token, logprob in item.unlikeliest],
+        }
+        if passage.reference is not None:
+            piece["reference"] = passage.reference
+        if item.alone is not None:
+            piece["logprob_alone"] = item.alone
+        if item.truncated_tokens:
+            piece["truncated_tokens"] = item.truncated_tokens
+        return piece
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return math.fsum(known) / len(known)

@@ -1,0 +1,319 @@
+"""Writes what GPTScore conditions on: the template T(d, a, S) filled for one example and aspect, and the text to score.
+
+Knows directions, references, demonstrations and the boolean question; asks no model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from textassay.agents.asking import chat, fenced
+from textassay.agents.qualities import Qualities, Quality, object_of
+from textassay.agents.scorer import Layout
+from textassay.agents.task import Task
+from textassay.prompts import nonce
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Aspect, Example, Message, ScoreError
+
+Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]
+"""Which text is scored given which: `src-hypo` is p(hypothesis | source)."""
+Directions = Literal["default", "src-hypo", "ref-hypo", "hypo-ref", "ref-both"]
+"""A direction; that of the table (`default`); or the mean of both between hypothesis and reference, as in BARTScore."""
+Scored = Literal["output", "yes"]
+"""The text itself, or the `Yes` that answers a boolean question about it."""
+
+_SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
+
+
+class Wording(Message):
+    """How one direction is put into a prompt."""
+
+    instruction: str
+    """What stands before the text, with `{object}`."""
+    afterwards: str
+    """The same, behind the text."""
+    cue: str
+    """What stands between the given text and the scored one."""
+
+
+class Directed(Message):
+    """The default direction of an aspect."""
+
+    direction: Direction
+    by: str = ""
+    """Whose choice that is, and why."""
+    note: str = ""
+    """What speaks against it."""
+
+
+class TaskWords(Message):
+    """How a kind of task is put into prompts."""
+
+    noun: str = "text"
+    """What the output is called."""
+    asks: bool = False
+    """Whether a boolean question is asked unless something else is wanted."""
+    question: str = ""
+    """What stands before a boolean question."""
+    templates: dict[Direction, Wording] = {}
+    """By direction."""
+    directions: dict[str, Directed] = {}
+    """By aspect."""
+
+
+class Protocols(Message):
+    """GPTScore's words for all tasks."""
+
+    tasks: dict[str, TaskWords] = {}
+    default: TaskWords
+    """For tasks that are not named, and for what a named one does not say."""
+
+    def of(self, task: Task) -> TaskWords:
+        """Return the words for a task."""
+        own = self.tasks.get(task.name)
+        if own is None:
+            return self.default.model_copy(update={"noun": task.output_name.lower()})
+        update = {
+            "templates": {**self.default.templates, **own.templates},
+            "question": own.question or self.default.question,
+        }
+        return own.model_copy(update=update)
+
+
+class Passage(Message):
+    """A text whose probability is asked for, and what comes before it."""
+
+    direction: str
+    """A direction, or `question`."""
+    asked: str = ""
+    """The instruction or question in the prompt."""
+    prompt: str
+    """What comes before."""
+    scored: str = Field(min_length=1)
+    """The text, with the space before it."""
+    alone: str | None = None
+    """The prompt without the given text, where the text's probability by itself is to be taken off."""
+    reference: int | None = None
+    """Which of the references is used, from 0."""
+    source: str | None = None
+    """The part of the prompt that may be cut where it does not fit."""
+
+
+class Passages(Message):
+    """All passages behind one score."""
+
+    items: tuple[Passage, ...] = ()
+    missing: ScoreError | None = None
+    """Why there are none."""
+
+
+@dataclass(frozen=True)
+class PassageWriter:
+    """Fills the template for an example and an aspect.
+
+    Attributes:
+        task: What kind of text is judged.
+        words: How prompts of this task read.
+        qualities: Aspects in words.
+        direction: Which text is scored given which.
+        scored: Whether the text itself is scored or the answer to a question about it.
+        instruct: Whether task and aspect are described at all.
+        layout: Order of the prompt.
+        combined: Aspects whose definitions are joined to that of the judged one.
+        demonstrations: Examples shown before; they are not judged themselves.
+        first_reference: Whether references after the first are left out.
+        alone: Whether to ask for the text's probability by itself as well.
+        prompt: Prompt file in place of the built-in one.
+    """
+
+    task: Task
+    words: TaskWords
+    qualities: Qualities
+    direction: Directions = "default"
+    scored: Scored = "output"
+    instruct: bool = True
+    layout: Layout = "paper"
+    combined: tuple[Quality, ...] = ()
+    demonstrations: tuple[Example, ...] = ()
+    first_reference: bool = False
+    alone: bool = False
+    prompt: str | None = None
+
+    async def __call__(self, example: Example, aspect: Aspect) -> Passages:
+        """Return the passages, or why there are none.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            ConfigurationError: A demonstration lacks what this aspect needs.
+        """
+        if not example.output.strip():
+            return _none("EmptyOutput", "there is no text to judge")
+        if any(_same(example, shown) for shown in self.demonstrations):
+            return _none("Demonstration", "this example is shown as a demonstration, so it is not judged")
+        quality = self.qualities.of(aspect)
+        if self.scored == "yes":
+            return self._question(example, aspect, quality)
+        directions = self._directions(aspect)
+        pairs = [pair for direction in directions for pair in self._pairs(example, direction)]
+        if not pairs:
+            return _lacks("references" if "src-hypo" not in directions else "source")
+        return Passages(items=tuple(self._passage(pair, aspect, quality) for pair in pairs))
+
+    def _directions(self, aspect: Aspect) -> tuple[Direction, ...]:
+        if self.direction == "ref-both":
+            return ("ref-hypo", "hypo-ref")
+        if self.direction != "default":
+            return (self.direction,)
+        known = self.words.directions.get(self.qualities.of(aspect).name)
+        return (known.direction if known is not None else "src-hypo",)
+
+    def _pairs(self, example: Example, direction: Direction) -> list[_Pair]:
+        output = example.output.strip()
+        if direction == "src-hypo":
+            given = _premise(example)
+            return [] if given is None else [_Pair(direction, given, output)]
+        references = [(n, text.strip()) for n, text in enumerate(example.references) if text.strip()]
+        chosen = references[:1] if self.first_reference else references
+        if direction == "ref-hypo":
+            return [_Pair(direction, text, output, n) for n, text in chosen]
+        return [_Pair(direction, output, text, n) for n, text in chosen]
+
+    def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> Passage:
+        wording = self.words.templates[pair.direction]
+        others = tuple(other for other in self.combined if other.name != quality.name)
+        pattern = wording.instruction if self.layout == "paper" else wording.afterwards
+        instruction = pattern.replace("{object}", object_of(self.words.noun, quality, others)) if self.instruct else ""
+        values: dict[str, Any] = {
+            "instruction": instruction,
+            "cue": wording.cue,
+            "layout": self.layout,
+            "demonstrations": self._shown_pairs(aspect, pair.direction),
+        }
+        name = self.prompt or "gptscore"
+        return Passage(
+            direction=pair.direction,
+            asked=instruction,
+            prompt=_plain(name, given=pair.given, **values),
+            scored=f" {pair.scored}",
+            alone=_plain(name, given="", **values) if self.alone else None,
+            reference=pair.reference,
+            source=pair.given if pair.direction == "src-hypo" else None,
+        )
+
+    def _shown_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, str]]:
+        shown = []
+        for demonstration in self._demonstrations(aspect):
+            pairs = self._pairs(demonstration, direction)
+            if not pairs:
+                what = "source" if direction == "src-hypo" else "reference"
+                raise ConfigurationError(f"demonstration {demonstration.id!r} has no {what}, which {direction} needs")
+            shown.append({"given": pairs[0].given, "scored": pairs[0].scored})
+        return shown
+
+    def _demonstrations(self, aspect: Aspect) -> list[Example]:
+        """Return the demonstrations for an aspect: those that name none and those that name this one."""
+        return [shown for shown in self.demonstrations if shown.meta.get("aspect") in (None, aspect.name)]
+
+    def _question(self, example: Example, aspect: Aspect, quality: Quality) -> Passages:
+        if self.words.asks and not (example.source or "").strip():
+            return _lacks("source")
+        if quality.needs_context and not (example.context or "").strip():
+            return _lacks("context")
+        question = self._asked(aspect, quality)
+        shown = []
+        for demonstration in self._demonstrations(aspect):
+            text = self._question_prompt(demonstration, quality, question, [])
+            shown.append({"text": text, "scored": f"{_known_answer(demonstration, aspect)}."})
+        prompt = self._question_prompt(example, quality, question, shown)
+        return Passages(
+            items=(Passage(direction="question", asked=question, prompt=prompt, scored=" Yes", source=example.source),)
+        )
+
+    def _asked(self, aspect: Aspect, quality: Quality) -> str:
+        """Return the boolean question: on dialogue the paper's, else the aspect's own, else one from its words."""
+        others = tuple(other for other in self.combined if other.name != quality.name)
+        if not others:
+            if self.words.asks and quality.question:
+                return quality.question
+            if self.words.asks and quality.adjective:
+                return f"Are the responses of AI {quality.adjective}?"
+            if aspect.question:
+                return aspect.question
+        return f"Is this {object_of(self.words.noun, quality, others)}?"
+
+    def _question_prompt(
+        self, example: Example, quality: Quality, question: str, demonstrations: list[dict[str, str]]
+    ) -> str:
+        if self.words.asks:
+            parts = [("conversation", "Conversation", _conversation(example))]
+            parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
+        else:
+            named = (("source", self.task.source_name), ("context", self.task.context_name))
+            parts = [(part, label, text) for part, label in named if (text := getattr(example, part) or "").strip()]
+            parts.append(("output", self.task.output_name, example.output))
+        return _plain(
+            self.prompt or "gptscore_question",
+            instruction=self.words.question if self.instruct else "",
+            question=question,
+            texts=fenced(parts, nonce(text for _, _, text in parts)),
+            layout=self.layout,
+            demonstrations=demonstrations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """What is given and what is scored."""
+
+    direction: Direction
+    given: str
+    scored: str
+    reference: int | None = None
+
+
+def _plain(name: str, **values: Any) -> str:
+    """Render a prompt as one text, for models that continue texts."""
+    return "\n".join(message.content for message in chat(name, **values))
+
+
+def _premise(example: Example) -> str | None:
+    """Return what the output was made from: a fact or the like, then the source."""
+    return "\n".join(t.strip() for t in (example.context, example.source) if t and t.strip()) or None
+
+
+def _conversation(example: Example) -> str:
+    """Return the history with the judged response as its last turn, by the speaker it names, else by `AI`."""
+    source, output = (example.source or "").strip(), example.output.strip()
+    opening = _SPEAKER.match(output)
+    named = opening is not None and opening[1] in _SPEAKER.findall(source)
+    return f"{source}\n{output if named else f'AI: {output}'}"
+
+
+def _same(one: Example, other: Example) -> bool:
+    return one.id == other.id or (one.output, one.source) == (other.output, other.source)
+
+
+def _known_answer(demonstration: Example, aspect: Aspect) -> str:
+    answers = demonstration.meta.get("answers")
+    answer = str(answers.get(aspect.name, "") if isinstance(answers, Mapping) else "").casefold()
+    if answer not in ("yes", "no"):
+        raise ConfigurationError(
+            f"demonstration {demonstration.id!r} does not say how the question on {aspect.name} is answered; a line of "
+            f'the file needs "answers": {{"{aspect.name}": "yes"}} (or "no")'
+        )
+    return answer.capitalize()
+
+
+def _lacks(what: str) -> Passages:
+    kinds = {"source": "MissingSource", "references": "MissingReferences", "context": "MissingContext"}
+    article = "" if what == "references" else "a "
+    return _none(kinds[what], f"the text is scored given {article}{what}, which this example lacks")
+
+
+def _none(kind: str, message: str) -> Passages:
+    return Passages(missing=ScoreError(type=kind, message=message))

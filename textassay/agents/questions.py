@@ -1,0 +1,227 @@
+"""Turns an aspect into a yes/no question and an output into one sub-question a sentence (DecompEval, section 3).
+
+Knows what is asked and about which texts; asks no model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from textassay.agents.asking import fenced
+from textassay.agents.scorer import Layout
+from textassay.agents.task import Task
+from textassay.prompts import fence, nonce
+from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
+from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+
+Part = Literal["source", "context", "reference", "output"]
+PARTS: tuple[Part, ...] = ("source", "context", "output", "reference")
+"""In the order in which a shared prefix shows them; the first three are shown for every aspect."""
+Value = Literal["question", "average", "sum"]
+"""What the score is: equation 3 on the question, or the average or sum of the sub-questions' own."""
+
+_MISSING = {"source": "MissingSource", "context": "MissingContext", "reference": "MissingReferences"}
+_OPENING = re.compile(r"(?i)\b(this)\s+")
+
+
+class QuestionForm(Message):
+    """How one aspect is asked about: a row of DecompEval's tables 8 to 10."""
+
+    inputs: dict[str, str]
+    """What each text is called, by `source`, `context`, `reference` and `output`, in the order of the prompt; a name
+    that ends in `?` may be missing from an example."""
+    question: str = Field(min_length=1)
+    """About the whole output."""
+    subquestion: str = Field(min_length=1)
+    """About one sentence, with `{number}` (from 1) and `{sentence}` in its place."""
+    value: Value = "question"
+    """What the score is."""
+    definition: str = ""
+    """What the aspect means, where the question alone does not say."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> QuestionForm:
+        unknown = [part for part in self.inputs if part.removesuffix("?") not in PARTS]
+        if unknown:
+            raise ValueError(f"inputs: unknown text {unknown[0]!r}; known: {', '.join(PARTS)}")
+        if "output" not in self.inputs:
+            raise ValueError("inputs: the output is missing")
+        if "{sentence}" not in self.subquestion:
+            raise ValueError("subquestion: it needs {sentence}, where the sentence stands")
+        return self
+
+    def missing(self, texts: Mapping[str, str]) -> list[str]:
+        """Return the inputs that it needs and that are not among the texts."""
+        return [part for part in self.inputs if not part.endswith("?") and part not in texts]
+
+    def labels(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return what each of the texts is called that it uses, in its order."""
+        named = {part.removesuffix("?"): label for part, label in self.inputs.items()}
+        return {part: label for part, label in named.items() if part in texts}
+
+
+class QuestionBook(Message):
+    """The words of DecompEval's prompts; a file of this form may replace those that come with the package."""
+
+    instruction: str = "Answer the following yes/no question."
+    """What stands before or after the inputs."""
+    yes: tuple[str, ...] = Field(default=("yes", "Yes"), min_length=1)
+    """Spellings of yes; the last one is what prompts show behind a sub-question."""
+    no: tuple[str, ...] = Field(default=("no", "No"), min_length=1)
+    """Spellings of no."""
+    tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
+    """By task and aspect; of several forms the first one counts whose inputs an example has."""
+
+    def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
+        """Return the forms for an aspect; none where it is not in the book or brings a question of its own."""
+        written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
+        asked = {form.question for form in written}
+        return written if aspect.question is None or aspect.question in asked else ()
+
+
+class Inquiry(Message):
+    """Everything that is asked about one example and one aspect."""
+
+    texts: tuple[dict[str, str], ...] = ()
+    """What the model is shown, `{label, text}` each, in order, between delimiters."""
+    names: tuple[dict[str, str], ...] = ()
+    """Where texts go by another name than this aspect's: `{label, name}` each."""
+    form: QuestionForm | None = None
+    """How the aspect is asked about; `None` where nothing can be asked."""
+    output: str = ""
+    """The whole output."""
+    subquestions: tuple[SubQuestion, ...] = ()
+    """One for each sentence, in order."""
+    missing: ScoreError | None = None
+    """Why nothing can be asked."""
+
+    @property
+    def question(self) -> SubQuestion:
+        """The question about the whole output, which comes after all sentences."""
+        text = self.form.question if self.form is not None else "?"
+        return SubQuestion(text=text, sentence=self.output, index=len(self.subquestions))
+
+
+@dataclass(frozen=True)
+class SentenceQuestions:
+    """Asks about an output sentence by sentence.
+
+    Attributes:
+        task: What kind of text is judged.
+        book: The questions by task and aspect; what is not in it is asked by a template.
+        layout: Order of the prompt; for a shared prefix all aspects are shown the same texts.
+        decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant without).
+        splitter: Cuts the output into sentences.
+    """
+
+    task: Task
+    book: QuestionBook = field(default_factory=QuestionBook)
+    layout: Layout = "paper"
+    decompose: bool = True
+    splitter: SentenceSplitter = DEFAULT_SPLITTER
+
+    async def __call__(self, example: Example, aspect: Aspect) -> Inquiry:
+        """Return the question, its sub-questions and what they are answered from."""
+        if not example.output.strip():
+            return Inquiry(missing=ScoreError(type="EmptyOutput", message="there is no text to judge"))
+        texts = _texts(example)
+        forms = self.book.forms(self.task, aspect) or (templated(self.task, aspect),)
+        form = next((form for form in forms if not form.missing(texts)), None)
+        if form is None:
+            return Inquiry(missing=_needs(aspect, forms[0].missing(texts)))
+        number = nonce(texts.values())
+        labels = form.labels(texts)
+        shown = labels if self.layout == "paper" else self._shared(texts, labels)
+        return Inquiry(
+            texts=tuple(fenced([(part, label, texts[part]) for part, label in shown.items()], number)),
+            names=tuple(
+                {"label": shown[part], "name": label} for part, label in labels.items() if shown[part] != label
+            ),
+            form=form,
+            output=example.output,
+            subquestions=self._subquestions(form, example.output, number),
+        )
+
+    def _shared(self, texts: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+        """Return what all aspects are shown, under names that are the same for all of them."""
+        names = {
+            "source": self.task.source_name.lower(),
+            "context": self.task.context_name.lower(),
+            "output": self.task.output_name.lower(),
+        }
+        return {part: name for part in PARTS if part in texts and (name := names.get(part) or labels.get(part))}
+
+    def _subquestions(self, form: QuestionForm, output: str, number: str) -> tuple[SubQuestion, ...]:
+        if not self.decompose:
+            return ()
+        return tuple(
+            SubQuestion(text=_about(form.subquestion, index, sentence, number), sentence=sentence, index=index)
+            for index, sentence in enumerate(self.splitter.split(output))
+        )
+
+
+def _texts(example: Example) -> dict[str, str]:
+    """Return the texts of an example that are not blank, by part; the first of several references."""
+    reference = next((text for text in example.references if text.strip()), None)
+    parts = {"source": example.source, "context": example.context, "reference": reference, "output": example.output}
+    return {part: text for part, text in parts.items() if text is not None and text.strip()}
+
+
+def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
+    what = " and a ".join(missing)
+    return ScoreError(
+        type=_MISSING[missing[0]], message=f"{aspect.name} is asked about with a {what}, which this example lacks"
+    )
+
+
+def _about(subquestion: str, index: int, sentence: str, number: str) -> str:
+    """Return the sub-question about a sentence, on one line.
+
+    The sentence stands between quotation marks as in the paper's tables 11 and 12, or between delimiters that it cannot
+    forge where it holds one itself.
+    """
+    text = " ".join(sentence.split())
+    quoted = f'"{text}"' if '"' not in text else fence("sentence", text, number).replace("\n", " ")
+    return subquestion.replace("{number}", str(index + 1)).replace("{sentence}", quoted)
+
+
+def templated(task: Task, aspect: Aspect) -> QuestionForm:
+    """Return the form for an aspect that no table has: its own question, or one made from its name and definition."""
+    noun = task.output_name.lower()
+    inputs = {"source?": task.source_name.lower(), "context?": task.context_name.lower(), "output": noun}
+    if aspect.question is not None:
+        return QuestionForm(inputs=inputs, question=aspect.question, subquestion=for_sentence(aspect.question, noun))
+    asked = f"good in terms of {aspect.name}" if aspect.higher_is_better else f"marked by {aspect.name}"
+    question = f"Is this {noun} {asked}?"
+    return QuestionForm(
+        inputs=inputs,
+        question=question,
+        subquestion=for_sentence(question, noun),
+        definition=f"{aspect.name}: {aspect.definition}",
+    )
+
+
+def for_sentence(question: str, noun: str) -> str:
+    """Return the sub-question that belongs to a question, as DecompEval words them in its tables.
+
+    Args:
+        question: Such as `Is this a coherent summary to the document?`.
+        noun: What the question calls the output, such as `summary`.
+    """
+    sentence = "sentence {number} {sentence}"
+    subject = sentence if noun == "sentence" else f"{noun} {sentence}"
+    opening = _OPENING.search(question)
+    if opening is None:
+        return f"Consider {subject} alone. {question}"
+    start, rest = question[: opening.end(1)], question[opening.end() :]
+    if re.match(rf"(?i){re.escape(noun)}\b", rest):
+        rest = rest[len(noun) :].lstrip(" ")
+        return f"{start} {subject}{'' if rest[:1] in ('?', ',') else ' '}{rest}"
+    if re.match(r"(?i)(?:an?|overall|the)\b", rest):
+        return f"{start} {subject} {rest}"
+    return f"Consider {subject} alone. {question}"

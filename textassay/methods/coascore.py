@@ -1,0 +1,275 @@
+"""CoAScore: a chain of relevant aspects is named and rated first, and helps to rate the target aspect."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from textassay.agents.answer_form import is_whole, points_of
+from textassay.agents.decomposer import Decomposer, Decomposition
+from textassay.agents.fuser import Average, as_evidence
+from textassay.agents.joint_scorer import JointScorer, Ratings
+from textassay.agents.knowledge import Knowledge
+from textassay.agents.scorer import Scorer
+from textassay.agents.task import Task
+from textassay.methods import trees
+from textassay.methods.llm_score import describe
+from textassay.methods.method import Models, Options, model_for
+from textassay.runtime.concurrency import gather
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, How, Score, ScoreError
+from textassay.runtime.share import once
+
+CHAIN_PROMPT, RATINGS_PROMPT = "coascore_aspects", "coascore_ratings"
+MOST_ASPECTS = 50
+
+Variant = Literal["full", "inter", "no-scores", "random", "average"]
+"""`full` is CoAScore; the others are the paper's ablations (its tables 5 and 6 and figure 2)."""
+Chains = Callable[[Aspect], Awaitable[Decomposition]]
+Raters = Callable[[Example, Decomposition], Awaitable[Ratings]]
+
+
+class CoAScoreOptions(Options):
+    """Options of CoAScore."""
+
+    variant: Variant = "full"
+    """`inter`: the task's other aspects as the chain; `no-scores`: definitions only; `random`: ratings of the chain
+    drawn from `seed`; `average`: the mean of the chain's ratings as the target's."""
+    n_aspects: int = Field(default=10, ge=1, le=MOST_ASPECTS)
+    """Number of relevant aspects (the paper: 5, 10 and 20)."""
+    aspects_file: str | None = None
+    """Tree file with the chains: each target a root, its relevant aspects below it."""
+
+
+class CoAScore:
+    """CoAScore (Gong and Mao 2023, arXiv 2312.10355).
+
+    1. For each target aspect the model names `n_aspects` relevant aspects with definitions (once a run).
+    2. All of them are rated for the example in one answer.
+    3. The target aspect is rated with these definitions and ratings as knowledge.
+    All at temperature 0, with one sample.
+
+    Deviations: the words of all three prompts are ours, since the paper's tables 9 to 11 are not in the copies we know;
+    relevant aspects are rated on the target's scale. Ratings that the joint answer leaves out are asked for again for
+    themselves; those that stay out are shown to the last stage as not rated, and without any there is no score.
+    """
+
+    name = "coascore"
+    prompt = "coascore"
+    room = 512
+    Options = CoAScoreOptions
+
+    def __init__(self, models: Models, task: Task, options: CoAScoreOptions | None = None) -> None:
+        self.options = options or CoAScoreOptions()
+        self._task = task
+        self._chains, chains_digest = self._source_of_chains(models)
+        self.joint = JointScorer(
+            model=model_for(models, "scorer"),
+            task=task,
+            prompt=RATINGS_PROMPT,
+            form=self.options.form,
+            layout=self.options.prompt_layout,
+            seed=self.options.seed,
+            parse_retries=self.options.parse_retries,
+        )
+        self.scorer = Scorer(
+            model=model_for(models, "scorer"),
+            task=task,
+            method=self.name,
+            prompt=self.options.prompt or self.prompt,
+            how=self.options.how,
+            form=self.options.form,
+            layout=self.options.prompt_layout,
+            n=self.options.n,
+            temperature=self.options.warmth,
+            seed=self.options.seed,
+            parse_retries=self.options.parse_retries,
+            max_tokens=self.options.max_tokens or self.room,
+            variant="|".join((self.options.variant, chains_digest, self.joint.digest)),
+        )
+        self._average = Average(signature=self.signature)
+        judge: Callable[..., Awaitable[Score]] = self._judge
+        if self.options.variant == "average":
+            judge = self._take_mean
+        elif self.options.variant == "no-scores":
+            judge = self._judge_unrated
+        nodes = [
+            Node("chain", self._chains, aspect=each("input.aspects")),
+            Node("ratings", self._raters(), example="input.example", chain=each("chain")),
+            Node(
+                "scores",
+                judge,
+                example="input.example",
+                aspect=each("input.aspects"),
+                chain=each("chain"),
+                ratings=each("ratings"),
+            ),
+        ]
+        if self.options.variant == "no-scores":
+            nodes[1:] = [
+                Node("scores", judge, example="input.example", aspect=each("input.aspects"), chain=each("chain"))
+            ]
+        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+
+    def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
+        """Return what yields a target's chain, and what tells it apart from other sources."""
+        if self.options.variant == "inter" and self.options.aspects_file is not None:
+            raise ConfigurationError("variant=inter takes the task's own aspects; leave aspects_file out")
+        if self.options.variant == "inter":
+            return _Given(_other_aspects(self._task)), self._task.digest
+        if self.options.aspects_file is not None:
+            given = _from_file(trees.load(self.options.aspects_file, self._task), self._task, self.options.aspects_file)
+            return _Given(given), trees.digest(chain for item in given.values() for chain in item.aspects)
+        namer = chain_namer(models, self._task, self.options)
+        return _remembered(namer), namer.digest
+
+    def _raters(self) -> Raters:
+        return self._draw_ratings if self.options.variant == "random" else self._rate
+
+    async def _rate(self, example: Example, chain: Decomposition) -> Ratings:
+        return await self.joint(example, chain.aspects)
+
+    async def _draw_ratings(self, example: Example, chain: Decomposition) -> Ratings:
+        """Draw ratings that depend on the seed, the example and the aspect alone."""
+        return Ratings(scores=tuple(_drawn(example, aspect, self.options.seed or 0) for aspect in chain.aspects))
+
+    async def _judge(self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings) -> Score:
+        told = (*_told(chain, ratings), *chain.notes, *ratings.notes)
+        if example.output.strip() and all(score.value is None for score in ratings.scores):
+            return self._without_knowledge(example, aspect, ratings).model_copy(update={"evidence": told})
+        score = await self.scorer(example, aspect, knowledge=Knowledge.of(chain.aspects, ratings.scores))
+        return score.model_copy(update={"evidence": (*told, *score.evidence), "usage": ratings.usage + score.usage})
+
+    async def _judge_unrated(self, example: Example, aspect: Aspect, chain: Decomposition) -> Score:
+        score = await self.scorer(example, aspect, knowledge=Knowledge.of(chain.aspects))
+        told = tuple({"text": part.name, "definition": part.definition} for part in chain.aspects)
+        return score.model_copy(update={"evidence": (*told, *chain.notes, *score.evidence)})
+
+    async def _take_mean(self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings) -> Score:
+        score = await self._average(example, aspect, list(ratings.scores))
+        told = (*_told(chain, ratings), *chain.notes, *ratings.notes)
+        return score.model_copy(update={"evidence": told, "usage": ratings.usage})
+
+    def _without_knowledge(self, example: Example, aspect: Aspect, ratings: Ratings) -> Score:
+        declined = all(score.outcome == "abstained" for score in ratings.scores)
+        said = "; ".join(dict.fromkeys(score.error.message for score in ratings.scores if score.error))
+        return Score(
+            id=example.id,
+            aspect=aspect.label,
+            scale=aspect.scale,
+            how=self.how,
+            outcome="abstained" if declined else "invalid",
+            error=ScoreError(
+                type="Declined" if declined else "NoScoreFound",
+                message=f"none of the {len(ratings.scores)} relevant aspects was rated: {said}",
+            ),
+            usage=ratings.usage,
+            signature=self.signature,
+        )
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        return self._task.name
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The task's chosen aspects."""
+        return self._task.aspects
+
+    @property
+    def how(self) -> How:
+        """`text`, `sampled` for `n` above 1, or `fused` for the plain average."""
+        return "fused" if self.options.variant == "average" else self.scorer.how
+
+    @property
+    def signature(self) -> str:
+        """The scorer's, with how the value is obtained."""
+        return self.scorer.signature_as(self.how)
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, task and prompt digest."""
+        return describe(self.name, self._task, self.options, self.scorer.prompt_digest)
+
+
+def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decomposer:
+    """Return the agent of stage I, which names the aspects that are relevant to a target."""
+    return Decomposer(
+        model=model_for(models, "decomposer"),
+        task=task,
+        prompt=CHAIN_PROMPT,
+        count=options.n_aspects,
+        exact=True,
+        repairs=options.parse_retries,
+        seed=options.seed,
+    )
+
+
+async def name_chains(models: Models, task: Task, options: CoAScoreOptions | None = None) -> AspectTree:
+    """Return the chains of all of a task's aspects as a tree, which `trees.save` writes for `aspects_file`.
+
+    Raises:
+        TextassayError: The model could not be asked or gave no list.
+    """
+    namer = chain_namer(models, task, options or CoAScoreOptions())
+    chains = await gather(namer(aspect) for aspect in task.aspects)
+    return AspectTree(aspects=tuple(aspect for chain in chains for aspect in (chain.of, *chain.aspects)))
+
+
+def _remembered(namer: Decomposer) -> Chains:
+    remembered = once(namer)
+
+    async def name_chain(aspect: Aspect) -> Decomposition:
+        return await remembered(aspect)
+
+    return name_chain
+
+
+class _Given:
+    """Chains that are known beforehand, by the target's id."""
+
+    def __init__(self, chains: dict[str, Decomposition]) -> None:
+        self._chains = chains
+
+    async def __call__(self, aspect: Aspect) -> Decomposition:
+        return self._chains[aspect.id]
+
+
+def _other_aspects(task: Task) -> dict[str, Decomposition]:
+    family = task.family or task.aspects
+    if len(family) < 2:
+        raise ConfigurationError(f"variant=inter needs a task with several aspects; {task.name!r} has one")
+    return {
+        target.id: Decomposition(of=target, aspects=tuple(a for a in family if a.id != target.id))
+        for target in task.aspects
+    }
+
+
+def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decomposition]:
+    chains = {}
+    for target in task.aspects:
+        chain = tree.children(target.id)
+        if not chain:
+            known = ", ".join(root.name for root in tree.roots if tree.children(root.id))
+            raise ConfigurationError(f"{path} has no relevant aspects below {target.name!r}; it has some for: {known}")
+        chains[target.id] = Decomposition(of=target, aspects=chain)
+    return chains
+
+
+def _drawn(example: Example, aspect: Aspect, seed: int) -> Score:
+    draw = random.Random(f"{seed}\x1f{example.id}\x1f{aspect.id}")
+    low, high = aspect.scale
+    points = [point.value for point in points_of(aspect.scale, "number")]
+    value = draw.choice(points) if is_whole(aspect.scale) else draw.uniform(low, high)
+    return Score(id=example.id, aspect=aspect.label, value=value, scale=aspect.scale)
+
+
+def _told(chain: Decomposition, ratings: Ratings) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {**as_evidence(score), "text": part.name, "definition": part.definition}
+        for part, score in zip(chain.aspects, ratings.scores, strict=True)
+    )

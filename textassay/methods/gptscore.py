@@ -1,0 +1,187 @@
+"""GPTScore: how likely a model finds a text, given what it was made from and a wish for the judged aspect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from textassay.agents.asking import prompt_digest
+from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, OverReferences, Weights
+from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
+from textassay.agents.qualities import Qualities
+from textassay.agents.task import Task
+from textassay.methods.llm_score import describe
+from textassay.methods.method import Models, PromptOptions, model_for
+from textassay.methods.toml_table import read_table, validated
+from textassay.prompts.table_files import table_file
+from textassay.runtime.data import Examples
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.messages import Aspect, Assignment, Example, How
+from textassay.version import __version__
+
+
+class GPTScoreOptions(PromptOptions):
+    """Options of GPTScore; the paper's VAL is `instruction=false`, IST the default, IDM `demonstrations=FILE`."""
+
+    instruction: bool = True
+    """Whether task and aspect are described."""
+    demonstrations: str | None = None
+    """Data file with demonstrations, which are not judged where they are among the examples. For a boolean question a
+    line needs `answers`, such as `{"engagingness": "yes"}`; a line with `aspect` is shown for that aspect alone."""
+    k: int | None = Field(default=None, ge=1)
+    """Number of demonstrations, from the beginning of the file; all where not given."""
+    weights: Weights = "mean"
+    """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
+    direction: Directions = "default"
+    """Which text is scored given which; by default what the table says."""
+    over_references: OverReferences = "mean"
+    """What becomes of several references."""
+    combine: tuple[str, ...] = ()
+    """Names or codes of aspects whose definitions are joined to that of each judged one."""
+    scored: Scored | None = None
+    """Score the text (`output`) or the `Yes` that answers a boolean question (`yes`); by default `yes` for dialogue."""
+    pmi: bool = False
+    """Beyond the paper: take off the text's log-probability without what is given, log p(output | source) - log
+    p(output), so that dull texts are not liked for being likely."""
+
+    @field_validator("combine", mode="before")
+    @classmethod
+    def _separated(cls, given: Any) -> Any:
+        return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+
+
+class GPTScore:
+    """GPTScore (Fu et al. 2023, arXiv 2302.04166).
+
+    1. Task and aspect make an instruction, the source (or a reference) its input; demonstrations may stand before.
+    2. The score is the sum over the output's tokens of w_t log p(h_t | h_<t, T(d, a, S)), with w_t = 1/m (or 1).
+    3. On dialogue a boolean question is asked instead, and the score is that of the answer `Yes`.
+
+    A value is a signed log-probability without a scale. Deviations: a table (`prompts/tables/gptscore.toml`) says which
+    prompts and default directions are the paper's, which are ours, and where the paper's own reason argues against
+    its choice. Only `Yes` is scored, where the paper prints "Yes."; the conversation of a boolean question stands
+    between delimiters. Beyond the paper: hypo-ref and the mean of both directions as in BARTScore, several references,
+    and `pmi`.
+    """
+
+    name = "gptscore"
+    how: How = "loglikelihood"
+    Options = GPTScoreOptions
+
+    def __init__(self, models: Models, task: Task, options: GPTScoreOptions | None = None) -> None:
+        self.options = options or GPTScoreOptions()
+        self._task = task
+        model = model_for(models, "scorer")
+        protocols, qualities, tables = read_protocols()
+        words = protocols.of(task)
+        scored = self._scored(words.asks)
+        demonstrations, shown = read_demonstrations(self.options.demonstrations, self.options.k)
+        writer = PassageWriter(
+            task=task,
+            words=words,
+            qualities=qualities,
+            direction=self.options.direction,
+            scored=scored,
+            instruct=self.options.instruction,
+            layout=self.options.prompt_layout,
+            combined=qualities.chosen(self.options.combine, task.aspects),
+            demonstrations=demonstrations,
+            first_reference=self.options.over_references == "first",
+            alone=self.options.pmi,
+            prompt=self.options.prompt,
+        )
+        prompt = self.options.prompt or ("gptscore" if scored == "output" else "gptscore_question")
+        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest)
+        self.prompt_digest = prompt_digest((prompt,), self.options.prompt_layout, *variants)
+        self.signature = (
+            f"method:{self.name}|model:{model.name}|prompt:{self.prompt_digest}|layout:{self.options.prompt_layout}"
+            f"|how:{self.how}|scored:{scored}|weights:{self.options.weights}|direction:{self.options.direction}"
+            f"|references:{self.options.over_references}|k:{len(demonstrations)}"
+            f"{'|pmi' if self.options.pmi else ''}|v:{__version__}"
+        )
+        self.graph = Graph(
+            self.name,
+            input=Assignment,
+            nodes=[
+                Node("passages", writer, example="input.example", aspect=each("input.aspects")),
+                Node("likelihoods", LikelihoodReader(model), passages=each("passages")),
+                Node(
+                    "scores",
+                    LikelihoodScorer(self.options.weights, self.options.over_references, self.signature),
+                    example="input.example",
+                    aspect=each("input.aspects"),
+                    passages=each("passages"),
+                    likelihoods=each("likelihoods"),
+                ),
+            ],
+            output="scores",
+        )
+
+    def _scored(self, asks: bool) -> Scored:
+        """Return what is scored.
+
+        Raises:
+            ConfigurationError: The options do not go together.
+        """
+        about_texts = self.options.direction != "default" or self.options.pmi
+        if self.options.scored == "yes" and about_texts:
+            raise ConfigurationError("direction and pmi are about the text's own probability; use --set scored=output")
+        if self.options.scored is not None:
+            return self.options.scored
+        return "yes" if asks and not about_texts else "output"
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        return self._task.name
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The task's chosen aspects; their scale does not count."""
+        return self._task.aspects
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, task and prompt digest."""
+        facts = describe(self.name, self._task, self.options, self.prompt_digest)
+        return facts | {"aspects": [{**aspect, "scale": None} for aspect in facts["aspects"]]}
+
+
+def read_protocols() -> tuple[Protocols, Qualities, str]:
+    """Return the package's words for tasks and aspects, and hex digits that change with them."""
+    words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
+    protocols, qualities = read_table(words), read_table(aspects)
+    digest = protocols.digest + qualities.digest
+    return validated(words, protocols.content, Protocols), validated(aspects, qualities.content, Qualities), digest
+
+
+def default_directions(task: str) -> Mapping[str, Directed]:
+    """Return the default direction of each aspect of a task that the table has, with whose choice it is and why.
+
+    Aspects without an entry take `src-hypo`, as does everything for tasks that the table has not.
+    """
+    protocols, _, _ = read_protocols()
+    known = protocols.tasks.get(task)
+    return {} if known is None else known.directions
+
+
+def read_demonstrations(path: str | None, k: int | None) -> tuple[tuple[Example, ...], str]:
+    """Return the first `k` demonstrations of a data file, all where `k` is not given, and a digest of the file.
+
+    Raises:
+        DataError: The file cannot be read.
+        ConfigurationError: It has fewer than `k`, or `k` is given without a file.
+    """
+    if path is None:
+        if k is not None:
+            raise ConfigurationError("k says how many demonstrations are shown; give them with demonstrations=FILE")
+        return (), ""
+    data = Examples(Path(path))
+    info = data.check()
+    shown = tuple(data)
+    if k is not None and k > len(shown):
+        raise ConfigurationError(f"{path} holds {len(shown)} demonstrations, fewer than k={k}")
+    return shown[:k], info.digest

@@ -1,0 +1,275 @@
+"""HD-Eval, the judging side: a tree of criteria, each rated with its parent in view, and the ratings put together."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from textassay.agents.decomposer import Decomposer, GrownTree, grow
+from textassay.agents.fuser import Average, as_evidence
+from textassay.agents.scorer import Scorer
+from textassay.agents.task import Task
+from textassay.methods import trees
+from textassay.methods.llm_score import describe
+from textassay.methods.method import Models, Options, model_for
+from textassay.prompts import TREES
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.messages import (
+    Aspect,
+    AspectTree,
+    Assignment,
+    Example,
+    Failure,
+    How,
+    Message,
+    Scale,
+    Score,
+    slug,
+)
+from textassay.runtime.share import once
+
+DECOMPOSE_PROMPT = "hd_eval_decompose"
+SCALE: Scale = (1.0, 5.0)
+"""Every node is rated on it, whatever scale people used."""
+PUBLISHED, BY_MODEL = "published", "model"
+
+
+class Branch(Message):
+    """One criterion of the first layer with all that stands below it."""
+
+    tree: AspectTree
+    """Its only root is the criterion."""
+    notes: tuple[dict[str, Any], ...] = ()
+    """What a decomposer said that could not be used."""
+
+
+class Placed(Message):
+    """A criterion at its place."""
+
+    aspect: Aspect
+    """The criterion."""
+    parent: Aspect | None
+    """What it is part of; `None` in the first layer."""
+
+
+class Criteria(Message):
+    """All that is rated for one example."""
+
+    placed: tuple[Placed, ...]
+    """The nodes of all branches, branch by branch."""
+
+
+class HDEvalOptions(Options):
+    """Options of HD-Eval."""
+
+    tree: str = PUBLISHED
+    """Tree file (TOML or JSON) or name of a published tree; `published`: the one of the task, and the model's own
+    decomposition for criteria that have none; `model`: the model's own for all."""
+    depth: int = Field(default=2, ge=1, le=6)
+    """Layers of a tree that the model grows, with the first (the paper: 3, pruned)."""
+    children: int = Field(default=4, ge=1, le=26)
+    """Most parts of a criterion in a tree that the model grows."""
+    output: Literal["aspects", "nodes"] = "aspects"
+    """One fused score for each criterion of the first layer, or the rating of every node for itself."""
+
+
+class HDEval:
+    """HD-Eval (Liu et al. 2024, arXiv 2402.15754), applied without learning from people.
+
+    1. Criteria of the first layer are those that people rate; a tree below them comes from a file or from the model.
+    2. Every node, inner ones too, is rated on 1-5 with a prompt that names its parent: temperature 0, top-p 1,
+       32 tokens, score first.
+    3. A first-layer criterion's score is the average over its branch, itself included.
+
+    Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its ablation averages
+    over all nodes of the tree, where we keep to the criterion's own branch. A criterion is decomposed by itself
+    (equation 1), not together with its siblings as in the example of figure 10.
+    """
+
+    name = "hd-eval"
+    prompt = "hd_eval"
+    room = 32
+    Options = HDEvalOptions
+
+    def __init__(self, models: Models, task: Task, options: HDEvalOptions | None = None) -> None:
+        self.options = options or HDEvalOptions()
+        self._given, roots = _given_branches(task, self.options)
+        self._growing = tuple(root for root in roots if root.id not in self._given)
+        self._task = task.model_copy(update={"aspects": roots})
+        self._decomposer = decomposer_for(models, self._task, self.options) if self._growing else None
+        self._grow = once(self._grown)
+        self.scorer = Scorer(
+            model=model_for(models, "scorer"),
+            task=self._task,
+            method=self.name,
+            prompt=self.options.prompt or self.prompt,
+            how=self.options.how,
+            form=self.options.form,
+            layout=self.options.prompt_layout,
+            n=self.options.n,
+            temperature=self.options.warmth,
+            seed=self.options.seed,
+            parse_retries=self.options.parse_retries,
+            max_tokens=self.options.max_tokens or self.room,
+            structured=False,  # a JSON answer would bring its reason first and run out of room
+            variant=self._digest(),
+        )
+        self._average = Average(signature=self.signature)
+        self.graph = self._graph_of_nodes() if self.options.output == "nodes" else self._graph_of_aspects()
+
+    def _graph_of_aspects(self) -> Graph:
+        return Graph(
+            self.name,
+            input=Assignment,
+            nodes=[
+                Node("tree", self._branch, aspect=each("input.aspects")),
+                Node("criteria", self._lay_out, branches="tree"),
+                Node("ratings", self._rate, example="input.example", criterion=each("criteria.placed")),
+                Node(
+                    "scores",
+                    self._fuse,
+                    example="input.example",
+                    aspect=each("input.aspects"),
+                    branch=each("tree"),
+                    criteria="criteria",
+                    ratings="ratings",
+                ),
+            ],
+            output="scores",
+        )
+
+    def _graph_of_nodes(self) -> Graph:
+        if self._growing:
+            raise ConfigurationError(
+                f"output=nodes needs a tree that is known before; {self._growing[0].name!r} stands in none. "
+                "Give one with tree=FILE (textassay tree writes one)"
+            )
+        nodes = [Node("scores", self._rate_one, example="input.example", aspect=each("input.aspects"))]
+        return Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+
+    async def _branch(self, aspect: Aspect) -> Branch:
+        """Return the branch of a first-layer criterion, grown once a run where no file gives it."""
+        return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
+
+    async def _grown(self, aspect: Aspect) -> Branch:
+        assert self._decomposer is not None  # there is one where a branch is not given
+        grown = await grow(self._decomposer, (aspect,), self.options.depth)
+        return Branch(tree=grown.tree, notes=grown.notes)
+
+    async def _lay_out(self, branches: list[Branch | Failure]) -> Criteria:
+        """Lay the branches that there are side by side; one that failed takes down its own criterion only."""
+        there = [branch for branch in branches if isinstance(branch, Branch)]
+        return Criteria(placed=tuple(placed for branch in there for placed in _placed(branch)))
+
+    async def _rate(self, example: Example, criterion: Placed) -> Score:
+        return await self.scorer(example, criterion.aspect, parent=criterion.parent)
+
+    async def _rate_one(self, example: Example, aspect: Aspect) -> Score:
+        branch = self._given[aspect.id.partition("/")[0]]
+        parent = None if aspect.parent is None else branch.tree[aspect.parent]
+        return await self.scorer(example, aspect, parent=parent)
+
+    async def _fuse(
+        self, example: Example, aspect: Aspect, branch: Branch, criteria: Criteria, ratings: list[Score | Failure]
+    ) -> Score:
+        """Return the average over a branch, with every node's rating as evidence."""
+        own = {node.id for node in branch.tree}
+        pairs = zip((placed.aspect for placed in criteria.placed), ratings, strict=True)
+        rated = [(node, part) for node, part in pairs if node.id in own]
+        score = await self._average(example, aspect, [part for _, part in rated])
+        told = tuple({**as_evidence(part), "text": node.name, "id": node.id} for node, part in rated)
+        return score.model_copy(update={"evidence": (*told, *branch.notes)})
+
+    def _digest(self) -> str:
+        """Return what tells apart scores over different trees."""
+        given = trees.digest(node for branch in self._given.values() for node in branch.tree)
+        grown = f"{self._decomposer.digest}|{self.options.depth}" if self._decomposer is not None else ""
+        return f"{given}|{grown}"
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        return self._task.name
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """Criteria of the first layer, or all nodes where their ratings are wanted."""
+        if self.options.output == "nodes":
+            return tuple(node for branch in self._given.values() for node in branch.tree)
+        return self._task.aspects
+
+    @property
+    def how(self) -> How:
+        """`fused`; for single nodes `text`, or `sampled` for `n` above 1."""
+        return self.scorer.how if self.options.output == "nodes" else "fused"
+
+    @property
+    def signature(self) -> str:
+        """The scorer's, with how the value is obtained."""
+        return self.scorer.signature_as(self.how)
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, task, prompt digest and the trees that are known before the run."""
+        told = describe(
+            self.name, self._task.model_copy(update={"aspects": self.aspects}), self.options, self.scorer.prompt_digest
+        )
+        return told | {"trees": {root: [node.id for node in branch.tree] for root, branch in self._given.items()}}
+
+
+def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomposer:
+    """Return the agent that takes one criterion apart (HD-Eval, section 2.1)."""
+    return Decomposer(
+        model=model_for(models, "decomposer"),
+        task=task,
+        prompt=DECOMPOSE_PROMPT,
+        count=options.children,
+        scale=SCALE,
+        repairs=options.parse_retries,
+        seed=options.seed,
+    )
+
+
+async def decompose_task(models: Models, task: Task, options: HDEvalOptions | None = None) -> GrownTree:
+    """Take a task's aspects apart into a tree of `depth` layers, which `trees.save` writes as a file to edit.
+
+    Raises:
+        TextassayError: The model could not be asked or gave no list.
+    """
+    options = options or HDEvalOptions()
+    roots = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
+    return await grow(decomposer_for(models, task, options), roots, options.depth)
+
+
+def _given_branches(task: Task, options: HDEvalOptions) -> tuple[dict[str, Branch], tuple[Aspect, ...]]:
+    """Return the branches that are known before the run, by the root's id, and all criteria of the first layer."""
+    chosen = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
+    if options.tree == BY_MODEL or (options.tree == PUBLISHED and task.name not in TREES):
+        return {}, chosen
+    published = options.tree == PUBLISHED
+    tree = trees.load(task.name if published else options.tree, task)
+    known = {root.id: _branch_below(root, tree) for root in tree.roots}
+    if published:
+        return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
+    if task.aspects == task.family or not task.family:  # nobody chose some of them: the tree says what is judged
+        return known, tuple(branch.tree.roots[0] for branch in known.values())
+    for aspect in chosen:
+        if slug(aspect.name) not in known:
+            raise ConfigurationError(
+                f"tree {options.tree}: {aspect.name!r} is none of its roots: {', '.join(r.name for r in tree.roots)}"
+            )
+    return {a.id: known[a.id] for a in chosen}, chosen
+
+
+def _branch_below(root: Aspect, tree: AspectTree) -> Branch:
+    def below(aspect: Aspect) -> list[Aspect]:
+        return [aspect, *(node for child in tree.children(aspect.id) for node in below(child))]
+
+    nodes = (node.model_copy(update={"scale": SCALE}) for node in below(root))
+    return Branch(tree=AspectTree(aspects=tuple(nodes)))
+
+
+def _placed(branch: Branch) -> list[Placed]:
+    tree = branch.tree
+    return [Placed(aspect=node, parent=None if node.parent is None else tree[node.parent]) for node in tree]

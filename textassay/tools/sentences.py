@@ -1,0 +1,138 @@
+"""Sentences of a text: a protocol, and a splitter by rules that needs no model and no download.
+
+The rules know list items, abbreviations, initials, quotations, the end marks of several scripts, and tokenised text
+(`a draw on sunday . he was`). One pass over the text: time is linear in its length, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+# Titles and the like, which a name or number follows: never the end of a sentence.
+_TITLES = """
+    mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft fig figs eq eqs no nos
+    vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr hr herr frau nr bzw usw z.b d.h jan feb mar apr
+    jun jul aug sep sept oct nov dec
+"""
+# May end a sentence: they do where a word follows that begins sentences and no names.
+_SHORT_FORMS = "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
+_OPENERS = """
+    the a an he she it they we i you this that these those there but and so in on at as if when while however his her
+    their our its my your what who why how where meanwhile for after before by with from to not no yes
+"""
+_BEFORE_NAMES = frozenset(_TITLES.split())
+_MAY_END = frozenset(_SHORT_FORMS.split())
+_STARTERS = frozenset(_OPENERS.split())
+
+_BREAK = re.compile(
+    r"""
+      (?P<end> [.!?\u2026\u061f\u06d4\u0964\u0965]+                                  # end marks
+          (?: \s+(?:''|[\u2019\u201d])(?=\s|$) | [)\]}"'\u2019\u201d\u00bb]* )  # what closes around them
+      ) (?= \s | $ )
+    | (?P<wide> [\u3002\uff01\uff1f\uff61]+ [\u300d\u300f\u201d\u2019\uff09)\]]* )  # full-width marks need no space
+    | (?P<line> [^\S\n]* \n \s* )
+    """,
+    re.VERBOSE,
+)
+_ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s")
+_LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
+_HARD_WRAP = range(40, 121)  # width of a line, in characters, that an editor or terminal may have wrapped
+
+
+class SentenceSplitter(Protocol):
+    """Cuts a text into sentences."""
+
+    @property
+    def signature(self) -> str:
+        """Short name with a version; part of the signature of every score that rests on it."""
+        ...
+
+    def split(self, text: str) -> list[str]:
+        """Return the sentences in order, stripped, none empty; together they hold every character but white space."""
+        ...
+
+
+class RuleSplitter:
+    """Splits by rules; best on European languages, sound on every script that marks the ends of sentences."""
+
+    def __init__(self, abbreviations: Iterable[str] = ()) -> None:
+        """Keep further abbreviations.
+
+        Args:
+            abbreviations: Words, without the final dot, that a sentence never ends on.
+        """
+        self.abbreviations = _BEFORE_NAMES | {a.lower().rstrip(".") for a in abbreviations}
+
+    @property
+    def signature(self) -> str:
+        """`rules-1`, with the number of abbreviations where the user added some."""
+        added = len(self.abbreviations) - len(_BEFORE_NAMES)
+        return "rules-1" + (f"+{added}" if added else "")
+
+    def split(self, text: str) -> list[str]:
+        """Return the sentences of a text; see `SentenceSplitter`."""
+        return [sentence for start, end in self._spans(text) if (sentence := text[start:end].strip())]
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        start = 0
+        for match in _BREAK.finditer(text):
+            end = match.end("end") if match["end"] is not None else match.end()
+            if self._breaks(text, start, match):
+                yield start, end
+                start = end
+        yield start, len(text)
+
+    def _breaks(self, text: str, start: int, match: re.Match[str]) -> bool:
+        if match["wide"] is not None:
+            return True
+        if match["line"] is not None:
+            return not self._wrapped(text, start, match)
+        return self._ends(text, start, match)
+
+    def _wrapped(self, text: str, start: int, match: re.Match[str]) -> bool:
+        """Tell whether a line break stands inside a sentence because the line was full."""
+        if match["line"].count("\n") > 1 or match.end() >= len(text):
+            return False
+        line_start = max(text.rfind("\n", 0, match.start()) + 1, start)
+        width = match.start() - line_start
+        following = text[match.end() : match.end() + 8]
+        return width in _HARD_WRAP and following[:1].islower() and not _ITEM.match(following)
+
+    def _ends(self, text: str, start: int, match: re.Match[str]) -> bool:
+        """Tell whether an end mark ends a sentence."""
+        after = text[match.end() : match.end() + 40].lstrip()
+        if not after:
+            return True
+        mark = match["end"].rstrip(")]}\"'\u2019\u201d\u00bb ")
+        if match.start() == start or text[match.start() - 1].isspace():  # the mark stands alone: tokenised text
+            return self._ends_tokenised(text, start, match)
+        if mark != ".":
+            asks = mark in ("!", "?") and match["end"] == mark
+            return asks or not after[0].islower()
+        before = _LAST_WORD.search(text, max(start, match.start() - 30), match.start())
+        return self._dot_ends(before[0] if before else "", text[start : match.start()].strip(), after)
+
+    def _ends_tokenised(self, text: str, start: int, match: re.Match[str]) -> bool:
+        words = text[max(start, match.start() - 30) : match.start()].split()
+        return not (words and words[-1].lower() in self.abbreviations and words[-1].lower() not in ("no", "v", "mar"))
+
+    def _dot_ends(self, word: str, sentence: str, after: str) -> bool:
+        low = word.lower().lstrip("-\u2013\u2014")
+        if _ITEM.fullmatch(sentence + ". ") or _ITEM.fullmatch(sentence + ") "):
+            return False  # the number of a list item
+        if after[0].islower():
+            return False
+        if low in self.abbreviations:
+            return low == "no" and not after[0].isdigit()
+        next_word = re.split(r"[\s,]", after.lstrip("\"'\u2018\u201c(["), maxsplit=1)[0]
+        if low in _MAY_END or re.fullmatch(r"(?:[a-z]\.)+[a-z]", low):
+            return next_word.lower() in _STARTERS
+        if len(word) == 1 and word.isalpha() and word != "I":  # an initial
+            return next_word.lower() in _STARTERS
+        return True
+
+
+DEFAULT_SPLITTER = RuleSplitter()
+"""The splitter that tools use unless told otherwise."""
