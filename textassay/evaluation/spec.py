@@ -11,7 +11,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from textassay.methods.evaluator import is_evaluator
 from textassay.methods.method import Method
+from textassay.methods.recorded_features import rooted_scores
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.data import DataInfo
@@ -80,7 +82,9 @@ def rooted(spec: RunSpec) -> RunSpec:
     paths = {"data": spec.data, "task": spec.task if spec.task is not None and spec.task not in TASKS else None}
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
-    options = {key: _rooted_prompt(value) if key == "prompt" else value for key, value in spec.options.items()}
+    options = {key: _ROOTED.get(key, _as_it_is)(value) for key, value in spec.options.items()}
+    if is_evaluator(spec.method):
+        found["method"] = str(Path(spec.method).absolute())
     return spec.model_copy(update={**found, "models": models, "options": options})
 
 
@@ -91,6 +95,17 @@ def _rooted_replay(name: str) -> str:
 
 def _rooted_prompt(value: Any) -> Any:
     return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(".jinja") else value
+
+
+def _rooted_scores(value: Any) -> Any:
+    return tuple(rooted_scores([value] if isinstance(value, str) else value))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_ROOTED = {"prompt": _rooted_prompt, "scores": _rooted_scores}
 
 
 def _record(model: Model) -> dict[str, Any]:

@@ -1,0 +1,124 @@
+"""`textassay fit`: learn an evaluator from people's ratings and write its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from textassay.cli.exits import printable, say
+from textassay.fitting.recorded import Fit, Learning, check_out, fit_recorded
+from textassay.fitting.text import text_of
+from textassay.learning import AGGREGATORS
+from textassay.runtime.data import Examples
+from textassay.runtime.errors import ConfigurationError, StorageError, UnknownName
+
+
+def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
+    """Do what the flags of `fit` and its `--set` pairs say, and return the exit status.
+
+    Raises:
+        ConfigurationError: A flag that is needed is missing, or two exclude each other.
+    """
+    if not flags.get("data"):
+        raise ConfigurationError("fit needs DATA, examples with human ratings")
+    if flags.get("more"):
+        if not flags.get("scores"):
+            raise ConfigurationError(f"fit takes one DATA; {flags['more'][0]!r} is one too many")
+        flags = {**flags, "scores": [*flags["scores"], *flags["more"]]}  # --scores A B
+    if flags.get("method") is not None:
+        if flags.get("features") or flags.get("scores"):
+            raise ConfigurationError(
+                "--method learns from a model's ratings, --features and --scores from recorded ones"
+            )
+        raise ConfigurationError("--method is not there yet")
+    if chosen:
+        raise UnknownName("setting of fit without a model", next(iter(chosen)))
+    for name in ("model", "dry_run", "layers", "children", "keep", "task", "n", "temperature", "max_cost"):
+        if flags.get(name) is not None:
+            raise ConfigurationError(
+                f"--{name.replace('_', '-')} goes with --method hd-eval; learning from recorded scores asks no model"
+            )
+    if flags.get("out") is None:
+        raise ConfigurationError("fit needs --out EVALUATOR_DIR")
+    return fit_from_recorded(flags)
+
+
+def learning_from(flags: dict[str, Any]) -> Learning:
+    """Read the flags that say how to learn.
+
+    Raises:
+        UnknownName: There is no such aggregator or report.
+        ConfigurationError: A value does not fit.
+    """
+    names = tuple(flags.get("aggregator") or ("auto",))
+    for name in names:
+        if name not in AGGREGATORS:
+            raise UnknownName("aggregator", name, list(AGGREGATORS))
+    if flags.get("split") not in (None, "group", "row"):
+        raise UnknownName("split", flags["split"], ["group", "row"])
+    given = {
+        "train_fraction": flags.get("train_fraction"),
+        "seed": flags.get("seed"),
+        "depth": flags.get("report"),
+        "aspects": flags.get("aspects"),
+    }
+    return Learning(
+        aggregators=names,
+        scales=scales(flags.get("scale") or ()),
+        by_row=flags.get("split") == "row",
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """Read `ASPECT=LOW,HIGH` items.
+
+    Raises:
+        ConfigurationError: One is not of that form.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for item in items:
+        name, equals, ends = item.rpartition("=")
+        try:
+            low, high = (float(part) for part in ends.split(","))
+        except ValueError:
+            low = high = 0.0
+        if not (equals and name and low < high):
+            raise ConfigurationError(f"--scale takes ASPECT=LOW,HIGH, not {item!r}")
+        found[name] = (low, high)
+    return found
+
+
+def fit_from_recorded(flags: dict[str, Any]) -> int:
+    """Learn from recorded scores, write the folder and print the report; return the exit status.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was written.
+    """
+    out = Path(flags["out"])
+    check_out(out)
+    found = fit_recorded(
+        Examples(flags["data"]),
+        features=tuple(flags.get("features") or ()),
+        scores=tuple(flags.get("scores") or ()),
+        learning=learning_from(flags),
+    )
+    write(found, out)
+    return 0
+
+
+def write(found: Fit, out: Path) -> None:
+    """Write the evaluator folder and print the report.
+
+    Raises:
+        StorageError: The folder cannot be written.
+    """
+    try:
+        found.save(out)
+    except OSError as error:
+        raise StorageError(f"cannot write the evaluator to {out}: {error}") from error
+    typer.echo(printable(text_of(found.report)), nl=False)
+    say(f"evaluator written to {out}; apply it with: textassay score DATA --method {out} --out RUN")
