@@ -49,7 +49,7 @@ def test_evidence_adds_up_to_the_score(data, tmp_path):
     for name in ("ridge", "lightgbm", "auto", "mlp"):
         out = tmp_path / name
         assert fit(data, out, "--features", "*", "--aggregator", name)[0] == 0
-        for score in evaluate_sync(rows_of(20), method=str(out)):
+        for score in evaluate_sync(rows_of(5, per_group=1), method=str(out)):
             told = {one["text"]: one["contribution"] for one in score.evidence}
             assert "judge-2/clarity" in told
             assert sum(told.values()) == pytest.approx(score.value, abs=1e-9)

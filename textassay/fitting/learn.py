@@ -17,6 +17,8 @@ from textassay.runtime.errors import DataError
 _FOLDS = 5
 _ROWS_TO_CHOOSE = 5_000
 _ROWS_TO_SHUFFLE = 1_000
+_NUMBERS_FOR_THREADS = 500_000
+"""Numbers in a table below which threads wait for each other longer than they work."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Fitter:
         """
         targets = table.aspects if aspect is None else (aspect,)
         columns = [table.aspects.index(target) for target in targets]
-        aggregator = Aggregator(name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=self.threads)
+        threads = self.threads if table.features.size > _NUMBERS_FOR_THREADS else 1
+        aggregator = Aggregator(name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads)
         return aggregator.fit(
             table.features,
             table.human[:, columns],
