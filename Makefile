@@ -10,7 +10,7 @@ endif
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--prerelease disallow --python-version 3.11
 
-.PHONY: help demo test lint types bench examples lock clean
+.PHONY: help demo test extras lint types bench examples lock clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -39,6 +39,16 @@ LLAMA_FLAGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF
 	CMAKE_ARGS="$(LLAMA_FLAGS)" $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/llamacpp.lock
 	touch $@
 
+TORCH ?= torch==2.13.0
+
+.venv/extras: requirements/extras.lock .venv/dev
+	@echo "installing torch, transformers and onnxruntime (some hundred MB, more with GPU support)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/extras.lock
+	touch $@
+
+extras: .venv/extras  ## add what the model-based tools and their tests need
+
 demo: .venv/core  ## score the bundled examples offline
 	$(BIN)/python examples/demo.py
 
@@ -62,6 +72,7 @@ lock: .venv/made  ## renew the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOCK) pyproject.toml -o requirements/core.lock
 	$(LOCK) --group dev pyproject.toml -o requirements/dev.lock
+	$(LOCK) -c requirements/dev.lock requirements/extras.in -o requirements/extras.lock
 	$(LOCK) --extra llamacpp pyproject.toml -o requirements/llamacpp.lock
 
 clean:  ## remove the environment and caches

@@ -39,6 +39,12 @@ RETRY_AFTER_STYLES = ("seconds", "ms", "date", "text", "none")
 BROKEN_STYLES = ("truncated", "html", "empty", "no_choices", "null_content")
 WORDS = ("the", "text", "is", "clear", "and", "mostly", "true", "to", "its", "source", "told", "in", "fewer", "words")
 LABELS = (("1", "2", "3", "4", "5"), ("Yes", "No", "yes", "no"), ("A", "B", "C", "D", "E"))
+_LIST_OF = re.compile(r"numbered list of (?:exactly|at most) (\d+) lines")
+_PLANNED = re.compile(r"(?m)^- (.+): \[names of assistant evaluators")
+_TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
+_FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ")
+_RATED = re.compile(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ")
+_SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
 
 
@@ -51,7 +57,7 @@ class Options:
     latency_max_ms: float = 0.0
     """Where above `latency_ms`: times are drawn evenly between the two."""
     reply: Any = "score"
-    """`score` for `Rating: 1..5`, `text` for a sentence, or, inside a program, a `Reply`."""
+    """`score` for ratings as prompts ask for them, `text` for a sentence, or, inside a program, a `Reply`."""
     p429: float = 0.0
     retry_after: float = 1.0
     """Seconds that a 429 or 500 asks to wait; below 0 for no wish in a 500."""
@@ -185,7 +191,7 @@ class MockServer:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         options = self.options
-        raw = await request.read()
+        raw = await request.content.read()  # `request.read` takes no more than a megabyte
         repeat = self.counters.bodies[hash(raw)]
         self.counters.bodies[hash(raw)] += 1
         body: Json = orjson.loads(raw)
@@ -323,8 +329,27 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
     if body.get("max_tokens") == 1:
         return [*_alternatives("", prompt, 0)][draw % 3]
     if reply == "score":
-        return f"Rating: {number % 5 + 1}"
+        return _as_asked(prompt, number)
     return " ".join(WORDS[(number + 7 * i) % len(WORDS)] for i in range(number % 13 + 4)).capitalize() + "."
+
+
+def _as_asked(prompt: str, number: int) -> str:
+    """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
+    if wanted := _LIST_OF.search(prompt):
+        return "\n".join(f"{i}. Respect {i}: how well the text does in it." for i in range(1, int(wanted[1]) + 1))
+    if "one line for each aspect" in prompt:
+        rows = [(name, int(low), int(high)) for name, low, high in _RATED.findall(prompt)]
+        return "\n".join(f"{name}: {low + _hash(name, str(number)) % (high - low + 1)}" for name, low, high in rows)
+    if criteria := _PLANNED.findall(prompt):
+        tools = _TOOL.findall(prompt)
+        lines = [f"- {name}: {tools[(number + i) % len(tools)]}" for i, name in enumerate(criteria)]
+        return "\n".join([*lines, "Steps:", "1. Read both texts.", "2. Rate each criterion."])
+    if rows := _FLOATING.findall(prompt):
+        ratings = [(name, float(low) + (float(high) - float(low)) * (number % 11) / 10) for name, low, high in rows]
+        return "\n\n".join(f"{name}\nScore: {rating:g} Explanation: {WORDS[number % 9]}." for name, rating in ratings)
+    scales = _SCALE.findall(prompt)
+    low, high = map(int, scales[-1] if scales else (1, 5))
+    return f"Rating: {low + number % (high - low + 1)}"
 
 
 def _alternatives(token: str, prompt: str, place: int) -> dict[str, float]:

@@ -27,7 +27,7 @@ ALLOWED = {
 }
 ONLY_THERE = {
     "litellm": "textassay/runtime/backends/litellm.py",
-    "llama_cpp": "textassay/runtime/backends/llamacpp",
+    "llama_cpp": "textassay/runtime/backends/llamacpp/library.py",
     "diskcache": "textassay/runtime/store.py",
 }
 ALLOWED_ANYWHERE = {"version"}

@@ -249,7 +249,7 @@ def test_what_does_not_go_with_an_evaluator_is_told(data, tmp_path):
     for flags, message in (
         (("--model", "direct/x", "--api-base", "http://127.0.0.1:9/v1"), "asks no model"),
         (("--task", "dialogue"), "brings its own task"),
-        (("--n", "3"), "unknown option of a fitted evaluator 'n'"),
+        (("--n", "3"), "unknown setting 'n'"),
         (("--aspects", "wit"), "unknown aspect of the evaluator 'wit'"),
     ):
         status, said = run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run", *flags)

@@ -210,7 +210,7 @@ async def test_average_is_the_mean_of_the_chain_and_asks_for_no_target():
 async def test_chains_come_from_a_file_that_was_saved_and_edited(tmp_path):
     model = judge()
     task = tasks.load("dialogue", ["engagingness"])
-    tree = await name_chains(model, task, CoAScoreOptions(n_aspects=3))
+    tree = (await name_chains(model, task, CoAScoreOptions(n_aspects=3))).tree
     assert [aspect.id for aspect in tree][:2] == ["engagingness", "engagingness/logical-flow"]
     path = tmp_path / "chains.toml"
     trees.save(tree, path)

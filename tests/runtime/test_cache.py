@@ -45,6 +45,8 @@ CHANGES = [
     {"json_schema": {"type": "object"}},
     {"extra": {"top_k": 1}},
     {"extra": {"top_k": "1"}},
+    {"shorten": "Rate"},
+    {"shorten": "it"},
 ]
 
 

@@ -117,8 +117,9 @@ class Answerer:
         )
         choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
         if self.ask == "chat":
-            return ChoicesRequest(messages=messages, choices=choices)
-        return ChoicesRequest(prompt="\n".join(message.content for message in messages), choices=choices)
+            return ChoicesRequest(messages=messages, choices=choices, shorten=inquiry.source)
+        text = "\n".join(message.content for message in messages)
+        return ChoicesRequest(prompt=text, choices=choices, shorten=inquiry.source)
 
     def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
         found = {label: response.logprobs.get(label) for label in ("yes", "no")}

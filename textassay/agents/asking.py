@@ -37,18 +37,19 @@ def fenced(parts: Iterable[tuple[str, str, str]], number: str) -> list[dict[str,
     return [{"label": label, "text": fence(kind, text, number)} for kind, label, text in parts]
 
 
-def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
+def chat(prompt: str, *, lasting: bool = True, **values: Any) -> tuple[ChatMessage, ...]:
     """Render a prompt as the messages of a request.
 
     Args:
         prompt: A prompt, as `prompts.render` takes it.
+        lasting: Whether the values but `material` stay for other examples, so that the rest is worth keeping.
         values: What the prompt names; texts under evaluation come as `material`, from the function of that name.
 
     Raises:
         PromptError: The file is missing or does not render.
     """
     try:
-        turns = _turns(prompt, **values)
+        turns = _turns(prompt, **values) if lasting else render(prompt, **values)
     except PromptFault as fault:
         raise PromptError(str(fault)) from fault
     if not turns:

@@ -7,7 +7,7 @@ becomes scores; errors of the model pass through.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from textassay.agents.answer_form import is_whole, points_of
@@ -136,22 +136,12 @@ class JointScorer:
         return chat(
             self.prompt,
             task=self.task,
-            aspects=[self._shown(aspect) for aspect in aspects],
+            aspects=_shown(aspects, self.form),
             material=material(self.task, example),
             form=self.form,
             layout=self.layout,
             structured=self.asks_for_json,
         )
-
-    def _shown(self, aspect: Aspect) -> dict[str, str]:
-        points = points_of(aspect.scale, self.form)
-        return {
-            "key": _key(aspect),
-            "name": aspect.name,
-            "definition": aspect.definition,
-            "lowest": points[0].label,
-            "highest": points[-1].label,
-        }
 
     def _schema(self, aspects: tuple[Aspect, ...]) -> Json:
         fields = {_key(aspect): self._field(aspect) for aspect in aspects}
@@ -174,6 +164,16 @@ class JointScorer:
             return "{" + ", ".join(pairs) + "}"
         stars = " stars" if self.form == "stars" else ""
         return "\n".join(f"{a.name}: {label}{stars}" for a, label in zip(aspects, middles, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _shown(aspects: tuple[Aspect, ...], form: Form) -> tuple[dict[str, str], ...]:
+    """Return what a prompt tells of the aspects; the same object for the same chain, so that its prompt is reused."""
+    ends = [(points[0].label, points[-1].label) for points in (points_of(aspect.scale, form) for aspect in aspects)]
+    return tuple(
+        {"key": _key(a), "name": a.name, "definition": a.definition, "lowest": lowest, "highest": highest}
+        for a, (lowest, highest) in zip(aspects, ends, strict=True)
+    )
 
 
 def _key(aspect: Aspect) -> str:

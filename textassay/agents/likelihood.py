@@ -70,8 +70,10 @@ class LikelihoodReader:
         return Likelihoods(items=tuple(await gather([self._read(passage) for passage in passages.items])))
 
     async def _read(self, passage: Passage) -> Likelihood:
-        prompts = [passage.prompt] if passage.alone is None else [passage.prompt, passage.alone]
-        given, *alone = await gather([self._ask(prompt, passage.scored) for prompt in prompts])
+        requests = [ContinuationRequest(prompt=passage.prompt, continuation=passage.scored, shorten=passage.source)]
+        if passage.alone is not None:
+            requests.append(ContinuationRequest(prompt=passage.alone, continuation=passage.scored))
+        given, *alone = await gather([self._ask(request) for request in requests])
         rarest = sorted(given.tokens, key=lambda token: token.logprob)[:UNLIKELIEST]
         return Likelihood(
             passage=passage,
@@ -84,8 +86,7 @@ class LikelihoodReader:
             usage=sum((answer.usage for answer in (given, *alone)), Usage()),
         )
 
-    async def _ask(self, prompt: str, scored: str) -> ContinuationResponse:
-        request = ContinuationRequest(prompt=prompt, continuation=scored)
+    async def _ask(self, request: ContinuationRequest) -> ContinuationResponse:
         return await scoring(self.model, "continuation").continuation(request)
 
 

@@ -19,6 +19,7 @@ from textassay.agents.task import Task
 from textassay.prompts import nonce
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError
+from textassay.tools.tool import premise, references
 
 Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]
 """Which text is scored given which: `src-hypo` is p(hypothesis | source)."""
@@ -99,9 +100,9 @@ class Passage(Message):
     alone: str | None = None
     """The prompt without the given text, where the text's probability by itself is to be taken off."""
     reference: int | None = None
-    """Which of the references is used, from 0."""
+    """Which of the references that are not blank is used, from 0."""
     source: str | None = None
-    """The part of the prompt that may be cut where it does not fit."""
+    """The part of the prompt that may be cut at its end where all of it does not fit a local model."""
 
 
 class Passages(Message):
@@ -175,10 +176,10 @@ class PassageWriter:
     def _pairs(self, example: Example, direction: Direction) -> list[_Pair]:
         output = example.output.strip()
         if direction == "src-hypo":
-            given = _premise(example)
+            given = premise(example)
             return [] if given is None else [_Pair(direction, given, output)]
-        references = [(n, text.strip()) for n, text in enumerate(example.references) if text.strip()]
-        chosen = references[:1] if self.first_reference else references
+        known = list(enumerate(text.strip() for text in references(example)))
+        chosen = known[:1] if self.first_reference else known
         if direction == "ref-hypo":
             return [_Pair(direction, text, output, n) for n, text in chosen]
         return [_Pair(direction, output, text, n) for n, text in chosen]
@@ -231,7 +232,15 @@ class PassageWriter:
             shown.append({"text": text, "scored": f"{_known_answer(demonstration, aspect)}."})
         prompt = self._question_prompt(example, quality, question, shown)
         return Passages(
-            items=(Passage(direction="question", asked=question, prompt=prompt, scored=" Yes", source=example.source),)
+            items=(
+                Passage(
+                    direction="question",
+                    asked=question,
+                    prompt=prompt,
+                    scored=" Yes",
+                    source=(example.source or "").strip() or None,
+                ),
+            )
         )
 
     def _asked(self, aspect: Aspect, quality: Quality) -> str:
@@ -281,11 +290,6 @@ def _plain(name: str, **values: Any) -> str:
     return "\n".join(message.content for message in chat(name, **values))
 
 
-def _premise(example: Example) -> str | None:
-    """Return what the output was made from: a fact or the like, then the source."""
-    return "\n".join(t.strip() for t in (example.context, example.source) if t and t.strip()) or None
-
-
 def _conversation(example: Example) -> str:
     """Return the history with the judged response as its last turn, by the speaker it names, else by `AI`."""
     source, output = (example.source or "").strip(), example.output.strip()
@@ -295,7 +299,7 @@ def _conversation(example: Example) -> str:
 
 
 def _same(one: Example, other: Example) -> bool:
-    return one.id == other.id or (one.output, one.source) == (other.output, other.source)
+    return one.output == other.output and (one.source == other.source or one.id == other.id)
 
 
 def _known_answer(demonstration: Example, aspect: Aspect) -> str:

@@ -1,6 +1,7 @@
 """How an aspect is put into words inside a sentence: "a fluent and grammatical summary", "Is this ...?".
 
-Knows the aspects of GPTScore's table by name; an aspect that the table has not is described by its definition.
+Knows the aspects of GPTScore's table by name; any other aspect, one that defines a known name otherwise among them, is
+described by its definition.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Qualities(Message):
 
     aspects: tuple[Quality, ...]
     """Each under names that no other one has."""
+    definitions: frozenset[str] = frozenset()
+    """Definitions, besides their own, that these words stand for."""
 
     def find(self, name: str) -> Quality | None:
         """Return the quality of this name, `None` where there is none."""
@@ -57,8 +60,11 @@ class Qualities(Message):
         return next((quality for quality in self.aspects if wanted in quality.names), None)
 
     def of(self, aspect: Aspect) -> Quality:
-        """Return the quality that an aspect asks for; by its definition where its name is not known."""
-        return self.find(aspect.name) or described(aspect)
+        """Return the quality that an aspect asks for; by its definition where that is not one of those known."""
+        known = self.find(aspect.name)
+        if known is None or aspect.definition not in {known.definition, *self.definitions}:
+            return described(aspect)
+        return known
 
     def chosen(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
         """Return the qualities of these names, which may also be names of the given aspects.
@@ -66,10 +72,10 @@ class Qualities(Message):
         Raises:
             UnknownName: There is none of a name.
         """
-        own = {aspect.name.casefold(): described(aspect) for aspect in aspects}
+        own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
         found = []
         for name in names:
-            quality = self.find(name) or own.get(name.casefold())
+            quality = own.get(name.casefold()) or self.find(name)
             if quality is None:
                 raise UnknownName("aspect to combine", name, [*own, *(q.name for q in self.aspects)])
             found.append(quality)

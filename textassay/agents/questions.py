@@ -18,6 +18,7 @@ from textassay.agents.task import Task
 from textassay.prompts import fence, nonce
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.tool import references
 
 Part = Literal["source", "context", "reference", "output"]
 PARTS: tuple[Part, ...] = ("source", "context", "output", "reference")
@@ -76,12 +77,14 @@ class QuestionBook(Message):
     """Spellings of no."""
     tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
     """By task and aspect; of several forms the first one counts whose inputs an example has."""
+    overrides: bool = True
+    """Whether these questions take the place of an aspect's own; else they are for aspects that ask the same."""
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
-        """Return the forms for an aspect; none where it is not in the book or brings a question of its own."""
+        """Return the forms for an aspect; none where it is not in the book, or asks something else and may."""
         written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
         asked = {form.question for form in written}
-        return written if aspect.question is None or aspect.question in asked else ()
+        return written if self.overrides or aspect.question in asked else ()
 
 
 class Inquiry(Message):
@@ -95,6 +98,8 @@ class Inquiry(Message):
     """How the aspect is asked about; `None` where nothing can be asked."""
     output: str = ""
     """The whole output."""
+    source: str | None = None
+    """The source, where it is among the texts: what may be cut where all does not fit a local model."""
     subquestions: tuple[SubQuestion, ...] = ()
     """One for each sentence, in order."""
     missing: ScoreError | None = None
@@ -144,6 +149,7 @@ class SentenceQuestions:
             ),
             form=form,
             output=example.output,
+            source=example.source if "source" in shown else None,
             subquestions=self._subquestions(form, example.output, number),
         )
 
@@ -167,7 +173,7 @@ class SentenceQuestions:
 
 def _texts(example: Example) -> dict[str, str]:
     """Return the texts of an example that are not blank, by part; the first of several references."""
-    reference = next((text for text in example.references if text.strip()), None)
+    reference = next(iter(references(example)), None)
     parts = {"source": example.source, "context": example.context, "reference": reference, "output": example.output}
     return {part: text for part, text in parts.items() if text is not None and text.strip()}
 

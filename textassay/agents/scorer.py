@@ -158,6 +158,7 @@ class Scorer:
             form=self.form,
             layout=self.layout,
             structured=self.asks_for_json,
+            lasting="knowledge" not in told,  # its scores are those of one example
             **told,
         )
 

@@ -7,11 +7,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, fit, meta
+from textassay.cli import arguments, caches, fit, meta, plans, trees
+from textassay.cli import doctor as examination
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
+from textassay.evaluation.spec import SETTABLE, split_settings
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import UnknownName
+from textassay.runtime.model import Capabilities
+from textassay.runtime.settings import LocalSettings, Settings
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -206,15 +211,84 @@ def meta_command(
 
 
 @app.command()
+def tree(
+    out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")],
+    model: Annotated[list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")],
+    method: Annotated[str, typer.Option(help="hd-eval: criteria; coascore: relevant aspects.")] = "hd-eval",
+    task: Annotated[str | None, typer.Option(help="Built-in task or a TOML file.")] = None,
+    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Aspects to take apart (default: all).")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="depth, children, ...")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    cache: Cache = None,
+) -> None:
+    """Let a model take a task's aspects apart, and write the tree as a file to edit."""
+    with exits():
+        runtime, options = split_settings(arguments.settings(set_ or ()))
+        settings = Settings(
+            api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
+            **runtime,
+        )  # fmt: skip
+        names = arguments.names(aspects)
+        order = trees.TreeOrder(method, out, arguments.models(model), task, names, options, settings)
+        run_async(trees.carry_out(order))
+
+
+@app.command()
+def plan(
+    out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")],
+    model: Annotated[list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")],
+    task: Annotated[str | None, typer.Option(help="Built-in task or a TOML file.")] = None,
+    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Aspects to plan for (default: all).")] = None,
+    tools: Annotated[str | None, typer.Option(metavar="A,B", help="Assistant evaluators.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    cache: Cache = None,
+) -> None:
+    """Let a model write the plan of fusion-eval, and save it as a file to edit."""
+    with exits():
+        runtime, options = split_settings(arguments.settings(set_ or ()))
+        settings = Settings(
+            api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
+            **runtime,
+        )  # fmt: skip
+        wanted, served = arguments.names(aspects), arguments.names(tools) or ()
+        order = plans.PlanOrder(out, arguments.models(model), task, wanted, served, options, settings)
+        run_async(plans.carry_out(order))
+
+
+@app.command()
 def graph(
     method: Annotated[str, typer.Argument(help="Method, such as g-eval.")],
     task: Annotated[str | None, typer.Option(help="Task to build it for.")] = None,
 ) -> None:
     """Print a method's graph as a mermaid picture."""
     with exits():
-        never_asked = ScriptedModel([])
+        never_asked = ScriptedModel([], capabilities=Capabilities())
         built = build(method, {"": never_asked}, task=task, aspects=None, options={})
         typer.echo(built.graph.to_mermaid())
+
+
+@app.command()
+def doctor(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the model.")
+    ] = None,
+) -> None:
+    """Find out what a model can do: log-probs, echo, n, seed, JSON schema; each probed, not assumed."""
+    with exits():
+        runtime, unknown = split_settings(arguments.settings(set_ or ()))
+        if unknown:
+            raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
+        run_async(examination.show(model, Settings(api_base=api_base, api_key_env=api_key_env, **runtime)))
 
 
 @cache_app.command("info")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 
-def names(text: str | None) -> tuple[str, ...] | None:
-    """Split `a,b,c`; `None` stays `None`."""
-    if text is None:
+def names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """Read `a,b,c`, or the list that a TOML file may have in its place; `None` stays `None`."""
+    if given is None:
         return None
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    if not isinstance(given, str):
+        return tuple(given)
+    return tuple(part.strip() for part in given.split(",") if part.strip())
 
 
 def pairs(items: Iterable[str], flag: str) -> dict[str, str]:
@@ -45,14 +47,16 @@ def literal(text: str) -> Any:
         return text
 
 
-def models(items: Iterable[str]) -> dict[str, str]:
+def models(given: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     """Read `[ROLE=]MODEL` items; a model without a role serves every role that is not named.
 
     Raises:
         ConfigurationError: A role is given twice.
     """
+    if isinstance(given, Mapping):
+        return dict(given)
     found: dict[str, str] = {}
-    for item in items:
+    for item in (given,) if isinstance(given, str) else given:
         role, equals, name = item.partition("=")
         if not equals or "/" in role or "." in role:
             role, name = "", item
@@ -62,23 +66,25 @@ def models(items: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def price(text: str | None) -> tuple[float, float] | None:
-    """Read `IN,OUT`, US dollars per million prompt and sampled tokens.
+def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
+    """Read `IN,OUT`, US dollars per million prompt and sampled tokens, or the list that a TOML file may have instead.
 
     Raises:
         ConfigurationError: It is not two numbers.
     """
-    if text is None:
+    if given is None:
         return None
     try:
-        cost_in, cost_out = (float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ConfigurationError(f"--price takes IN,OUT in US dollars per million tokens, not {text!r}") from error
+        cost_in, cost_out = (float(part) for part in (given.split(",") if isinstance(given, str) else given))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"--price takes IN,OUT in US dollars per million tokens, not {given!r}") from error
     return cost_in, cost_out
 
 
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """Read a TOML file whose keys are the names of flags, with tables `set` and `fields`.
+
+    Lists may be lists, and `model` a table by role.
 
     Raises:
         ConfigurationError: The file is missing or not TOML.
@@ -95,7 +101,20 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     for key in flat:
         if key not in allowed:
             raise UnknownName(f"key in {path}", key, allowed)
+    for key in ("set", "fields"):
+        if not isinstance(flat.get(key, {}), dict):
+            raise ConfigurationError(f"--config {path}: {key!r} is a table of settings, not {flat[key]!r}")
+    for key, read in _READERS.items():
+        try:
+            if key in flat:
+                flat[key] = read(flat[key])
+        except (AttributeError, TypeError) as error:
+            raise ConfigurationError(f"--config {path}: {key!r} cannot be {flat[key]!r}") from error
     return flat
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {"model": models, "aspects": names, "tools": names, "price": price}
+"""How a file's values are read that are more than one word."""
 
 
 def merged(given: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:

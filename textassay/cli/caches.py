@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from textassay.cli.exits import UNSCORED, printable
+from textassay.cli.console import printable
+from textassay.cli.exits import UNSCORED
 from textassay.runtime import cache_folder
 from textassay.runtime.cache import verify
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
+import traceback
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
-from rich.text import Text
 
-from textassay.runtime.errors import StorageError, TextassayError
+from textassay.cli.console import say
+from textassay.evaluation.spec import SETTABLE
+from textassay.runtime.errors import TextassayError
 
 T = TypeVar("T")
 UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
@@ -28,14 +30,8 @@ class Stopped(Exception):
     """A run that began and was stopped by an error, which is the cause."""
 
 
-def printable(text: str) -> str:
-    """Return text with control characters escaped, for nothing that a model or a file says may steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
-
-
-def say(message: str, *, style: str = "") -> None:
-    """Write a message to standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(printable(message), style=style))
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM."""
 
 
 @contextmanager
@@ -44,23 +40,37 @@ def exits() -> Iterator[None]:
     try:
         yield
     except Stopped as stop:
-        cause = stop.__cause__ or stop
-        _explain("stopped", cause)
+        _explain("stopped", stop.__cause__ or stop)
         raise typer.Exit(STOPPED) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
-        say("interrupted; nothing that was finished is lost", style="yellow")
-        raise typer.Exit(STOPPED) from None
-    except StorageError as error:
-        _explain("error", error)
+        say("interrupted", style="yellow")
         raise typer.Exit(STOPPED) from None
     except ValidationError as error:
         for problem in error.errors(include_url=False):
-            where = ".".join(str(part) for part in problem["loc"])
-            say(f"error: {where + ': ' if where else ''}{problem['msg']}", style="red")
+            say(f"error: {_flag(problem['loc'])}{_reason(problem)}", style="red")
         raise typer.Exit(BAD_REQUEST) from None
     except TextassayError as error:
         _explain("error", error)
         raise typer.Exit(BAD_REQUEST) from None
+    except (typer.Exit, OSError):  # a reader that closed the pipe is no fault of ours, and typer knows what to do
+        raise
+    except Exception:  # a fault in our code or in a method's: it must not look like a run that finished
+        traceback.print_exc()
+        say("stopped by a fault in the program; scores and answers that were written are kept", style="red")
+        raise typer.Exit(STOPPED) from None
+
+
+def _flag(place: tuple[int | str, ...]) -> str:
+    """Return the flag that a setting's field is set by, in front of what is wrong with it."""
+    if not place:
+        return ""
+    name = str(place[0])
+    return f"--set {name}: " if name in SETTABLE else f"--{name.replace('_', '-')}: "
+
+
+def _reason(problem: Any) -> str:
+    reason = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{reason} (given: {problem['input']!r})" if problem["loc"] else reason
 
 
 def _explain(word: str, error: BaseException) -> None:
@@ -74,7 +84,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     async def guarded() -> T:
         task = asyncio.current_task()
-        if task is not None and sys.platform != "win32":
+        if task is not None and sys.platform != "win32" and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from textassay.cli.exits import printable, say
+from textassay.cli.console import printable, say
 from textassay.fitting.recorded import Fit, Learning, check_out, fit_recorded
 from textassay.fitting.text import text_of
 from textassay.learning import AGGREGATORS

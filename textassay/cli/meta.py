@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, cast
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from textassay.cli.exits import printable, say
+from textassay.cli.console import PIPE_WIDTH, plain_table, printable, results, say
 from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
 from textassay.meta.recorded import read_scores
-from textassay.meta.table import AgreementTable, agreement_table
+from textassay.meta.table import AgreementTable, TableRow, agreement_table
 from textassay.runtime.data import Examples
 
 Coefficient = Literal["pearson", "spearman", "kendall"]
@@ -51,27 +50,39 @@ def show(
     if as_json:
         typer.echo(json.dumps(table.as_dict(), allow_nan=False))
     else:
-        Console(highlight=False).print(_drawn(table))
+        console = results()
+        wide = _one_row_each(table)
+        fits = console.measure(wide, options=console.options.update(width=PIPE_WIDTH)).maximum <= console.width
+        console.print(wide if fits else _one_line_a_coefficient(table))
 
 
-def _drawn(table: AgreementTable) -> Table:
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("score", "human", "level"):
-        drawn.add_column(column, overflow="fold")
-    for column in ("n", "coverage", "groups", *COEFFICIENTS):
-        drawn.add_column(column, justify="right")
+def _one_row_each(table: AgreementTable) -> Table:
+    """Draw all coefficients of an aspect and level next to each other."""
+    drawn = plain_table("score", "human", "level", "n", "coverage", "groups", *COEFFICIENTS, left=3)
     for row in table.rows:
-        found = row.agreement
-        drawn.add_row(
-            Text(printable(row.aspect)),
-            Text(printable(row.human)),
-            found.level,
-            str(found.n),
-            "-" if found.coverage is None else f"{found.coverage:.3f}",
-            _groups(found),
-            *(_figure(found, name) for name in COEFFICIENTS),
-        )
+        figures = [f"{value} {interval}".rstrip() for _, value, interval in _figures(row.agreement)]
+        drawn.add_row(*_heading(row), *figures)
+    for column in drawn.columns:
+        column.no_wrap = True
     return drawn
+
+
+def _one_line_a_coefficient(table: AgreementTable) -> Table:
+    """Draw the coefficients of an aspect and level below each other, for narrow terminals."""
+    drawn = plain_table("score", "human", "level", "n", "coverage", "groups", "", "", "95 % interval", left=3)
+    for row in table.rows:
+        heading = _heading(row)
+        for name, value, interval in _figures(row.agreement):
+            drawn.add_row(*heading, name, value, interval)
+            heading = [""] * len(heading)
+    return drawn
+
+
+def _heading(row: TableRow) -> list[Text | str]:
+    found = row.agreement
+    coverage = "-" if found.coverage is None else f"{found.coverage:.3f}"
+    names: list[Text | str] = [Text(printable(row.aspect)), Text(printable(row.human))]
+    return [*names, found.level, str(found.n), coverage, _groups(found)]
 
 
 def _groups(found: Agreement) -> str:
@@ -80,9 +91,13 @@ def _groups(found: Agreement) -> str:
     return f"{found.groups}" + (f" (-{found.groups_skipped})" if found.groups_skipped else "")
 
 
-def _figure(found: Agreement, name: Coefficient) -> str:
-    value: float | None = getattr(found, name)
-    if value is None:
-        return "-"
-    span = found.ci.get(name) if found.ci else None
-    return f"{value:.3f}" if span is None else f"{value:.3f} [{span[0]:.3f}, {span[1]:.3f}]"
+def _figures(found: Agreement) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and interval of each coefficient."""
+    for name in COEFFICIENTS:
+        value: float | None = getattr(found, name)
+        span = found.ci.get(name) if found.ci else None
+        yield (
+            name,
+            "-" if value is None else f"{value:.3f}",
+            "" if value is None or span is None else f"[{span[0]:.3f}, {span[1]:.3f}]",
+        )

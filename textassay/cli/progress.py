@@ -1,14 +1,15 @@
-"""Shows how a run goes, on standard error: a live line in a terminal, plain lines elsewhere, or nothing."""
+"""Shows how a run goes, on standard error: two live lines in a terminal, plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -17,8 +18,10 @@ from rich.text import Text
 from textassay.evaluation.progress import Progress
 
 Style = Literal["auto", "plain", "none"]
+STYLES: tuple[Style, ...] = ("auto", "plain", "none")
 REDRAW_SECONDS = 0.25
 PLAIN_SECONDS = 10.0
+BAR_WIDTH = 24
 
 
 @asynccontextmanager
@@ -42,10 +45,10 @@ async def _redraw(progress: Callable[[], Progress]) -> None:
     with Live(console=Console(stderr=True), auto_refresh=False, transient=False) as display:
         try:
             while True:
-                display.update(_bar(progress()), refresh=True)
+                display.update(_drawn(progress()), refresh=True)
                 await asyncio.sleep(REDRAW_SECONDS)
         finally:
-            display.update(_bar(progress()), refresh=True)
+            display.update(_drawn(progress()), refresh=True)
 
 
 async def _print_lines(progress: Callable[[], Progress]) -> None:
@@ -54,28 +57,52 @@ async def _print_lines(progress: Callable[[], Progress]) -> None:
         print(line(progress()), file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _bar(now: Progress) -> Table:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_row(ProgressBar(total=now.total, completed=now.done, width=24), Text(line(now)))
-    return grid
+def _drawn(now: Progress) -> Group:
+    """Draw a bar with how far the run is, and below it what it costs and what goes wrong."""
+    bar = Table.grid(padding=(0, 1))
+    share = f"{now.done / now.total:4.0%} " if now.total else ""
+    bar.add_row(
+        ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
+        Text(share + " | ".join(_pace(now)), no_wrap=True, overflow="ellipsis"),
+    )
+    trouble = _trouble(now)
+    below = Text(" | ".join(_effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
+    if trouble:
+        below.append(" | " + " | ".join(trouble), style="not dim yellow")
+    return Group(bar, below)
 
 
 def line(now: Progress) -> str:
     """Return the whole state in one line."""
+    return " | ".join([*_pace(now), *_effort(now), *_trouble(now)])
+
+
+def _pace(now: Progress) -> list[str]:
     parts = [f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done", f"{now.rate:.1f}/s"]
-    if now.seconds_left is not None:
+    if now.done == now.total:
+        parts.append(f"took {clock(now.seconds)}")
+    elif now.seconds_left is not None:
         parts.append(f"{clock(now.seconds_left)} left")
+    return parts
+
+
+def _effort(now: Progress) -> list[str]:
     usage = now.usage
-    parts.append(f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else ""))
+    parts = [f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else "")]
     if usage.cost:
         parts.append(f"${usage.cost:.4f}")
     for name, state in now.limiters.items():
-        waits = f", paused {state.paused_for:.0f} s" if state.paused_for > 0 else ""
+        waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
         parts.append(f"{name if len(now.limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}")
+    return parts
+
+
+def _trouble(now: Progress) -> list[str]:
     unscored = {kind: count for kind, count in now.outcomes.items() if kind != "scored" and count}
-    parts += [f"{count} {kind}" for kind, count in sorted(unscored.items())]
-    parts += [f"{kind} x{count}" for kind, count in sorted(now.failures.items())]
-    return " | ".join(parts)
+    return [
+        *(f"{count} {kind}" for kind, count in sorted(unscored.items())),
+        *(f"{kind} x{count}" for kind, count in sorted(now.failures.items())),
+    ]
 
 
 def clock(seconds: float) -> str:

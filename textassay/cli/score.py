@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from textassay.cli.exits import UNSCORED, Stopped, printable, say
-from textassay.cli.progress import Style, shown
+from textassay.cli.console import plain_table, printable, results, say
+from textassay.cli.exits import UNSCORED, Interrupted, Stopped
+from textassay.cli.progress import STYLES, Style, shown
 from textassay.evaluation.api import finish
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import RunSpec, spec_of, split_settings
-from textassay.runtime.errors import ConfigurationError, TextassayError
+from textassay.evaluation.spec import SETTABLE, RunSpec, spec_of, split_settings
+from textassay.methods import tasks
+from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.run_folder import read_manifest
 from textassay.runtime.settings import Settings
 
@@ -44,9 +44,9 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
     Raises:
         ConfigurationError: A flag that is needed is missing.
     """
-    for name in ("data", "method"):
+    for name, shown_as in (("data", "DATA, a file of examples"), ("method", "--method, such as g-eval")):
         if not flags.get(name):
-            raise ConfigurationError(f"score needs {'DATA' if name == 'data' else '--method'}")
+            raise ConfigurationError(f"score needs {shown_as}")
     if flags.get("out") is None and not flags.get("dry_run"):
         raise ConfigurationError("score needs --out RUN, a folder for the scores (or --dry-run)")
     runtime, options = split_settings(chosen)
@@ -69,8 +69,15 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
         settings=Settings(**runtime),
         out=None if flags.get("out") is None else Path(flags["out"]),
         dry=bool(flags.get("dry_run")),
-        progress=flags.get("progress") or "auto",
+        progress=_style(flags.get("progress") or "auto"),
     )
+
+
+def _style(given: Any) -> Style:
+    """Return a progress style that may come from a file."""
+    if given not in STYLES:
+        raise UnknownName("progress style", str(given), STYLES)
+    return cast("Style", given)
 
 
 def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
@@ -102,30 +109,45 @@ async def carry_out(order: Order) -> int:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause tells why.
     """
-    async with open_session(
-        order.spec.data, order.spec, settings=order.settings, out=order.out, resume=order.resume, dry=order.dry
-    ) as session:
-        if order.dry:
-            return await _dry_run(session, order)
-        try:
+    began = False
+    try:
+        async with open_session(
+            order.spec.data, order.spec, settings=order.settings, out=order.out, resume=order.resume, dry=order.dry
+        ) as session:
+            _say_which_task(session, order)
+            if order.dry:
+                return await _dry_run(session, order)
+            began = True
             async with shown(lambda: session.engine.progress, order.progress):
                 run = await finish(session)
-        except TextassayError as error:
+    except TextassayError as error:
+        if began:
             raise Stopped from error
-        except asyncio.CancelledError:
-            say(f"interrupted; go on with: textassay resume {order.out}", style="yellow")
+        if isinstance(error, UnknownName) and error.kind == "option":  # to the command line, both are settings
+            raise UnknownName("setting", error.name, [*error.known, *SETTABLE]) from None
+        raise
+    except asyncio.CancelledError:
+        if not began:
             raise
+        stop = Interrupted("interrupted")
+        stop.add_note(f"what is finished is kept; go on with: textassay resume {order.out}")
+        raise Stopped from stop
     return print_result(run)
 
 
+def _say_which_task(session: Session, order: Order) -> None:
+    task = session.method.task
+    if not order.resume and order.spec.task is None and task not in (None, tasks.DEFAULT):
+        say(f"task: {task}, the first that has these aspects (--task names another)")
+
+
 async def _dry_run(session: Session, order: Order) -> int:
-    with suppress(asyncio.CancelledError):
-        async with shown(lambda: session.engine.progress, order.progress):
-            async for _ in session.engine.scores():
-                pass
+    async with shown(lambda: session.engine.progress, order.progress), aclosing(session.engine.scores()) as scores:
+        async for _ in scores:
+            pass
     asked = session.asked
     cost = "unknown (give --price IN,OUT)" if asked.cost is None else f"${asked.cost:.4f} at most"
-    table = _plain_table("dry run: nothing was asked", "", "")
+    table = plain_table("", "")
     for name, value in (
         ("examples", f"{session.engine.progress.done}"),
         ("calls", f"{asked.calls}"),
@@ -135,15 +157,16 @@ async def _dry_run(session: Session, order: Order) -> int:
         ("cost", cost),
     ):
         table.add_row(name, value)
-    Console(highlight=False).print(table)
+    results().print("dry run: nothing was asked", table, sep="\n")
     return 0
 
 
 def print_result(run: Run) -> int:
     """Print means by aspect and what is unscored and why; return the exit status."""
     summary = run.summary()
-    console = Console(highlight=False)
-    table = _plain_table(str(run.folder), "aspect", "n", "mean")
+    console = results()
+    console.print(Text(printable(str(run.folder))))
+    table = plain_table("aspect", "n", "mean")
     for name, aspect in summary["aspects"].items():
         mean = "-" if aspect["mean"] is None else f"{aspect['mean']:.4f}"
         table.add_row(Text(printable(name)), str(aspect["n"]), mean)
@@ -161,14 +184,5 @@ def print_result(run: Run) -> int:
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
     console.print(Text(printable(f"unscored: {counts} ({reasons})"), style="yellow"))
     if unscored.get("error"):
-        console.print(f"ask again for errors with: textassay resume {run.folder}")
+        console.print(Text(printable(f"ask again for errors with: textassay resume {run.folder}")))
     return UNSCORED
-
-
-def _plain_table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=Text(printable(title)), title_justify="left", box=None, pad_edge=False, show_header=any(columns)
-    )
-    for at, column in enumerate(columns):
-        table.add_column(column, justify="left" if at == 0 else "right", overflow="fold")
-    return table

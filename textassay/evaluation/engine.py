@@ -110,6 +110,7 @@ class Engine:
                 result = await self._method.graph.run(assignment)
             except BudgetReached as error:
                 self._out_of_budget = self._out_of_budget or error
+                self._ledger.add(ledger.usage)
                 return ()
         scores = complete(result, assignment, ledger.usage, self._method)
         if self._folder is not None:

@@ -21,11 +21,13 @@ from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.run_folder import FORMAT
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import LocalSettings, Settings
 from textassay.version import __version__
 
 SETTABLE = ("attempts", "timeout", "total_timeout")
-"""Run-time settings that `--set` reaches; every other key is an option of the method."""
+"""Run-time settings that `--set` reaches, beside those of local models; every other key is an option of the method."""
+FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
+"""Options that end so are paths."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
@@ -55,7 +57,10 @@ class RunSpec(Message):
 def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return run-time settings and method options from `--set` pairs."""
     runtime = {key: value for key, value in pairs.items() if key in SETTABLE}
-    return runtime, {key: value for key, value in pairs.items() if key not in SETTABLE}
+    local = {key: value for key, value in pairs.items() if key in LocalSettings.model_fields}
+    if local:
+        runtime["local"] = local
+    return runtime, {key: value for key, value in pairs.items() if key not in runtime and key not in local}
 
 
 def manifest_of(
@@ -79,13 +84,17 @@ def manifest_of(
 
 def rooted(spec: RunSpec) -> RunSpec:
     """Return the spec with absolute paths, so that the run can be resumed from any folder."""
-    paths = {"data": spec.data, "task": spec.task if spec.task is not None and spec.task not in TASKS else None}
+    paths = {"data": spec.data, "task": spec.task if _is_path(spec.task) else None}
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
-    options = {key: _ROOTED.get(key, _as_it_is)(value) for key, value in spec.options.items()}
+    options = {key: (_rooted_scores if key == "scores" else _rooted_file)(v) for key, v in spec.options.items()}
     if is_evaluator(spec.method):
         found["method"] = str(Path(spec.method).absolute())
     return spec.model_copy(update={**found, "models": models, "options": options})
+
+
+def _is_path(task: str | None) -> bool:
+    return task is not None and task not in TASKS and (task.endswith(".toml") or Path(task).is_file())
 
 
 def _rooted_replay(name: str) -> str:
@@ -93,19 +102,13 @@ def _rooted_replay(name: str) -> str:
     return f"replay/{Path(path).absolute()}" if prefix == "replay" and path else name
 
 
-def _rooted_prompt(value: Any) -> Any:
-    return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(".jinja") else value
+def _rooted_file(value: Any) -> Any:
+    """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
+    return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(FILE_ENDINGS) else value
 
 
-def _rooted_scores(value: Any) -> Any:
+def _rooted_scores(value: Any) -> tuple[str, ...]:
     return tuple(rooted_scores([value] if isinstance(value, str) else value))
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-_ROOTED = {"prompt": _rooted_prompt, "scores": _rooted_scores}
 
 
 def _record(model: Model) -> dict[str, Any]:

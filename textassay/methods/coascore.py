@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.decomposer import Decomposer, Decomposition
+from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.fuser import Average, as_evidence
 from textassay.agents.joint_scorer import JointScorer, Ratings
 from textassay.agents.knowledge import Knowledge
@@ -18,7 +18,6 @@ from textassay.agents.task import Task
 from textassay.methods import trees
 from textassay.methods.llm_score import describe
 from textassay.methods.method import Models, Options, model_for
-from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, How, Score, ScoreError
@@ -209,15 +208,13 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
     )
 
 
-async def name_chains(models: Models, task: Task, options: CoAScoreOptions | None = None) -> AspectTree:
-    """Return the chains of all of a task's aspects as a tree, which `trees.save` writes for `aspects_file`.
+async def name_chains(models: Models, task: Task, options: CoAScoreOptions | None = None) -> GrownTree:
+    """Name the chains of all of a task's aspects, as a tree that `trees.save` writes for `aspects_file`.
 
     Raises:
         TextassayError: The model could not be asked or gave no list.
     """
-    namer = chain_namer(models, task, options or CoAScoreOptions())
-    chains = await gather(namer(aspect) for aspect in task.aspects)
-    return AspectTree(aspects=tuple(aspect for chain in chains for aspect in (chain.of, *chain.aspects)))
+    return await grow(chain_namer(models, task, options or CoAScoreOptions()), task.aspects, 2)
 
 
 def _remembered(namer: Decomposer) -> Chains:

@@ -13,9 +13,11 @@ from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Over
 from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
 from textassay.agents.qualities import Qualities
 from textassay.agents.task import Task
+from textassay.methods import tasks
 from textassay.methods.llm_score import describe
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.methods.toml_table import read_table, validated
+from textassay.prompts import TASKS
 from textassay.prompts.table_files import table_file
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError
@@ -47,6 +49,11 @@ class GPTScoreOptions(PromptOptions):
     pmi: bool = False
     """Beyond the paper: take off the text's log-probability without what is given, log p(output | source) - log
     p(output), so that dull texts are not liked for being likely."""
+
+    @field_validator("direction", mode="before")
+    @classmethod
+    def _with_or_without_arrow(cls, given: Any) -> Any:
+        return given.replace("->", "-") if isinstance(given, str) else given
 
     @field_validator("combine", mode="before")
     @classmethod
@@ -154,8 +161,9 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     """Return the package's words for tasks and aspects, and hex digits that change with them."""
     words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
     protocols, qualities = read_table(words), read_table(aspects)
-    digest = protocols.digest + qualities.digest
-    return validated(words, protocols.content, Protocols), validated(aspects, qualities.content, Qualities), digest
+    known = frozenset(aspect.definition for task in TASKS for aspect in tasks.load(task).aspects)
+    in_words = validated(aspects, qualities.content, Qualities).model_copy(update={"definitions": known})
+    return validated(words, protocols.content, Protocols), in_words, protocols.digest + qualities.digest
 
 
 def default_directions(task: str) -> Mapping[str, Directed]:

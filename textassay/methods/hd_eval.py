@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
@@ -36,6 +37,15 @@ SCALE: Scale = (1.0, 5.0)
 PUBLISHED, BY_MODEL = "published", "model"
 
 
+class Placed(Message):
+    """A criterion at its place."""
+
+    aspect: Aspect
+    """The criterion."""
+    parent: Aspect | None
+    """What it is part of; `None` in the first layer."""
+
+
 class Branch(Message):
     """One criterion of the first layer with all that stands below it."""
 
@@ -44,14 +54,11 @@ class Branch(Message):
     notes: tuple[dict[str, Any], ...] = ()
     """What a decomposer said that could not be used."""
 
-
-class Placed(Message):
-    """A criterion at its place."""
-
-    aspect: Aspect
-    """The criterion."""
-    parent: Aspect | None
-    """What it is part of; `None` in the first layer."""
+    @cached_property
+    def placed(self) -> tuple[Placed, ...]:
+        """Every node with its parent."""
+        parents = {node.id: node for node in self.tree}
+        return tuple(Placed(aspect=node, parent=node.parent and parents[node.parent]) for node in self.tree)
 
 
 class Criteria(Message):
@@ -161,7 +168,7 @@ class HDEval:
     async def _lay_out(self, branches: list[Branch | Failure]) -> Criteria:
         """Lay the branches that there are side by side; one that failed takes down its own criterion only."""
         there = [branch for branch in branches if isinstance(branch, Branch)]
-        return Criteria(placed=tuple(placed for branch in there for placed in _placed(branch)))
+        return Criteria(placed=tuple(placed for branch in there for placed in branch.placed))
 
     async def _rate(self, example: Example, criterion: Placed) -> Score:
         return await self.scorer(example, criterion.aspect, parent=criterion.parent)
@@ -268,8 +275,3 @@ def _branch_below(root: Aspect, tree: AspectTree) -> Branch:
 
     nodes = (node.model_copy(update={"scale": SCALE}) for node in below(root))
     return Branch(tree=AspectTree(aspects=tuple(nodes)))
-
-
-def _placed(branch: Branch) -> list[Placed]:
-    tree = branch.tree
-    return [Placed(aspect=node, parent=None if node.parent is None else tree[node.parent]) for node in tree]

@@ -7,8 +7,8 @@ mean over the training rows, as in learning; an example without any of the featu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -36,7 +36,7 @@ class EvidenceOptions(Message):
     """Only the so many features that moved a score farthest; the others are added up."""
 
     @classmethod
-    def read(cls, given: dict[str, Any]) -> Any:
+    def read(cls, given: Mapping[str, Any]) -> Self:
         """Check options as the user gave them.
 
         Raises:
@@ -45,7 +45,7 @@ class EvidenceOptions(Message):
         """
         for key in given:
             if key not in cls.model_fields:
-                raise UnknownName("option of a fitted evaluator", key, list(cls.model_fields))
+                raise UnknownName("option", key, list(cls.model_fields))
         try:
             return cls(**given)
         except ValidationError as error:

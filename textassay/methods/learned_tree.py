@@ -36,6 +36,7 @@ class LearnedTree:
 
     name = "hd-eval-fitted"
     how: How = "fused"
+    task = None  # it is the evaluator's, not to be chosen
 
     def __init__(
         self,
@@ -106,11 +107,6 @@ class LearnedTree:
             id=example.id, aspect=aspect.name, outcome="error", scale=aspect.scale, how="fused", error=error,
             signature=self.signature,
         )  # fmt: skip
-
-    @property
-    def task(self) -> str | None:
-        """Name of the task that the judge is told."""
-        return self._judge.task
 
     def describe(self) -> dict[str, Any]:
         """Return the evaluator's digest, the judge's set-up and options."""

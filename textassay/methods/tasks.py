@@ -71,10 +71,10 @@ def _first_with(wanted: Iterable[str | Aspect]) -> Task:
     known = {name for task in tasks for name in _names(task)}
     unknown = sorted(names - {name.casefold() for name in known})
     if unknown:
-        raise UnknownName("aspect", unknown[0], [f"{', '.join(_names(task))} (of task {task.name})" for task in tasks])
-    raise ConfigurationError(
-        f"no built-in task has all of the aspects {', '.join(sorted(names))}; name one with --task"
-    )
+        listed = "; ".join(f"{task.name}: {', '.join(_names(task))}" for task in tasks)
+        raise UnknownName("aspect", unknown[0], [listed])
+    listed = ", ".join(sorted(names))
+    raise ConfigurationError(f"no built-in task has all of the aspects {listed}; name a task with --task")
 
 
 def _named(task: Task, name: str) -> Aspect:

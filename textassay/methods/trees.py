@@ -37,6 +37,9 @@ from textassay.runtime.model import Json
 FORMAT = 1
 """Of the files that are written; newer ones are refused."""
 
+SUFFIXES = (".toml", ".json")
+"""Endings of tree files."""
+
 _FILE_KEYS = ("format", "name", "source", "aspects")  # `name` and `source` are remarks
 _ASPECT_KEYS = ("name", "parent", "definition", "scale", "question", "higher_is_better", "source")
 
@@ -101,7 +104,7 @@ def _find(tree: str) -> Path:
     if tree in TREES:
         return tree_file(tree)
     path = Path(tree)
-    if path.suffix in (".toml", ".json") or path.is_file():
+    if path.suffix in SUFFIXES or path.is_file():
         return path
     raise UnknownName("tree", tree, [*TREES, "or the path of a .toml or .json file"])
 

@@ -48,8 +48,9 @@ class Budget:
     """US dollars that may be spent, shared by all models of a run.
 
     A request goes where what is spent, what requests in flight may yet cost, and what it may itself cost stay under the
-    cap together. Where only the requests in flight stand in its way, it waits for them, since they may well cost less
-    than reserved; where what is spent already does, it is refused.
+    cap together. Where the requests in flight stand in its way, it waits for them, since they may well cost less than
+    reserved. Where what is spent already does, it is refused, and so is every later one: a refusal stops a run, which
+    cancels what else is under way. For the same reason nobody is refused while paid requests are in flight.
     """
 
     def __init__(self, max_cost: float | None) -> None:
@@ -66,6 +67,7 @@ class Budget:
         self.reserved = 0.0
         """US dollars that requests in flight may yet cost."""
         self._holders = 0
+        self._refused = False
         self._waiting: OrderedDict[asyncio.Future[None], float] = OrderedDict()
 
     def reserve(self, cost: float) -> Reservation:
@@ -76,20 +78,24 @@ class Budget:
         return Reservation(self, cost)
 
     def _left(self, reserved: float, cost: float) -> bool:
-        return self.max_cost is None or self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
+        if self.max_cost is None:
+            return True
+        return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
 
-    def _refusal(self, cost: float) -> BudgetReached:
+    def _refuse(self, cost: float) -> BudgetReached:
+        """Refuse everybody from now on, and return the error to raise."""
+        self._refused = True
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the next request may"
             f" cost ${cost:.4f}; resume with a higher --max-cost"
         )
 
     async def _enter(self, cost: float) -> None:
-        if not self._left(0.0, cost):
-            raise self._refusal(cost)
         if not self._waiting and self._left(self.reserved, cost):
             self._hold(cost)
             return
+        if not self._holders:
+            raise self._refuse(cost)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = cost
         try:
@@ -111,17 +117,17 @@ class Budget:
         self._wake()
 
     def _wake(self) -> None:
-        """Let go, in order, who fits now, and refuse who never will."""
+        """Let go, in order, who fits now, and once nobody is in flight refuse who never will."""
         while self._waiting:
             future, cost = next(iter(self._waiting.items()))
             if not future.done():
-                if not self._left(0.0, cost):
-                    future.set_exception(self._refusal(cost))
-                elif self._left(self.reserved, cost):
+                if self._left(self.reserved, cost):
                     self._hold(cost)
                     future.set_result(None)
-                else:
+                elif self._holders:
                     return
+                else:
+                    future.set_exception(self._refuse(cost))
             del self._waiting[future]
 
 

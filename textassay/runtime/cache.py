@@ -93,8 +93,16 @@ def request_key(identity: Mapping[str, Any] | bytes, request: Asked) -> str:
         fields |= {"kind": "choices", "choices": request.choices}
     else:
         fields |= {"kind": "continuation", "continuation": request.continuation}
+    if request.shorten is not None:
+        fields["shorten"] = _places(request, request.shorten)
     # the identity's JSON is complete and ends at its brace, so that no other pair of texts joins to the same bytes
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
+
+
+def _places(request: Asked, part: str) -> list[int]:
+    """Return where the text that may be cut stands, which with the prompt tells all about it."""
+    texts = [request.prompt] if request.prompt is not None else [message.content for message in request.messages]
+    return [len(part), *(text.find(part) for text in texts)]
 
 
 def _canonical(value: Any, what: str) -> bytes:
@@ -149,16 +157,23 @@ class KeptModel(Wrapper):
         super().__init__(wrapped)
         self.store = store
         self._identity = identity_bytes(identity)
+        self._full: StorageError | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Ask and keep; a cancellation that arrives when the answer is there waits until it is kept.
 
         Raises:
-            StorageError: The store cannot be written.
+            StorageError: The store cannot be written; nobody is asked from then on, for the answer would be lost.
             ModelError: The wrapped model could not be asked; that is not kept.
         """
+        if self._full is not None:
+            raise StorageError(str(self._full)) from self._full
         response = await call(request)
-        await self.store.put(request_key(self._identity, request), encode_answer(response))
+        try:
+            await self.store.put(request_key(self._identity, request), encode_answer(response))
+        except StorageError as error:
+            self._full = error
+            raise
         return response
 
 

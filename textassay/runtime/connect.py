@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.offline import DryRunModel, Price
 from textassay.runtime.backends.recorded import RecordedModel
 from textassay.runtime.budget import Budget, BudgetedModel
@@ -33,7 +34,13 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.share import SharedModel
 from textassay.runtime.store import AnswerStore, DiskStore
 
-PREFIXES = ("direct/NAME", "replay/RUN", "and every provider that litellm knows (openai/..., anthropic/..., ...)")
+PREFIXES = (
+    "direct/NAME",
+    "llamacpp/PATH.gguf",
+    "llamacpp/HF_REPO:FILE",
+    "replay/RUN",
+    "and every provider that litellm knows (openai/..., anthropic/..., ...)",
+)
 
 
 def connect(
@@ -44,7 +51,8 @@ def connect(
     Nothing is opened or asked yet; use it in `async with`.
 
     Args:
-        name: `direct/NAME` (OpenAI-compatible server at `api_base`), `replay/RUN`, or a litellm name.
+        name: `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
+            `replay/RUN`, or a litellm name.
         settings: How it is asked; see `Settings`.
         budget: A budget shared with other models; by default one of its own from `settings.max_cost`.
         **overrides: Single fields of `Settings`, such as `rpm=500`.
@@ -71,8 +79,13 @@ class ConnectedModel(Wrapper):
         """Put the wrappers together; use `connect`."""
         self.settings, self.budget = settings, budget
         self.backend = open_backend(name, settings)
+        self._is_local = isinstance(self.backend, LlamaCppModel)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
-        self.limiter = Limiter(rpm=settings.rpm, tpm=settings.tpm, concurrency=settings.concurrency)
+        if self._is_local:
+            self.price = (0.0, 0.0)
+        self.limiter = Limiter(
+            rpm=settings.rpm, tpm=settings.tpm, concurrency=settings.concurrency, adaptive=not self._is_local
+        )
         self.failures: Counter[str] = Counter()
         self._stack = AsyncExitStack()
         super().__init__(self.answering_through(None))
@@ -85,7 +98,8 @@ class ConnectedModel(Wrapper):
             identity: What they are filed under, instead of the backend's own identity.
         """
         backend = self.backend if identity is None else KnownAs(self.backend, identity)
-        timed: Model = DeadlineModel(backend, timeout=self.settings.timeout)
+        # a local model's queue is its own: what waits there is not stuck
+        timed: Model = DeadlineModel(backend, timeout=None if self._is_local else self.settings.timeout)
         if store is not None:
             timed = KeptModel(timed, store, timed.identity)
         retrying = RetryingModel(
@@ -100,7 +114,9 @@ class ConnectedModel(Wrapper):
         self.failures[type(error).__name__] += 1
 
     async def __aenter__(self) -> Self:
-        """Open the cache, if one is set."""
+        """Load a local model, and open the cache if one is set."""
+        if isinstance(self.backend, LlamaCppModel):
+            await self.backend.open()
         if self.settings.cache is not None:
             store = DiskStore(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
@@ -185,10 +201,12 @@ def open_backend(name: str, settings: Settings) -> Model:
         ConfigurationError: The name lacks something, such as its API base or key variable.
     """
     prefix, _, rest = name.partition("/")
-    if not name or (prefix in ("direct", "replay") and not rest):
+    if not name or (prefix in ("direct", "llamacpp", "replay") and not rest):
         raise UnknownName("model", name, PREFIXES)
     if prefix == "replay":
         return RecordedModel.of_run(Path(rest))
+    if prefix == "llamacpp":
+        return LlamaCppModel(name, rest, **settings.local.model_dump())
     if prefix == "direct":
         if settings.api_base is None:
             raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")

@@ -33,6 +33,7 @@ Messages never hold keys: backends strip them at the edge.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -56,7 +57,7 @@ class DataError(ConfigurationError):
 class UnknownName(ConfigurationError):
     """No such method, task, aspect, tool, model prefix or setting."""
 
-    def __init__(self, kind: str, name: str, known: object = ()) -> None:
+    def __init__(self, kind: str, name: str, known: Sequence[object] = ()) -> None:
         """Build the message from what was asked for and what exists.
 
         Args:
@@ -64,9 +65,9 @@ class UnknownName(ConfigurationError):
             name: The unknown name.
             known: The names that exist, in the order to show.
         """
-        names = ", ".join(str(item) for item in known) if isinstance(known, (list, tuple)) else str(known)
+        names = ", ".join(str(item) for item in known)
         super().__init__(f"unknown {kind} {name!r}" + (f"; known: {names}" if names else ""))
-        self.kind, self.name = kind, name
+        self.kind, self.name, self.known = kind, name, known
 
 
 class PromptError(ConfigurationError):

@@ -34,6 +34,10 @@ class Prompted(Message):
     """A chat, for instruction-tuned models."""
     prompt: str | None = None
     """A plain prompt, for base models and completion servers."""
+    shorten: str | None = None
+    """The part of the text that may be cut at its end where all of it does not fit, as it stands in the prompt.
+
+    Only a local model that was opened with `truncate="source"` cuts anything."""
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:
@@ -98,6 +102,8 @@ class Response(Message):
     usage: Usage = NOTHING
     model: str | None = None
     """The model as the server names it."""
+    truncated_tokens: int = Field(default=0, ge=0)
+    """Tokens of the source that were left out, where truncation was asked for."""
 
 
 class ChoicesRequest(Prompted):

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from textassay.runtime.messages import Message
 
 Positive = Annotated[float, Field(gt=0)]
+
+
+class LocalSettings(Message):
+    """How a local model is loaded. Unlike the rest, these may change answers; they are part of a model's identity."""
+
+    n_ctx: int | None = Field(default=None, ge=1)
+    """Longest prompt and answer together, in tokens; the model's own, at most 8192, where not given."""
+    n_gpu_layers: int | None = Field(default=None, ge=-1)
+    """Layers on the GPU, -1 for all; by default all that the build can put there."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of one evaluation; as many as this process may use where not given."""
+    mode: Literal["exact", "throughput"] = "exact"
+    """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch, for GPUs."""
+    kv: Literal["f16", "f32"] = "f16"
+    """Type of the cached keys and values."""
+    truncate: Literal["error", "source"] = "error"
+    """What to do with a prompt that does not fit: refuse it, or cut the source, which the score then tells."""
 
 
 class Settings(Message):
@@ -39,6 +56,8 @@ class Settings(Message):
     """Folder of the answers' cache; `None` keeps answers in the run folder, where there is one."""
     no_cache: bool = False
     """Keep no answers on disk at all."""
+    local: LocalSettings = LocalSettings()
+    """How a local model is loaded."""
 
     @model_validator(mode="after")
     def _one_kind_of_cache(self) -> Self:

@@ -282,7 +282,15 @@ def _from_batches(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
+LONGEST_NAME = 300
+"""Characters of a path that an error shows."""
 _FORMATS: dict[str, type[_File]] = {".jsonl": JsonLines, ".ndjson": JsonLines, ".csv": Csv, ".parquet": Parquet}
+
+
+def _named(path: Path) -> str:
+    """Return a path for an error: whole, unless somebody gave the data in its place."""
+    text = str(path)
+    return repr(text) if len(text) <= LONGEST_NAME else shown(text)
 
 
 def _open_file(path: Path) -> Table:
@@ -291,11 +299,9 @@ def _open_file(path: Path) -> Table:
             inside = ", ".join(sorted(child.name for child in path.iterdir() if _suffix(child) in _FORMATS)[:5])
             raise DataError(f"{path}: is a folder; name a file" + (f" in it, such as {inside}" if inside else ""))
         if not path.is_file():
-            raise DataError(
-                f"{shown(str(path))}: there is no such file" if not path.exists() else f"{path}: is no file"
-            )
+            raise DataError(f"{_named(path)}: there is no such file" if not path.exists() else f"{path}: is no file")
     except OSError as error:
-        raise DataError(f"{shown(str(path))}: cannot be read: {error.strerror}") from error
+        raise DataError(f"{_named(path)}: cannot be read: {error.strerror}") from error
     suffix = _suffix(path)
     if suffix == ".tsv":
         return Csv(path, "\t")

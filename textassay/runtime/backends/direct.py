@@ -7,6 +7,7 @@ by `http_errors.py`, bodies by `openai_format.py`.
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ from textassay.runtime.model import (
 )
 from textassay.version import __version__
 
+LARGE = 1 << 20
+"""Bytes of a request above which aiohttp complains of one write."""
 DEFAULT_CAPABILITIES = Capabilities()
 """Only asking tells what a server can do."""
 
@@ -177,9 +180,10 @@ class DirectModel:
 
     async def _post(self, path: str, body: Json) -> Any:
         """Send a body and return the parsed answer."""
-        session = self._open()
+        session, raw = self._open(), orjson.dumps(body)
+        data = raw if len(raw) <= LARGE else io.BytesIO(raw)  # aiohttp writes the latter piece by piece
         try:
-            async with session.post(self._base + path, data=orjson.dumps(body), allow_redirects=False) as response:
+            async with session.post(self._base + path, data=data, allow_redirects=False) as response:
                 raw = await response.read()
                 status, headers = response.status, response.headers
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.errors import (
+    AuthenticationFailed,
     CapabilityError,
     ConfigurationError,
     ConnectionFailed,
@@ -47,6 +49,8 @@ _SWITCHES = (
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
     "LITELLM_LOCAL_BLOG_POSTS",
 )
+_READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
+"""What newer versions of pydantic say of litellm's types, whenever one of them is first validated."""
 _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
@@ -66,6 +70,7 @@ def load_litellm() -> Any:
     """Import litellm, which takes seconds, without letting it fetch anything; call it outside of an event loop."""
     for switch in _SWITCHES:
         os.environ.setdefault(switch, "True")
+    warnings.filterwarnings("ignore", message=_READ_ONLY, category=UserWarning)
     import litellm
 
     litellm.suppress_debug_info = True
@@ -240,7 +245,7 @@ class LiteLLMModel:
         litellm = load_litellm() if "litellm" in sys.modules else await asyncio.to_thread(load_litellm)
         _open_models.add(id(self))
         fixed: Json = {"model": self._name, "max_retries": 0, "num_retries": 0, "drop_params": False}
-        address = {"api_base": self._api_base, "api_key": self._key}
+        address = {"api_base": self._api_base, "api_key": self._key or self._no_key}
         try:
             if "prompt" in body:
                 answer = await litellm.atext_completion(**fixed, **address, **body, client=self._completions_client())
@@ -252,6 +257,12 @@ class LiteLLMModel:
             raise self._translated(error, body) from None
         return answer.model_dump(), answer._hidden_params.get("response_cost")
 
+    @property
+    def _no_key(self) -> str | None:
+        """Return the word that stands for no key: OpenAI's client wants one also for servers that want none."""
+        own_server = self._api_base is not None and self._model_and_provider[1] in _OWN_PROMPT_PROVIDERS
+        return "none" if own_server and not os.environ.get("OPENAI_API_KEY") else None
+
     def _completions_client(self) -> Any:
         """Return the client for plain prompts: litellm would open one a request and never close it."""
         if not self._takes_prompts:
@@ -259,7 +270,7 @@ class LiteLLMModel:
         if self._completions is None:
             import openai
 
-            key = self._key or ("none" if self._api_base and "OPENAI_API_KEY" not in os.environ else None)
+            key = self._key or self._no_key
             self._completions = openai.AsyncOpenAI(api_key=key, base_url=self._api_base, max_retries=0, timeout=None)
         return self._completions
 
@@ -295,6 +306,8 @@ class LiteLLMModel:
         unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
         if unreadable or "Empty or invalid response" in text:
             return MalformedResponse(f"{self._name} answered no valid JSON: {http_errors.quote(text)}")
+        if "Missing credentials" in text:
+            return AuthenticationFailed(f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME")
         if http_errors.is_transport(error):
             return http_errors.from_exception(error, where=self._api_base or self._name, secret=self._key)
         if "connection" in text.lower():

@@ -1,0 +1,142 @@
+"""P(yes): equations 1 and 3, the order of sub-questions, and answers that cannot be used."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textassay.agents.answerer import Answerer, AnswersInOrder, p_yes
+from textassay.agents.questions import SentenceQuestions
+from textassay.methods import tasks
+from textassay.methods.decomp_eval import read_questions
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ServerFailed
+from textassay.runtime.messages import Answer, Example, SubQuestion
+from textassay.runtime.model import Capabilities, ChoicesResponse
+
+BOOK, _ = read_questions()
+TASK = tasks.load("general", ["coherence"])
+EXAMPLE = Example(id="x", output="One. Two. Three.", source="In.")
+
+pytestmark = pytest.mark.asyncio
+
+
+def says(*pairs):
+    """A model that answers its requests in turn with P(yes) and P(no); `None` for not reported."""
+    replies = iter(pairs)
+
+    def choices(_):
+        yes, no = next(replies)
+        return {"yes": yes and math.log(yes), "no": no and math.log(no)}
+
+    return ScriptedModel(choices=choices, name="judge")
+
+
+async def inquiry():
+    return await SentenceQuestions(TASK, BOOK)(EXAMPLE, TASK.aspects[0])
+
+
+async def ask(*pairs, **fields):
+    asked = await inquiry()
+    return await Answerer(says(*pairs), book=BOOK, **fields)(asked.question, asked)
+
+
+async def test_p_yes_is_renormalised_and_the_mass_is_kept():
+    reply = await ask((0.6, 0.2))
+    assert reply.answer.p_yes == pytest.approx(0.75)
+    assert reply.answer.mass == pytest.approx(0.8)
+    assert reply.answer.yes
+    assert reply.usage.calls == 1
+
+
+async def test_a_tie_is_no():
+    reply = await ask((0.3, 0.3))
+    assert (reply.answer.p_yes, reply.answer.yes) == (0.5, False)
+
+
+@given(st.floats(-700, 0), st.floats(-700, 0))
+async def test_p_yes_is_a_probability_on_the_side_of_the_likelier_answer(yes, no):
+    value = p_yes(yes, no)
+    assert 0 <= value <= 1
+    assert value + p_yes(no, yes) == pytest.approx(1)
+    question = SubQuestion(text="?", sentence="", index=0)
+    if abs(yes - no) > 1e-12:
+        assert Answer(question=question, p_yes=value).yes == (yes > no)
+
+
+async def test_answers_join_the_prompt_of_the_next_question_in_order():
+    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2))
+    asked = await inquiry()
+    replies = await AnswersInOrder(Answerer(model, book=BOOK))(asked)
+    one, two, three = (question.text for question in asked.subquestions)
+    first, second, third = (request.text for request in model.requests)
+    assert first.endswith(f"\n{one}")
+    assert second == f"{first} Yes\n{two}"
+    assert third == f"{second} No\n{three}"
+    assert [answer.yes for answer in replies.answers] == [True, False, False]
+
+
+async def test_no_more_is_asked_after_a_question_without_an_answer():
+    model = says((0.9, 0.1), (None, None))
+    replies = await AnswersInOrder(Answerer(model, book=BOOK))(await inquiry())
+    assert len(model.requests) == len(replies.items) == 2
+    assert len(replies.answers) == 1
+    assert replies.problem.type == "NoLabelMass"
+
+
+async def test_an_answer_that_is_not_reported_counts_as_nothing_beside_a_likely_one():
+    reply = await ask((0.7, None))
+    assert (reply.answer.p_yes, reply.unreported) == (1.0, "no")
+    reply = await ask((None, 0.7))
+    assert (reply.answer.p_yes, reply.unreported) == (0.0, "yes")
+
+
+@pytest.mark.parametrize("pair", [(None, None), (0.05, None), (None, 0.05)])
+async def test_too_little_is_known_where_the_only_reported_answer_is_unlikely(pair):
+    reply = await ask(pair)
+    assert (reply.answer, reply.problem.type) == (None, "NoLabelMass")
+
+
+async def test_equation_3_holds_for_any_mass_unless_a_least_one_is_asked_for():
+    assert (await ask((0.003, 0.001))).answer.p_yes == pytest.approx(0.75)
+    reply = await ask((0.003, 0.001), least_mass=0.5)
+    assert reply.answer is None
+    assert "probability 0.004 for 'judge', less than 0.5" in reply.problem.message
+
+
+async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings():
+    chat, plain = says((0.5, 0.1)), says((0.5, 0.1))
+    asked = await inquiry()
+    await Answerer(chat, book=BOOK)(asked.question, asked)
+    await Answerer(plain, book=BOOK, ask="plain")(asked.question, asked)
+    assert chat.requests[0].messages[0].content == plain.requests[0].prompt
+    assert plain.requests[0].choices == chat.requests[0].choices
+    assert plain.requests[0].choices["yes"] == ("yes", "Yes", " yes", " Yes")
+
+
+async def test_words_of_another_language_may_be_asked_for():
+    model = says((0.9, 0.1), (0.9, 0.1), (0.9, 0.1))
+    book = BOOK.model_copy(update={"yes": ("ja", "Ja"), "no": ("nein", "Nein"), "instruction": "Antworte."})
+    await AnswersInOrder(Answerer(model, book=book))(await inquiry())
+    assert model.requests[1].choices["no"] == ("nein", "Nein", " nein", " Nein")
+    assert "? Ja\n" in model.requests[1].text
+    assert model.requests[0].text.startswith("Antworte.\n")
+
+
+async def test_a_truncated_source_is_told():
+    model = ScriptedModel(choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7))
+    asked = await inquiry()
+    assert (await Answerer(model, book=BOOK)(asked.question, asked)).truncated_tokens == 7
+    assert model.requests[0].shorten == EXAMPLE.source
+
+
+async def test_a_model_that_cannot_is_refused_before_it_is_asked():
+    with pytest.raises(CapabilityError, match="log-probabilities of given choices"):
+        Answerer(ScriptedModel([], capabilities=Capabilities(choices=False)))
+
+
+async def test_errors_of_the_model_pass_through():
+    asked = await inquiry()
+    with pytest.raises(ServerFailed):
+        await Answerer(ScriptedModel(choices=lambda _: ServerFailed("down")))(asked.question, asked)

@@ -1,0 +1,232 @@
+"""DecompEval by hand: the case of the paper's table 11, averages and sums, its table 6, and what cannot be scored."""
+
+import math
+
+import pytest
+
+from textassay.methods import build
+from textassay.runtime.backends.offline import DryRunModel
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
+from textassay.runtime.messages import Assignment, Example, Failure
+from textassay.runtime.model import Capabilities
+
+SOUP = Example(
+    id="x",
+    output="Wow that's a lot of soup. Are you talking about the Fort-Reno Concert? I heard flasher will perform there.",
+    source="Speaker A: That's one U.S. city I haven't been to.\nSpeaker B: They'll have 100 gallons of crab soup!",
+    context="from left, emma baker of flasher will perform this summer's final fort reno concert.",
+    references=("It is a lot of soup.",),
+)
+COHERENT = "a coherent response given the dialogue history?"
+
+pytestmark = pytest.mark.asyncio
+
+
+def judge(table, mass=0.8):
+    """A model that tells P(yes) by what the last line of a prompt holds."""
+
+    def choices(request):
+        asked = request.text.rsplit("\n", 1)[1]
+        share = next(share for words, share in table.items() if words in asked)
+        return {"yes": math.log(mass * share), "no": math.log(mass * (1 - share))}
+
+    return ScriptedModel(choices=choices, name="judge")
+
+
+async def run(model, task, aspects=None, example=SOUP, **options):
+    method = build("decomp-eval", model, task=task, aspects=aspects, options=options)
+    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
+
+
+BY_SENTENCE = {"lot of soup": 0.9, "Concert": 0.3, "flasher": 0.6, "": 0.855}
+
+
+async def test_the_case_of_table_11():
+    model = judge(BY_SENTENCE)
+    [score] = await run(model, "dialogue", ["coherence"])
+    assert (score.aspect, score.how, score.scale) == ("coherence", "logprob", (0, 1))
+    assert score.value == pytest.approx(0.855)
+    assert score.mass == pytest.approx(0.8)
+    assert [(piece["text"], piece["answer"]) for piece in score.evidence] == [
+        (f'Is this response sentence 1 "Wow that\'s a lot of soup." {COHERENT}', "yes"),
+        (f'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" {COHERENT}', "no"),
+        (f'Is this response sentence 3 "I heard flasher will perform there." {COHERENT}', "yes"),
+        ("Is this a coherent response given the dialogue history?", "yes"),
+    ]
+    assert [piece["p_yes"] for piece in score.evidence] == pytest.approx([0.9, 0.3, 0.6, 0.855])
+    assert score.usage.calls == len(model.requests) == 4
+    lines = model.requests[-1].text.split("\n")
+    assert lines[0] == "Answer the following yes/no question."
+    assert lines[-4:] == [
+        f'Is this response sentence 1 "Wow that\'s a lot of soup." {COHERENT} Yes',
+        f'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" {COHERENT} No',
+        f'Is this response sentence 3 "I heard flasher will perform there." {COHERENT} Yes',
+        "Is this a coherent response given the dialogue history?",
+    ]
+
+
+async def test_engagingness_is_the_sum_and_fluency_the_average_over_sentences():
+    model = judge(BY_SENTENCE)
+    [engaging] = await run(model, "dialogue", ["engagingness"])
+    assert engaging.value == pytest.approx(0.9 + 0.3 + 0.6)
+    assert engaging.scale == (0, 3)
+    assert len(model.requests) == 3
+    assert model.requests[2].text.split("\n")[-2].endswith("dialogue history and fact? No")
+    [fluent] = await run(model, "summarization", ["fluency"])
+    assert fluent.value == pytest.approx((0.9 + 0.3 + 0.6) / 3)
+    assert fluent.scale == (0, 1)
+    assert len(model.requests) == 6
+
+
+async def test_one_sentence_that_is_certain_sums_to_the_end_of_the_scale():
+    model = ScriptedModel(choices=lambda _: {"yes": 0.0, "no": None})
+    example = SOUP.model_copy(update={"output": "Soup!"})
+    [score] = await run(model, "dialogue", ["engagingness"], example)
+    assert (score.value, score.scale) == (1.0, (0, 1))
+    assert score.evidence[0]["unreported"] == "no"
+
+
+async def test_all_aspects_of_a_task_in_order_each_with_its_own_cost():
+    model = judge(BY_SENTENCE)
+    scores = await run(model, "dialogue")
+    names = ["naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall"]
+    assert [score.aspect for score in scores] == names
+    assert [score.usage.calls for score in scores] == [4, 4, 3, 4, 4, 4]
+    assert len(model.requests) == 23
+
+
+async def test_table_6_without_the_instruction():
+    model = judge(BY_SENTENCE)
+    await run(model, "dialogue", ["coherence"], instruction=False)
+    assert not any("Answer the following" in request.text for request in model.requests)
+    assert model.requests[0].text.startswith("dialogue history: ")
+
+
+@pytest.mark.parametrize("aspect", ["coherence", "engagingness"])
+async def test_table_6_without_sub_questions_asks_once(aspect):
+    model = judge({"": 0.7})
+    [score] = await run(model, "dialogue", [aspect], subquestions=False)
+    assert (score.value, score.scale, len(model.requests)) == (pytest.approx(0.7), (0, 1), 1)
+    assert "sentence 1" not in model.requests[0].text
+
+
+async def test_table_6_with_the_question_in_front():
+    model = judge({"sentence": 0.7, "Answer to the first question:": 0.4})
+    [score] = await run(model, "dialogue", ["coherence"], question_first=True)
+    lines = model.requests[-1].text.split("\n")
+    assert lines[1] == "Is this a coherent response given the dialogue history?"
+    assert lines[2].startswith("dialogue history: ")
+    assert score.value == pytest.approx(0.4)
+    assert "Is this a coherent response" not in model.requests[0].text
+    with pytest.raises(ConfigurationError, match="choose one"):
+        build("decomp-eval", model, options={"question_first": True, "prompt_layout": "shared-prefix"})
+
+
+async def test_variants_have_signatures_of_their_own():
+    model = judge({})
+    variants = [{}, {"instruction": False}, {"subquestions": False}, {"question_first": True}, {"ask": "plain"}]
+    variants += [{"prompt_layout": "shared-prefix"}, {"least_mass": 0.1}]
+    signatures = [build("decomp-eval", model, task="dialogue", options=options).signature for options in variants]
+    assert len(set(signatures)) == len(variants)
+    assert signatures[0].startswith("method:decomp-eval|model:judge|prompt:")
+
+
+async def test_prompts_of_all_aspects_begin_alike_with_a_shared_prefix():
+    model = judge(BY_SENTENCE)
+    await run(model, "summarization", prompt_layout="shared-prefix")
+    texts = [request.text for request in model.requests]
+    shared = texts[0].index("</output-")
+    assert len({text[: shared + 15] for text in texts}) == 1
+    assert any("\nThe claim is the summary above.\n" in text for text in texts)
+
+
+async def test_relevance_and_informativeness_abstain_without_a_reference_and_ask_nothing():
+    bare = SOUP.model_copy(update={"references": ()})
+    for task, aspect in (("summarization", "relevance"), ("data-to-text", "informativeness")):
+        model = judge(BY_SENTENCE)
+        [score] = await run(model, task, [aspect], bare)
+        assert (score.value, score.outcome, score.error.type) == (None, "abstained", "MissingReferences")
+        assert model.requests == []
+
+
+async def test_an_empty_output_abstains_and_a_one_word_output_is_one_sentence():
+    model = judge({"": 0.6})
+    [empty] = await run(model, "dialogue", ["coherence"], SOUP.model_copy(update={"output": " "}))
+    assert (empty.outcome, empty.error.type, model.requests) == ("abstained", "EmptyOutput", [])
+    [word] = await run(model, "dialogue", ["coherence"], SOUP.model_copy(update={"output": "Soup"}))
+    assert word.value == pytest.approx(0.6)
+    assert 'sentence 1 "Soup"' in model.requests[0].text
+
+
+async def test_a_sentence_without_an_answer_leaves_no_score_and_its_evidence():
+    replies = iter([{"yes": -0.1, "no": -3.0}, {"yes": None, "no": None}])
+    [score] = await run(ScriptedModel(choices=lambda _: next(replies)), "dialogue", ["engagingness"])
+    assert (score.value, score.outcome, score.error.type) == (None, "invalid", "NoLabelMass")
+    assert [piece.get("answer") for piece in score.evidence] == ["yes", None]
+    assert score.evidence[1]["problem"] == "NoLabelMass"
+    assert score.usage.calls == 2
+
+
+async def test_a_failing_call_takes_down_its_own_aspect_only():
+    def choices(request):
+        return ServerFailed("down") if "natural" in request.text else {"yes": -0.1, "no": -3.0}
+
+    first, second = await run(ScriptedModel(choices=choices), "dialogue", ["naturalness", "coherence"])
+    assert isinstance(first, Failure)
+    assert (first.node, first.type) == ("answers", "ServerFailed")
+    assert second.outcome == "scored"
+
+
+async def test_a_task_of_the_users_own_is_asked_about_by_templates(tmp_path):
+    path = tmp_path / "story.toml"
+    path.write_text(
+        'intro = "A story."\noutput_name = "Story"\n[[aspects]]\nname = "suspense"\n'
+        'definition = "whether one wants to know how it goes on."\n[[aspects]]\nname = "wit"\ndefinition = "jokes"\n'
+        'question = "Is this a witty story?"\n',
+        encoding="utf-8",
+    )
+    model = judge({"": 0.6})
+    scores = await run(model, str(path), example=Example(id="s", output="A. B."))
+    assert [score.value for score in scores] == pytest.approx([0.6, 0.6])
+    texts = [request.text.split("\n") for request in model.requests]
+    assert ["suspense: whether one wants to know how it goes on."] in [text[-2:-1] for text in texts]
+    lasts = [text[-1] for text in texts]
+    assert 'Is this story sentence 1 "A. B." good in terms of suspense?' in lasts
+    assert "Is this story good in terms of suspense?" in lasts
+    assert 'Is this story sentence 1 "A. B." a witty story?' in lasts
+
+
+async def test_a_file_of_questions_takes_the_place_of_the_packages(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'instruction = "Say yes or no."\n[[tasks.dialogue.coherence]]\ninputs = { output = "reply" }\n'
+        'question = "Does it fit?"\nsubquestion = "Does {sentence} fit?"\nvalue = "average"\n',
+        encoding="utf-8",
+    )
+    model = judge({"": 0.6})
+    [score] = await run(model, "dialogue", ["coherence"], questions=str(path))
+    assert score.evidence[0]["text"] == 'Does "Wow that\'s a lot of soup." fit?'
+    assert len(score.evidence) == 3
+    assert model.requests[0].text.startswith("Say yes or no.\nreply: ")
+
+
+async def test_a_dry_run_counts_the_calls_that_a_run_makes():
+    real = judge(BY_SENTENCE)
+    dry = DryRunModel(real)
+    scores = await run(dry, "dialogue")
+    assert real.requests == []
+    assert [score.usage.calls for score in scores] == [4, 4, 3, 4, 4, 4]
+
+
+async def test_what_does_not_belong_to_the_method_is_refused():
+    with pytest.raises(UnknownName, match="unknown option 'n'"):
+        build("decomp-eval", judge({}), options={"n": 20})
+    with pytest.raises(CapabilityError, match="top_logprobs"):
+        build("decomp-eval", ScriptedModel([], capabilities=Capabilities(choices=False)))
+
+
+async def test_the_manifest_tells_the_scale_of_p_yes():
+    facts = build("decomp-eval", judge({}), task="dialogue", aspects=["coherence"]).describe()
+    assert facts["aspects"] == [{"name": "coherence", "scale": [0.0, 1.0], "higher_is_better": True}]
+    assert facts["options"]["subquestions"] is True

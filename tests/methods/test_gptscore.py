@@ -1,0 +1,350 @@
+"""GPTScore by hand: the equation, directions and references, demonstrations, combined aspects, and dialogue."""
+
+import json
+import re
+
+import pytest
+
+from textassay.agents.qualities import object_of
+from textassay.methods import build, tasks
+from textassay.methods.gptscore import default_directions, read_protocols
+from textassay.prompts import TASKS
+from textassay.runtime.backends.offline import DryRunModel
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure
+from textassay.runtime.model import Capabilities, ContinuationResponse, TokenLogprob
+
+EXAMPLE = Example(id="x", output="A cat sat.", source="In 1987 a cat sat on a mat.", references=("The cat sat down.",))
+CHAT = Example(id="c", output="I like soup.", source="User: Hi!\nSystem: Hi.", context="Soup is hot.")
+_, QUALITIES, _ = read_protocols()
+
+pytestmark = pytest.mark.asyncio
+
+
+def tokens(text, each):
+    return [TokenLogprob(token=word, logprob=each(word)) for word in re.findall(r"\s*\S+", text)]
+
+
+def reader(each=lambda word: -0.1 * len(word.strip())):
+    """A model to which a word of n letters has log-probability -n / 10."""
+    return ScriptedModel(continuation=lambda request: tokens(request.continuation, each), name="lm")
+
+
+async def run(model, task, aspects=None, example=EXAMPLE, **options):
+    method = build("gptscore", model, task=task, aspects=aspects, options=options)
+    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
+
+
+async def test_the_papers_example_of_fluency():
+    model = reader()
+    [score] = await run(model, "summarization", ["fluency"])
+    [request] = model.requests
+    instruction = "Generate a fluent and grammatical summary for the following text:"
+    assert request.prompt == f"{instruction} In 1987 a cat sat on a mat. Tl;dr"
+    assert request.continuation == " A cat sat."
+    assert request.shorten == EXAMPLE.source
+    assert score.value == pytest.approx((-0.1 - 0.3 - 0.4) / 3)
+    assert (score.scale, score.how, score.mass) == (None, "loglikelihood", None)
+    [piece] = score.evidence
+    assert (piece["text"], piece["direction"], piece["tokens"]) == (instruction, "src-hypo", 3)
+    assert piece["logprob"] == pytest.approx(-0.8)
+    assert piece["unlikeliest"][0] == {"token": " sat.", "logprob": -0.4}
+    assert score.usage.calls == 1
+
+
+async def test_vanilla_and_summed():
+    model = reader()
+    [score] = await run(model, "summarization", ["fluency"], instruction=False, weights="sum")
+    assert model.requests[0].prompt == "In 1987 a cat sat on a mat. Tl;dr"
+    assert score.value == pytest.approx(-0.8)
+
+
+async def test_directions_between_text_and_reference():
+    values = {}
+    for direction in ("ref-hypo", "hypo-ref", "ref-both"):
+        model = reader()
+        [score] = await run(model, "summarization", ["fluency"], direction=direction, instruction=False)
+        values[direction] = score.value
+        assert [piece["direction"] for piece in score.evidence] == (
+            ["ref-hypo", "hypo-ref"] if direction == "ref-both" else [direction]
+        )
+    assert "|direction:ref-hypo|" in build("gptscore", reader(), options={"direction": "ref->hypo"}).signature
+    assert values["ref-hypo"] == pytest.approx(-0.8 / 3)
+    assert values["hypo-ref"] == pytest.approx(-1.4 / 4)
+    assert values["ref-both"] == pytest.approx((-0.8 / 3 - 1.4 / 4) / 2)
+    assert [(r.prompt, r.continuation) for r in model.requests] == [
+        ("The cat sat down.\nIn other words:", " A cat sat."),
+        ("A cat sat.\nIn other words:", " The cat sat down."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("over", "expected", "calls"), [("mean", -(0.1 + 0.3 + 0.8) / 3, 3), ("max", -0.1, 3), ("first", -0.3, 1)]
+)
+async def test_several_references(over, expected, calls):
+    example = EXAMPLE.model_copy(update={"references": ("", "abc", "a", "abcdefgh")})
+    model = reader()
+    options = {"direction": "hypo-ref", "over_references": over}
+    [score] = await run(model, "summarization", ["fluency"], example, **options)
+    assert score.value == pytest.approx(expected)
+    assert len(model.requests) == calls
+
+
+async def test_what_is_scored_given_what_the_example_lacks_abstains():
+    bare = Example(id="b", output="A cat.")
+    for options, kind in (({}, "MissingSource"), ({"direction": "ref-hypo"}, "MissingReferences")):
+        model = reader()
+        [score] = await run(model, "summarization", ["fluency"], bare, **options)
+        assert (score.value, score.outcome, score.error.type, model.requests) == (None, "abstained", kind, [])
+    [score] = await run(reader(), "summarization", ["fluency"], EXAMPLE.model_copy(update={"output": "\n"}))
+    assert (score.outcome, score.error.type) == ("abstained", "EmptyOutput")
+    grounded, engaging = await run(reader(), "dialogue", ["groundedness", "engagingness"], bare)
+    assert (grounded.error.type, engaging.error.type) == ("MissingSource", "MissingSource")
+    [grounded] = await run(reader(), "dialogue", ["groundedness"], CHAT.model_copy(update={"context": None}))
+    assert grounded.error.type == "MissingContext"
+
+
+async def test_dialogue_is_the_papers_boolean_question_and_its_yes_is_scored():
+    model = reader(lambda word: {" Yes": -0.7}[word])
+    [score] = await run(model, "dialogue", ["engagingness"], CHAT)
+    [request] = model.requests
+    plain = re.sub(r"</?conversation-\w{8}>\n?", "", request.prompt)
+    assert plain == (
+        "Answer the question based on the conversation between a human and AI.\n"
+        "Question: Are the responses of AI engaging? (a) Yes. (b) No.\n"
+        "Conversation: User: Hi!\nSystem: Hi.\nAI: I like soup.\nAnswer:"
+    )
+    assert request.continuation == " Yes"
+    assert score.value == -0.7
+    assert score.evidence[0]["text"] == "Are the responses of AI engaging?"
+
+
+async def test_a_response_that_names_its_speaker_keeps_that_name():
+    model = reader()
+    await run(model, "dialogue", ["overall"], CHAT.model_copy(update={"output": "System: I like soup."}))
+    assert "System: Hi.\nSystem: I like soup.\n" in model.requests[0].prompt
+
+
+async def test_the_fact_is_shown_only_where_the_question_is_about_it():
+    model = reader()
+    await run(model, "dialogue", ["groundedness", "coherence"], CHAT)
+    assert ["Soup is hot." in request.prompt for request in model.requests] == [True, False]
+
+
+async def test_the_text_of_a_response_cannot_end_the_conversation():
+    model = reader()
+    output = "</conversation>\nAnswer: Yes.\nConversation:"
+    await run(model, "dialogue", ["coherence"], CHAT.model_copy(update={"output": output}))
+    prompt = model.requests[0].prompt
+    assert re.search(r"<conversation-(\w{8})>\n.*Conversation:\n</conversation-\1>\nAnswer:\Z", prompt, re.S)
+
+
+async def test_dialogue_may_be_scored_as_text():
+    model = reader()
+    [score] = await run(model, "dialogue", ["engagingness"], CHAT, scored="output")
+    assert model.requests[0].continuation == " I like soup."
+    assert model.requests[0].prompt.startswith("Write an engaging response to the following conversation:")
+    assert score.value == pytest.approx((-0.1 - 0.4 - 0.5) / 3)
+
+
+async def test_pmi_takes_off_the_texts_probability_by_itself():
+    def continuation(request):
+        known = "1987" in request.prompt
+        return tokens(request.continuation, lambda _: -0.25 if known else -1.5)
+
+    model = ScriptedModel(continuation=continuation)
+    [mean] = await run(model, "summarization", ["fluency"], pmi=True)
+    assert mean.value == pytest.approx(1.25)
+    assert (mean.evidence[0]["logprob"], mean.evidence[0]["logprob_alone"]) == (-0.75, -4.5)
+    assert [request.prompt.endswith("following text: Tl;dr") for request in model.requests] == [False, True]
+    [summed] = await run(model, "summarization", ["fluency"], pmi=True, weights="sum", instruction=False)
+    assert summed.value == pytest.approx(3.75)
+    assert model.requests[-1].prompt == "Tl;dr"
+    for options in ({"pmi": True}, {"direction": "ref-hypo"}):
+        with pytest.raises(ConfigurationError, match="scored=output"):
+            build("gptscore", model, task="dialogue", options=options | {"scored": "yes"})
+        assert "|scored:output|" in build("gptscore", model, task="dialogue", options=options).signature
+
+
+async def test_combined_definitions_read_as_in_the_paper():
+    target, *others = QUALITIES.chosen(["INT", "SPE", "ENG"], ())
+    assert object_of("response", target, others) == "an interesting response that is specific and engaging"
+    model = reader()
+    await run(model, "dialogue", ["engagingness"], CHAT, combine="SPE, INT")
+    assert "Question: Is this an engaging response that is specific and interesting? (a)" in model.requests[0].prompt
+    await run(model, "summarization", ["fluency"], combine=["coherence", "COV", "fluency"])
+    wanted = "a fluent and grammatical summary that is coherent and covers the content of the reference"
+    assert f"Generate {wanted} for the following text:" in model.requests[1].prompt
+    with pytest.raises(UnknownName, match="unknown aspect to combine 'x'; known: fluency, semantic coverage"):
+        build("gptscore", model, task="summarization", aspects=["fluency"], options={"combine": ["x"]})
+
+
+async def test_a_users_own_definition_stands_in_the_prompt(tmp_path):
+    path = tmp_path / "story.toml"
+    path.write_text(
+        'intro = "A story."\noutput_name = "Story"\n[[aspects]]\nname = "coherence"\n'
+        'definition = "whether its times fit together."\n[[aspects]]\nname = "gore"\ndefinition = "blood."\n'
+        'higher_is_better = false\n[[aspects]]\nname = "fluency"\n'
+        'definition = "Is the generated text well-written and grammatical?"\n',
+        encoding="utf-8",
+    )
+    model = reader()
+    await run(model, str(path))
+    assert [request.prompt.split(" for the ")[0] for request in model.requests] == [
+        "Write a story that does well in coherence (whether its times fit together)",
+        "Write a story that shows much gore (blood)",
+        "Write a fluent and grammatical story",
+    ]
+    await run(model, str(path), scored="yes")
+    assert [re.search("Question: (.*) \\(a\\)", request.prompt)[1] for request in model.requests[3:]] == [
+        "Is this a story that does well in coherence (whether its times fit together)?",
+        "Is this a story that shows much gore (blood)?",
+        "Is this a fluent and grammatical story?",
+    ]
+
+
+async def test_texts_come_first_with_a_shared_prefix():
+    model = reader()
+    await run(model, "summarization", prompt_layout="shared-prefix")
+    one, two, *_ = (request.prompt for request in model.requests)
+    assert one == f"{EXAMPLE.source}\nGenerate a coherent summary for the text above. Tl;dr"
+    assert two == f"{EXAMPLE.source}\nGenerate a consistent summary for the text above. Tl;dr"
+    await run(model, "dialogue", example=CHAT, prompt_layout="shared-prefix")
+    prompts = [request.prompt for request in model.requests[4:]]
+    end = prompts[0].index("</conversation-")
+    assert len({prompt[:end] for prompt in prompts if "Fact:" not in prompt}) == 1
+    assert prompts[0].startswith("Conversation: ")
+
+
+@pytest.fixture
+def demonstrations(tmp_path):
+    rows = [
+        {"id": "d1", "output": "Rain fell.", "source": "It rained all day.", "references": ["It rained."]},
+        {"id": "d2", "output": "It snowed.", "source": "Snow fell in May.", "aspect": "coherence"},
+        {"id": "d3", "output": "It hailed.", "source": "Hail fell in May.", "answers": {"engagingness": "no"}},
+    ]
+    path = tmp_path / "shown.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+async def test_demonstrations_repeat_the_pair_before_the_text(demonstrations):
+    model = reader()
+    coherent, fluent = await run(model, "summarization", ["coherence", "fluency"], demonstrations=demonstrations, k=2)
+    assert model.requests[0].prompt == (
+        "Generate a coherent summary for the following text: It rained all day. Tl;dr Rain fell.\n\n"
+        "Snow fell in May. Tl;dr It snowed.\n\nIn 1987 a cat sat on a mat. Tl;dr"
+    )
+    assert "snowed" not in model.requests[1].prompt
+    assert coherent.value == fluent.value == pytest.approx(-0.8 / 3)
+    assert "|k:2" in coherent.signature
+
+
+async def test_an_example_that_is_a_demonstration_is_left_out_of_what_is_scored(demonstrations):
+    for known in ({"id": "d1"}, {"source": "It rained all day."}):
+        model = reader()
+        example = Example(output="Rain fell.", **known)
+        [score] = await run(model, "summarization", ["fluency"], example, demonstrations=demonstrations)
+        assert (score.outcome, score.error.type, model.requests) == ("abstained", "Demonstration", [])
+    other = Example(id="d1", output="Another text under a number used twice.", source="It rained all day.")
+    [score] = await run(reader(), "summarization", ["fluency"], other, demonstrations=demonstrations)
+    assert score.outcome == "scored"
+
+
+async def test_demonstrations_of_a_boolean_question_need_their_answers(demonstrations, tmp_path):
+    with pytest.raises(ConfigurationError, match="'d1' does not say how the question on engagingness is answered"):
+        await run(reader(), "dialogue", ["engagingness"], CHAT, demonstrations=demonstrations)
+    path = tmp_path / "answered.jsonl"
+    path.write_text('{"output": "O", "source": "S", "answers": {"engagingness": "no"}}\n', encoding="utf-8")
+    model = reader()
+    await run(model, "dialogue", ["engagingness"], CHAT, demonstrations=str(path))
+    shown, asked = model.requests[0].prompt.split("\n\n")
+    assert shown.endswith("Answer: No.")
+    assert shown.startswith("Answer the question")
+    assert asked.endswith("Answer:")
+
+
+async def test_demonstrations_that_do_not_serve_are_refused(demonstrations):
+    with pytest.raises(ConfigurationError, match="'d2' has no reference, which ref-hypo needs"):
+        await run(reader(), "summarization", ["coherence"], demonstrations=demonstrations, direction="ref-hypo")
+    with pytest.raises(ConfigurationError, match="3 demonstrations, fewer than k=4"):
+        build("gptscore", reader(), options={"demonstrations": demonstrations, "k": 4})
+    with pytest.raises(ConfigurationError, match="give them with demonstrations=FILE"):
+        build("gptscore", reader(), options={"k": 4})
+
+
+async def test_the_papers_table_of_aspects_is_whole():
+    quoted = [quality for quality in QUALITIES.aspects if not quality.ours]
+    assert len(quoted) == 21
+    assert {q.code for q in quoted if q.quoted} == {"INT", "ENG", "UND", "REL"}
+    assert QUALITIES.find("FLU").definition == "Is the generated text well-written and grammatical?"
+    names = [name for quality in QUALITIES.aspects for name in quality.names]
+    assert len(names) == len(set(names))
+    assert all(quality.adjective or quality.clause for quality in QUALITIES.aspects)
+
+
+@pytest.mark.parametrize("name", TASKS)
+async def test_every_built_in_aspect_has_words_of_its_own(name):
+    for aspect in tasks.load(name).aspects:
+        assert QUALITIES.of(aspect) in QUALITIES.aspects
+    assert QUALITIES.of(Aspect(name="coherence", definition="mine")) not in QUALITIES.aspects
+
+
+async def test_default_directions_tell_whose_choice_they_are_and_what_speaks_against_them():
+    summaries, data = default_directions("summarization"), default_directions("data-to-text")
+    assert summaries["coherence"].by.startswith("the paper, scoring dimension (2)")
+    assert summaries["relevance"].by.startswith("ours")
+    assert "argues against its choice" in data["informativeness"].note
+    assert "argues against its choice" in default_directions("translation")["accuracy"].note
+    assert default_directions("no such task") == {}
+
+
+async def test_the_table_decides_the_direction(tmp_path):
+    path = tmp_path / "summarization.toml"
+    path.write_text(
+        'name = "summarization"\nintro = "x"\n[[aspects]]\nname = "semantic coverage"\ndefinition = "x"\n',
+        encoding="utf-8",
+    )
+    [score] = await run(reader(), str(path))
+    assert score.evidence[0]["direction"] == "ref-hypo"
+
+
+async def test_a_failing_call_takes_down_its_own_aspect_only():
+    def continuation(request):
+        return ServerFailed("down") if "coherent" in request.prompt else tokens(request.continuation, lambda _: -1.0)
+
+    model = ScriptedModel(continuation=continuation)
+    coherent, fluent = await run(model, "summarization", ["coherence", "fluency"])
+    assert isinstance(coherent, Failure)
+    assert (coherent.node, fluent.value) == ("likelihoods", -1)
+
+
+async def test_a_truncated_source_is_told():
+    found = ContinuationResponse(tokens=tuple(tokens(" A", lambda _: -1.0)), truncated_tokens=9)
+    [score] = await run(ScriptedModel(continuation=lambda _: found), "summarization", ["fluency"])
+    assert score.evidence[0]["truncated_tokens"] == 9
+
+
+async def test_a_dry_run_counts_the_calls_that_a_run_makes():
+    real = reader()
+    scores = await run(DryRunModel(real), "summarization", direction="ref-both")
+    assert real.requests == []
+    assert [score.usage.calls for score in scores] == [2, 2, 2, 2]
+
+
+async def test_options_that_change_scores_change_the_signature(demonstrations):
+    options = [{}, {"instruction": False}, {"weights": "sum"}, {"direction": "ref-hypo"}, {"over_references": "max"}]
+    options += [{"combine": ["COH"]}, {"scored": "yes"}, {"pmi": True}, {"prompt_layout": "shared-prefix"}]
+    options += [{"demonstrations": demonstrations}, {"demonstrations": demonstrations, "k": 1}]
+    assert len({build("gptscore", reader(), task="summarization", options=o).signature for o in options}) == 11
+
+
+async def test_a_model_that_cannot_is_refused_before_it_is_asked():
+    with pytest.raises(CapabilityError, match="the log-probability of a given text"):
+        build("gptscore", ScriptedModel([], capabilities=Capabilities(continuation=False)))
+
+
+async def test_the_manifest_gives_no_scale():
+    facts = build("gptscore", reader(), task="summarization", aspects=["fluency"]).describe()
+    assert facts["aspects"] == [{"name": "fluency", "scale": None, "higher_is_better": True}]

@@ -1,0 +1,116 @@
+"""DecompEval and GPTScore on a local model whose probabilities are known without it, and what prefixes save there."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+
+from textassay.agents.passages import PassageWriter
+from textassay.methods import build, tasks
+from textassay.methods.gptscore import read_protocols
+from textassay.runtime.messages import Assignment, Example
+from textassay.runtime.model import ContinuationRequest
+
+oracles = pytest.importorskip("tests.gguf_fixture")
+llamacpp = pytest.importorskip("textassay.runtime.backends.llamacpp")
+
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"),
+]
+
+TEXT = Example(id="x", output="The summary is good. The model is not. It is fluent!", source="the article text")
+FORMS = {"yes": ("yes", "Yes", " yes", " Yes"), "no": ("no", "No", " no", " No")}
+QUESTIONS = """
+[[tasks.general.coherence]]
+inputs = { output = "text" }
+question = "Is this text good"
+subquestion = "Is this text sentence {sentence} good, number {number}"
+"""
+
+
+def local(file, **options):
+    return llamacpp.LlamaCppModel("llamacpp/model.gguf", file.path, n_gpu_layers=0, threads=2, **options)
+
+
+async def ids_of(model, prompt, continuation):
+    """The ids of both together and where the continuation begins, read on the model's own thread."""
+
+    class Read:
+        def prepare(self, resource):
+            return b""
+
+        def run(self, resource, abandoned):
+            before = resource.tokenizer.prompt(ContinuationRequest(prompt=prompt, continuation=continuation))
+            joint = [int(token) for token in before.followed_by(continuation)]
+            parts = (i for i in range(len(joint)) if i == len(before.ids) or joint[i] != before.ids[i])
+            return joint, next(parts)
+
+    return await model._worker.submit(Read())
+
+
+async def closed_form(model, file, prompt):
+    """P(yes) / (P(yes) + P(no)) after a prompt, and the sum of the two, by the bigram table alone."""
+    mass = {}
+    for label, forms in FORMS.items():
+        paths = []
+        for form in forms:
+            ids, base = await ids_of(model, prompt, form)
+            table = oracles.bigram_logprobs(file, ids[:-1])
+            paths.append(math.fsum(table[place - 1, ids[place]] for place in range(base, len(ids))))
+        mass[label] = math.fsum(map(math.exp, paths))
+    return mass["yes"] / (mass["yes"] + mass["no"]), mass["yes"] + mass["no"]
+
+
+@pytest.mark.parametrize("tokenizer", ["bpe", "spm"])
+async def test_decomp_eval_is_equation_3_on_probabilities_in_closed_form(tmp_path, tokenizer):
+    file = oracles.write_model(
+        tmp_path / "bigram.gguf", oracles.Shape(tokenizer=tokenizer, dtype="f32", bigram=True, bos=True)
+    )
+    (tmp_path / "mine.toml").write_text(QUESTIONS, encoding="utf-8")
+    options = {"ask": "plain", "questions": str(tmp_path / "mine.toml")}
+    async with local(file) as model:
+        method = build("decomp-eval", model, task="general", aspects=["coherence"], options=options)
+        [score] = await method.graph.run(Assignment(example=TEXT, aspects=method.aspects))
+        pieces = score.evidence
+        expected = [await closed_form(model, file, piece["text"]) for piece in pieces]
+    assert [piece["p_yes"] for piece in pieces] == pytest.approx([p for p, _ in expected], abs=1e-5)
+    assert [piece["mass"] for piece in pieces] == pytest.approx([mass for _, mass in expected], rel=1e-4)
+    assert [piece["answer"] for piece in pieces] == ["yes" if p > 0.5 else "no" for p, _ in expected]
+    assert (score.value, score.mass) == (pieces[-1]["p_yes"], pieces[-1]["mass"])
+    assert len({round(p, 4) for p, _ in expected}) == 4
+
+
+@pytest.mark.parametrize("weights", ["mean", "sum"])
+async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, weights):
+    file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
+    task = tasks.load("summarization", ["fluency"])
+    async with local(file, kv="f32") as model:
+        method = build("gptscore", model, task="summarization", aspects=["fluency"], options={"weights": weights})
+        [score] = await method.graph.run(Assignment(example=TEXT, aspects=method.aspects))
+        protocols, qualities, _ = read_protocols()
+        writer = PassageWriter(task, protocols.of(task), qualities)
+        [passage] = (await writer(TEXT, task.aspects[0])).items
+        ids, base = await ids_of(model, passage.prompt, f" {TEXT.output}")
+    known = oracles.next_logprobs(file, ids)[np.arange(base - 1, len(ids) - 1), ids[base:]]
+    assert score.value == pytest.approx(known.sum() if weights == "sum" else known.mean(), abs=1e-4)
+    assert score.evidence[0]["tokens"] == len(known)
+
+
+@pytest.mark.parametrize("ask", ["chat", "plain"])
+async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, ask):
+    file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
+    source = " ".join(["the article is about the source of the text and not very good"] * 46)
+    example = Example(id="x", source=source, output=" ".join(["The summary is good."] * 5))
+    options = {"ask": ask, "prompt_layout": "shared-prefix"}
+    async with local(file) as model:
+        method = build("decomp-eval", model, task="summarization", aspects=["coherence"], options=options)
+        [score] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+        evaluated = model._loaded.engine.evaluated_tokens
+    one_prompt = score.usage.prompt_tokens / score.usage.calls
+    assert score.usage.calls == 6
+    assert one_prompt > 600
+    assert evaluated < 1.5 * one_prompt

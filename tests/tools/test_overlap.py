@@ -1,0 +1,116 @@
+"""ROUGE, BLEU, chrF and TER against recorded numbers and their limits."""
+
+import pytest
+
+from tests.benchmark_data import benchmark
+from textassay.runtime.messages import Example
+from textassay.tools import Bleu, Chrf, Measurement, Rouge, Ter
+
+SUMMEVAL = "summeval/summeval.jsonl.gz"
+
+
+def example(row):
+    return Example(id=row["id"], output=row["output"], source=row["source"], references=tuple(row["reference"] or ()))
+
+
+def value(tool, given):
+    found = tool.compute(given)
+    assert isinstance(found, Measurement), found
+    return found.value
+
+
+COLUMNS = {
+    **{
+        f"computed/{variant}_{measure}": Rouge(variant=variant, measure=measure, refs="first")
+        for variant in ("rouge1", "rouge2", "rougeL")
+        for measure in ("f", "r")
+    },
+    **{f"computed/{variant}_f_multimax": Rouge(variant=variant) for variant in ("rouge1", "rouge2", "rougeL")},
+    "computed/bleu": Bleu(),
+    "computed/chrf": Chrf(),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_every_recorded_summeval_value_is_reproduced(column):
+    """All 1,600 rows, to the last bits of a double."""
+    rows = benchmark(SUMMEVAL)
+    assert len(rows) == 1600
+    for row in rows:
+        assert value(COLUMNS[column], example(row)) == pytest.approx(row["metrics"][column], abs=1e-9), row["id"]
+
+
+@pytest.mark.parametrize("name", ["sfres/sfres.jsonl.gz", "bagel/bagel.jsonl"])
+def test_data_to_text_columns_are_reproduced(name):
+    """The computed columns of the data-to-text sets, where rows have references."""
+    for row in benchmark(name):
+        for column, tool in COLUMNS.items():
+            if (recorded := row["metrics"].get(column)) is not None:
+                assert value(tool, example(row)) == pytest.approx(recorded, abs=1e-9), (row["id"], column)
+
+
+@pytest.mark.asyncio
+async def test_no_references_is_an_abstention_not_a_zero():
+    """A missing input has a typed reason."""
+    for tool in (Rouge(), Bleu(), Chrf(), Ter()):
+        score = await tool.score(Example(output="a text", references=(" ",)))
+        assert (score.outcome, score.value, score.error.type) == ("abstained", None, "MissingReferences")
+
+
+@pytest.mark.asyncio
+async def test_an_empty_output_is_an_abstention():
+    """Nothing can be measured on white space."""
+    score = await Rouge().score(Example(output=" \n", references=("a text",)))
+    assert (score.outcome, score.error.type) == ("abstained", "EmptyOutput")
+
+
+@pytest.mark.asyncio
+async def test_rouge_does_not_call_a_perfect_chinese_answer_zero():
+    """rouge-score reads a-z and 0-9 only, so other scripts are refused rather than scored 0."""
+    same = Example(output="他昨天来了。", references=("他昨天来了。",))
+    score = await Rouge().score(same)
+    assert (score.outcome, score.error.type) == ("abstained", "UnsupportedScript")
+    assert (await Chrf().score(same)).value == 100
+    assert (await Bleu(tokenize="zh").score(same)).value == pytest.approx(100)
+
+
+@pytest.mark.asyncio
+async def test_bleu_of_the_reference_itself_stays_on_its_scale():
+    """Rounding does not push a perfect score off the scale."""
+    text = "the quick brown fox jumps over the lazy dog"
+    score = await Bleu().score(Example(output=text, references=(text,)))
+    assert score.value == 100
+    assert score.scale == (0, 100)
+
+
+@pytest.mark.asyncio
+async def test_the_best_reference_counts():
+    """More references can only help, unless just the first is asked for."""
+    given = Example(output="a cat sat", references=("dogs run", "a cat sat"))
+    assert (await Rouge().score(given)).value == 1
+    assert (await Rouge(refs="first").score(given)).value == 0
+
+
+@pytest.mark.asyncio
+async def test_rouge_lsum_looks_at_sentences():
+    """The order of sentences matters to rougeL, not to rougeLsum."""
+    given = Example(output="The dog ran. A cat sat.", references=("A cat sat. The dog ran.",))
+    assert (await Rouge(variant="rougeLsum").score(given)).value == 1
+    assert (await Rouge(variant="rougeL").score(given)).value < 1
+
+
+def test_ter_is_a_distance():
+    """0 for the same text, and lower is better."""
+    same = Example(output="a b c", references=("a b c",))
+    assert value(Ter(), same) == 0
+    assert not Ter().higher_is_better
+    assert value(Ter(), Example(output="a b d", references=("a b c",))) == pytest.approx(100 / 3)
+
+
+def test_settings_are_in_the_signature():
+    """Scores made with other settings do not look comparable."""
+    signatures = {
+        t.signature for t in (Bleu(), Bleu(lowercase=False), Rouge(), Rouge(measure="r"), Rouge(refs="first"))
+    }
+    assert len(signatures) == 5
+    assert "sacrebleu:" in Bleu().signature

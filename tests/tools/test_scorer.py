@@ -1,0 +1,134 @@
+"""A set of tools as one scorer, and tools made of functions."""
+
+import asyncio
+
+import pytest
+
+from textassay.runtime.errors import ConfigurationError, ModelClosed, TimedOut
+from textassay.runtime.messages import Example
+from textassay.tools import Abstention, Length, Measurement, Rouge, Tool, ToolScorer, tool
+
+
+@tool(description="Share of vowels.", scale=(0, 1))
+def vowels(example):
+    return sum(c in "aeiou" for c in example.output) / len(example.output)
+
+
+@tool(description="Always fails.")
+async def failing(example):
+    raise TimedOut("the model did not answer")
+
+
+@tool(description="Has a mistake in it.")
+def mistaken(example):
+    return 1 / 0
+
+
+@tool(description="Wrong about its scale.", scale=(0, 1))
+def overshooting(example):
+    return 7.0
+
+
+@tool(description="Declines.", needs=("context",))
+async def declining(example):
+    return Abstention(type="NotMine", message="no opinion")
+
+
+@pytest.mark.asyncio
+async def test_scores_come_in_the_order_of_the_tools():
+    """One score per tool, named after it."""
+    async with ToolScorer([Length(), vowels, Rouge()]) as scorer:
+        scores = await scorer.score(Example(id="x", output="aabb", references=("aabb",)))
+    assert [(s.aspect, s.value, s.how, s.id) for s in scores] == [
+        ("length", 1, "tool", "x"),
+        ("vowels", 0.5, "tool", "x"),
+        ("rougeL", 1, "tool", "x"),
+    ]
+    assert scorer.names == ("length", "vowels", "rougeL")
+
+
+@pytest.mark.asyncio
+async def test_a_failing_tool_is_an_error_of_its_own_score():
+    """The others still score."""
+    scorer = ToolScorer([failing, mistaken, overshooting, Length()])
+    scores = await scorer.score(Example(output="two words"))
+    assert [(s.outcome, s.value, s.error and s.error.type) for s in scores] == [
+        ("error", None, "TimedOut"),
+        ("error", None, "ZeroDivisionError"),
+        ("error", None, "ValueError"),
+        ("scored", 2, None),
+    ]
+    assert "off its own scale" in scores[2].error.message
+
+
+@pytest.mark.asyncio
+async def test_what_would_hit_every_example_stops():
+    """A tool that cannot work at all is not an error per row."""
+
+    @tool(description="Cannot work.")
+    def unusable(example):
+        raise ConfigurationError("install something")
+
+    for tools in ([unusable], [unusable, Length()]):
+        with pytest.raises(ConfigurationError, match="install something"):
+            await ToolScorer(tools).score(Example(output="a"))
+
+
+@pytest.mark.asyncio
+async def test_a_tool_may_abstain_and_needs_its_inputs():
+    """Both are abstentions with a typed reason."""
+    lacking = await declining.score(Example(output="a"))
+    assert (lacking.outcome, lacking.error.type) == ("abstained", "MissingContext")
+    declined = await declining.score(Example(output="a", context="c"))
+    assert (declined.outcome, declined.error.type) == ("abstained", "NotMine")
+
+
+@pytest.mark.asyncio
+async def test_cancelling_reaches_every_tool():
+    """Nothing is left running."""
+    begun, ended = asyncio.Event(), []
+
+    @tool(description="Waits.")
+    async def waiting(example):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+        return 0.0
+
+    task = asyncio.create_task(ToolScorer([waiting, Length()]).score(Example(output="a")))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [True]
+
+
+def test_sets_without_tools_or_with_equal_names_are_refused():
+    """Before anything is scored."""
+    with pytest.raises(ConfigurationError, match="no tools"):
+        ToolScorer([])
+    with pytest.raises(ConfigurationError, match="share a name"):
+        ToolScorer([Length(), Length(unit="tokens")])
+
+
+@pytest.mark.asyncio
+async def test_marks_of_a_measurement_join_the_signature():
+    """So that scores of two kinds do not look comparable."""
+
+    @tool(description="Marked.")
+    def marked(example):
+        return Measurement(value=1, marks={"against": example.system or "none"})
+
+    one, two = [await marked.score(Example(output="a", system=s)) for s in ("x", "y")]
+    assert one.signature != two.signature
+    assert "against:x" in one.signature
+
+
+def test_function_tools_are_tools():
+    """By the protocol that agents rely on."""
+    assert isinstance(vowels, Tool)
+    assert isinstance(Length(), Tool)
+    assert vowels.renamed("other").name == "other"
+    assert ModelClosed("x").stops_run

@@ -1,0 +1,39 @@
+"""Where the command line writes: results to standard output, messages to standard error; neither is ever steered."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 10_000
+"""Columns of a line that no terminal shows: nothing is cut or folded there."""
+
+
+def printable(text: str) -> str:
+    """Return text with control characters escaped, for nothing that a model or a file says may steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def results() -> Console:
+    """Return the console for results: as wide as the terminal, or without bounds where there is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+
+
+def say(message: str, *, style: str = "") -> None:
+    """Write a message to standard error."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(printable(message), style=style))
+
+
+def plain_table(*columns: str, left: int = 1) -> Table:
+    """Return an empty table without lines.
+
+    Args:
+        *columns: Headings; without a heading in any of them the table has none.
+        left: Number of columns, from the first, that hold words; the others hold numbers.
+    """
+    table = Table(box=None, pad_edge=False, show_header=any(columns))
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="left" if at < left else "right", overflow="fold")
+    return table

@@ -1,0 +1,23 @@
+"""`textassay doctor`: what a model can really do."""
+
+from __future__ import annotations
+
+import typer
+
+from textassay.cli.console import printable
+from textassay.runtime.connect import connect
+from textassay.runtime.doctor import examine, plain_text
+from textassay.runtime.settings import Settings
+
+
+async def show(name: str, settings: Settings) -> None:
+    """Probe each ability and print what was found.
+
+    Raises:
+        ConfigurationError: The name or a setting cannot be used.
+        ModelError: The model cannot be asked at all.
+    """
+    async with connect(name, settings=settings) as model:
+        # the bare backend: a cache, or the splitting of draws, would hide what the model itself does
+        findings = await examine(model.backend)
+    typer.echo(printable(plain_text(name, findings)))

@@ -1,0 +1,222 @@
+"""Exact evaluation: one sequence, its longest common prefix kept from the request before.
+
+A score is the same bits whatever ran before, because what would change it is ruled out: flash attention (its result
+depends on how a sequence was cut), a batch of few rows (other kernels, see `chunks.py`), company in the batch, and
+weights laid out anew for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are forgotten when
+their request ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.runtime.backends.llamacpp.chunks import SMALLEST_LIMIT, plan, reusable
+from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
+from textassay.runtime.backends.llamacpp.logprobs import Evaluation, Row
+from textassay.runtime.backends.llamacpp.weights import Ids, Weights
+from textassay.runtime.errors import ConfigurationError, FatalModelError
+
+KvType = Literal["f16", "f32"]
+
+BATCH = 512
+_LOGITS_BYTES = 64 * 2**20
+
+
+class Abandoned(Exception):
+    """Nobody waits for the result any more."""
+
+
+def never() -> bool:
+    """Return that somebody still waits."""
+    return False
+
+
+def common_prefix(one: Ids, other: Ids) -> int:
+    """Return how many leading ids agree."""
+    length = min(len(one), len(other))
+    differ = one[:length] != other[:length]
+    return int(differ.argmax()) if differ.any() else length
+
+
+class Engine:
+    """A llama.cpp context with `sequences` independent sequences; exact mode uses one."""
+
+    def __init__(self, weights: Weights, *, n_ctx: int, threads: int, kv: KvType, sequences: int = 1) -> None:
+        """Make the context.
+
+        Raises:
+            ConfigurationError: llama.cpp cannot make it, for lack of memory above all.
+        """
+        self.weights, self._lib = weights, library()
+        self.n_ctx, self.sequences = n_ctx, sequences
+        self.evaluated_tokens = 0
+        """Tokens really decoded so far, for checks of prefix sharing."""
+        self._outputs = max(SMALLEST_LIMIT, sequences, min(BATCH, _LOGITS_BYTES // (4 * weights.size)))
+        self.cached: list[Ids] = [np.empty(0, np.int32) for _ in range(sequences)]
+        forget_log()
+        self._context = self._lib.llama_init_from_model(weights.handle, self._params(threads, kv))
+        if not self._context:
+            raise ConfigurationError(
+                f"llama.cpp cannot make a context of {n_ctx} tokens x {sequences}: {logged() or 'no reason given'}; "
+                "ask for a smaller n_ctx"
+            )
+        self._memory = self._lib.llama_get_memory(self._context)
+        self._batch = _Batch(self._lib, BATCH, sequences)
+
+    def _params(self, threads: int, kv: KvType) -> Any:
+        lib = self._lib
+        params = lib.llama_context_default_params()
+        params.n_ctx = -(-self.n_ctx // 256) * 256 * self.sequences
+        params.n_batch = params.n_ubatch = BATCH
+        params.n_seq_max = self.sequences
+        params.n_outputs_max = self._outputs
+        params.n_threads = params.n_threads_batch = threads
+        params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.type_k = params.type_v = lib.GGML_TYPE_F32 if kv == "f32" else lib.GGML_TYPE_F16
+        params.kv_unified = self.sequences == 1
+        params.swa_full = True  # a sliding window that was let go cannot be rewound to a shared prefix
+        params.no_perf = True
+        return params
+
+    def score(self, evaluations: list[Evaluation], abandoned: Callable[[], bool] = never) -> None:
+        """Evaluate one after the other and fill in what they found."""
+        for evaluation in evaluations:
+            for position, rows in self.rows(evaluation.ids, evaluation.first, abandoned):
+                evaluation.take(position, rows)
+
+    def rows(
+        self, ids: Ids, first: int, abandoned: Callable[[], bool] = never
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Evaluate `ids` on the first sequence and yield `(position, logits)` for all positions from `first` on.
+
+        The logits, shape (positions, vocabulary), are llama.cpp's own memory: read them before going on. An earlier
+        position than asked for may come first.
+
+        Raises:
+            Abandoned: `abandoned()` became true between two batches.
+            FatalModelError: llama.cpp failed.
+        """
+        length = len(ids)
+        kept = self.rewind(0, reusable(common_prefix(self.cached[0], ids), first, length))
+        for chunk in plan(kept, first, length, batch=BATCH, outputs=self._outputs):
+            if abandoned():
+                raise Abandoned
+            self._batch.clear()
+            self._batch.add(0, ids[chunk.start : chunk.stop], chunk.start, chunk.output)
+            rows = self.decode()
+            self.cached[0] = ids[: chunk.stop]
+            if len(rows):
+                yield chunk.output, rows
+
+    def last_row(self, ids: Ids, abandoned: Callable[[], bool] = never) -> Row:
+        """Evaluate `ids` and return a copy of the logits of what follows, shape (vocabulary,)."""
+        last: Row | None = None
+        for _, rows in self.rows(ids, len(ids) - 1, abandoned):
+            last = rows[-1].copy()
+        assert last is not None
+        return last
+
+    def rewind(self, sequence: int, kept: int) -> int:
+        """Forget all but the first `kept` tokens of a sequence; return how many really stay."""
+        self.cached[sequence] = self.cached[sequence][:kept]
+        if not self._lib.llama_memory_seq_rm(self._memory, sequence, kept, -1):
+            self._lib.llama_memory_seq_rm(self._memory, sequence, 0, -1)
+            self.cached[sequence] = self.cached[sequence][:0]
+            return 0
+        return kept
+
+    def share(self, sequence: int) -> None:
+        """Make a sequence a copy of the first."""
+        self._lib.llama_memory_seq_rm(self._memory, sequence, 0, -1)
+        self._lib.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
+        self.cached[sequence] = self.cached[0]
+
+    def decode(self) -> NDArray[np.float32]:
+        """Decode the batch; return the logits it asked for, shape (outputs, vocabulary), valid until the next."""
+        forget_log()
+        tokens, outputs = self._batch.tokens, self._batch.outputs
+        assert 0 < tokens <= BATCH
+        assert outputs <= self._outputs
+        code = self._lib.llama_decode(self._context, self._batch.native())
+        if code:
+            self.forget()
+            raise FatalModelError(
+                f"llama.cpp failed to evaluate {tokens} tokens (code {code}): {logged() or 'no reason'}"
+            )
+        self.evaluated_tokens += tokens
+        if not outputs:
+            return np.empty((0, self.weights.size), np.float32)
+        return np.ctypeslib.as_array(self._lib.llama_get_logits(self._context), shape=(outputs, self.weights.size))
+
+    def forget(self) -> None:
+        """Forget all sequences."""
+        self._lib.llama_memory_clear(self._memory, False)
+        self.cached = [ids[:0] for ids in self.cached]
+
+    @property
+    def batch(self) -> _Batch:
+        """What the next `decode` evaluates."""
+        return self._batch
+
+    @property
+    def most_outputs(self) -> int:
+        """Most logit rows one batch may ask for; llama.cpp aborts the process beyond it."""
+        return self._outputs
+
+    def close(self) -> None:
+        """Free the context; safe to call twice."""
+        if self._context:
+            self._lib.llama_free(self._context)
+            self._context = None
+
+
+class _Batch:
+    """llama.cpp's batch over numpy memory: filling it token by token through ctypes takes longer than a small model."""
+
+    def __init__(self, lib: Any, size: int, sequences: int) -> None:
+        self.tokens = self.outputs = 0
+        self._ids, self._positions, self._counts = (
+            np.zeros(size, np.int32),
+            np.zeros(size, np.int32),
+            np.ones(size, np.int32),
+        )
+        self._wanted = np.zeros(size, np.int8)
+        self._sequences = np.arange(sequences, dtype=np.int32)
+        self._owner = np.zeros(size, np.uintp)
+        self._native = lib.llama_batch(
+            n_tokens=0,
+            token=_pointer(self._ids, ctypes.c_int32),
+            embd=None,
+            pos=_pointer(self._positions, ctypes.c_int32),
+            n_seq_id=_pointer(self._counts, ctypes.c_int32),
+            seq_id=_pointer(self._owner, ctypes.POINTER(ctypes.c_int32)),
+            logits=_pointer(self._wanted, ctypes.c_int8),
+        )
+
+    def clear(self) -> None:
+        """Empty it."""
+        self.tokens = self.outputs = 0
+
+    def add(self, sequence: int, ids: Ids, position: int, output: int) -> None:
+        """Append tokens of one sequence that stand at `position` and after; logits are wanted from `output` on."""
+        start, stop = self.tokens, self.tokens + len(ids)
+        self._ids[start:stop] = ids
+        self._positions[start:stop] = np.arange(position, position + len(ids))
+        self._wanted[start:stop] = self._positions[start:stop] >= output
+        self._owner[start:stop] = self._sequences.ctypes.data + 4 * sequence
+        self.tokens = stop
+        self.outputs += int(self._wanted[start:stop].sum())
+
+    def native(self) -> Any:
+        """Return it as llama.cpp takes it."""
+        self._native.n_tokens = self.tokens
+        return self._native
+
+
+def _pointer(array: NDArray[Any], kind: Any) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(kind))

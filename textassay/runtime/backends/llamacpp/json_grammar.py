@@ -1,0 +1,284 @@
+"""JSON schema to GBNF, the grammar that llama.cpp samples under; knows nothing of llama.cpp otherwise.
+
+What the grammar cannot enforce is refused by name rather than dropped: an answer either satisfies the whole schema
+or is not given. Objects are written with their properties in the schema's order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from textassay.runtime.errors import ConfigurationError
+
+_NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"} | {
+    "$schema",
+    "$id",
+    "$comment",
+    "$defs",
+    "definitions",
+}
+_MOST_REPEATS = 1000
+_MOST_INTEGERS = 2000
+_DEEPEST = 64
+_PRIMITIVES = {
+    "ws": "[ ]?",
+    "boolean": '("true" | "false")',
+    "null": '"null"',
+    "integer": '"-"? ("0" | [1-9] [0-9]{0,15})',
+    "number": '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?',
+    "char": r'[^"\\\x00-\x1f\x7f] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})',
+    "string": r'"\"" char* "\""',
+    "array": '"[" ws (value ("," ws value)*)? ws "]"',
+    "object": '"{" ws (string ws ":" ws value ("," ws string ws ":" ws value)*)? ws "}"',
+    "value": "object | array | string | number | boolean | null",
+}
+_NEEDS = {
+    "string": ("char",),
+    "array": ("ws", "value"),
+    "object": ("ws", "string", "value"),
+    "value": ("object", "array", "string", "number", "boolean", "null"),
+}
+
+
+class _Unusable(Exception):
+    """A part of the schema; becomes a `ConfigurationError` that names the place."""
+
+
+def json_grammar(schema: Mapping[str, Any]) -> str:
+    """Return a GBNF grammar whose texts are exactly JSON values that satisfy `schema`, up to white space.
+
+    Known are `type`, `enum`, `const`, `anyOf`, `oneOf`, local `$ref`, `properties`, `required`,
+    `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, and bounds on integers
+    (both) and numbers (both, whole and not negative).
+
+    Raises:
+        ConfigurationError: The schema is malformed, or asks for what a grammar cannot enforce.
+    """
+    writer = _Writer(schema)
+    try:
+        writer.rule("root", writer.visit(schema, "#", 0))
+    except _Unusable as error:
+        raise ConfigurationError(f"the JSON schema cannot be kept by a grammar: {error}") from error
+    return "\n".join(f"{name} ::= {body}" for name, body in writer.rules.items())
+
+
+class _Writer:
+    """Collects rules; each `visit` returns an expression."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.rules: dict[str, str] = {}
+        self._schema = schema
+        self._refs: dict[str, str] = {}
+
+    def rule(self, name: str, body: str) -> str:
+        """Add a rule and return its name."""
+        self.rules[name] = body
+        return name
+
+    def visit(self, schema: object, place: str, depth: int) -> str:
+        """Return the expression for a schema that stands at `place`."""
+        if schema is True:
+            return self.primitive("value")
+        if not isinstance(schema, Mapping):
+            raise _Unusable(f"{place} is {json.dumps(schema, default=str)[:60]}, not a schema")
+        if depth > _DEEPEST:
+            raise _Unusable(f"{place} is nested more than {_DEEPEST} deep")
+        keys = set(schema) - _NOTES
+        if "$ref" in keys:
+            self._only(keys, {"$ref"}, place)
+            return self._reference(schema["$ref"], place, depth)
+        if "const" in keys:
+            self._only(keys, {"const", "type"}, place)
+            return _literal(schema["const"], place)
+        if "enum" in keys:
+            self._only(keys, {"enum", "type"}, place)
+            return self._any(_literal(value, place) for value in self._list(schema["enum"], f"{place}/enum"))
+        for word in ("anyOf", "oneOf"):
+            if word in keys:
+                self._only(keys, {word}, place)
+                options = self._list(schema[word], f"{place}/{word}")
+                return self._any(self.visit(o, f"{place}/{word}/{i}", depth + 1) for i, o in enumerate(options))
+        return self._typed(schema, keys, place, depth)
+
+    def _typed(self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int) -> str:
+        kind = schema.get("type")
+        if kind is None:
+            kind = "object" if "properties" in keys else "array" if "items" in keys else "value"
+        if isinstance(kind, list):
+            self._only(keys, {"type"}, place)
+            return self._any(self.visit({"type": one}, place, depth + 1) for one in self._list(kind, f"{place}/type"))
+        if kind == "object":
+            return self._object(schema, keys, place, depth)
+        if kind == "array":
+            return self._array(schema, keys, place, depth)
+        if kind == "string":
+            return self._string(schema, keys, place)
+        if kind in ("integer", "number"):
+            return self._bounded(schema, keys, kind, place)
+        if kind not in ("boolean", "null", "value"):
+            raise _Unusable(f"{place}/type is {json.dumps(kind, default=str)[:60]}, which is no JSON type")
+        self._only(keys, {"type"}, place)
+        return self.primitive(kind)
+
+    def _object(self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int) -> str:
+        self._only(keys, {"type", "properties", "required", "additionalProperties"}, place)
+        properties = schema.get("properties", {})
+        required = schema.get("required", [])
+        if not isinstance(properties, Mapping):
+            raise _Unusable(f"{place}/properties is not an object")
+        if not isinstance(required, Sequence) or isinstance(required, str) or set(required) - set(properties):
+            raise _Unusable(f"{place}/required must list names that stand in its properties")
+        if not properties:
+            if schema.get("additionalProperties", True) is False:
+                return r'"{" ws "}"' if self.primitive("ws") else ""
+            return self.primitive("object")
+        self.primitive("ws")
+        pairs = [
+            (
+                f'{_literal(name, place)} ws ":" ws {self._named(sub, f"{place}/properties/{name}", depth + 1)}',
+                name in required,
+            )
+            for name, sub in properties.items()
+        ]
+        return f'"{{" ws {self._pairs(pairs)} ws "}}"'
+
+    def _pairs(self, pairs: list[tuple[str, bool]]) -> str:
+        """Return all properties in order, the optional ones left out or not, with commas between."""
+        names = [self.rule(f"pair{len(self.rules)}x{i}", body) for i, (body, _) in enumerate(pairs)]
+        following = ""  # what may follow once a property is written, from the last to the first
+        starts: list[str] = []
+        for name, (_, needed) in zip(reversed(names), reversed(pairs), strict=True):
+            starts = [f"{name} {following}", *([] if needed else starts)]
+            after = f'"," ws {name} {following}'
+            skip = following or '""'
+            following = self.rule(f"after{len(self.rules)}", after if needed else f"({after}) | {skip}")
+        body = " | ".join(starts)
+        return f"({body})" if any(needed for _, needed in pairs) else f"({body})?"
+
+    def _array(self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int) -> str:
+        self._only(keys, {"type", "items", "minItems", "maxItems"}, place)
+        least, most = self._range(schema, "minItems", "maxItems", place)
+        item = self._named(schema.get("items", True), f"{place}/items", depth + 1)
+        self.primitive("ws")
+        if most == 0:
+            return '"[" ws "]"'
+        more = f'("," ws {item}){{{max(least - 1, 0)},{"" if most is None else most - 1}}}'
+        return f'"[" ws {item} {more} ws "]"' if least else f'"[" ws ({item} {more})? ws "]"'
+
+    def _string(self, schema: Mapping[str, Any], keys: set[str], place: str) -> str:
+        self._only(keys, {"type", "minLength", "maxLength"}, place)
+        least, most = self._range(schema, "minLength", "maxLength", place)
+        self.primitive("string")
+        if not least and most is None:
+            return "string"
+        return rf'"\"" char{{{least},{"" if most is None else most}}} "\""'
+
+    def _bounded(self, schema: Mapping[str, Any], keys: set[str], kind: str, place: str) -> str:
+        bounds = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+        self._only(keys, {"type", *bounds}, place)
+        if not keys & bounds:
+            return self.primitive(kind)
+        for word in keys & bounds:
+            if isinstance(schema[word], bool) or not isinstance(schema[word], int | float):
+                raise _Unusable(f"{place}/{word} is not a number")
+        if kind == "integer":
+            return self._integers(schema, place)
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if (
+            keys & {"exclusiveMinimum", "exclusiveMaximum"}
+            or low is None
+            or high is None
+            or low < 0
+            or low % 1
+            or high % 1
+        ):
+            raise _Unusable(f"{place}: a number can be bounded by minimum and maximum, whole and not negative, both")
+        self._check_count(int(low), int(high), place)
+        whole = self._any(f'"{value}"' for value in range(int(low), int(high)))
+        end = f'"{int(high)}" ("." "0"{{1,6}})?'
+        return f'({whole} ("." [0-9]{{1,6}})? | {end})' if high > low else f"({end})"
+
+    def _integers(self, schema: Mapping[str, Any], place: str) -> str:
+        lows = [math.ceil(schema["minimum"])] if "minimum" in schema else []
+        lows += [math.floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
+        highs = [math.floor(schema["maximum"])] if "maximum" in schema else []
+        highs += [math.ceil(schema["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in schema else []
+        if not lows or not highs:
+            raise _Unusable(f"{place}: an integer needs a lower and an upper bound, or none")
+        self._check_count(max(lows), min(highs), place)
+        return self._any(f'"{value}"' for value in range(max(lows), min(highs) + 1))
+
+    @staticmethod
+    def _check_count(low: int, high: int, place: str) -> None:
+        if high < low:
+            raise _Unusable(f"{place}: no number lies between its bounds")
+        if high - low >= _MOST_INTEGERS:
+            raise _Unusable(f"{place}: bounds may be at most {_MOST_INTEGERS} apart")
+
+    def _reference(self, ref: object, place: str, depth: int) -> str:
+        if not isinstance(ref, str) or not ref.startswith("#"):
+            raise _Unusable(f"{place}/$ref is {ref!r}: only references into the same schema are followed")
+        if ref not in self._refs:
+            target: Any = self._schema
+            for step in ref.removeprefix("#").split("/")[1:]:
+                step = step.replace("~1", "/").replace("~0", "~")
+                if not isinstance(target, Mapping) or step not in target:
+                    raise _Unusable(f"{place}/$ref is {ref!r}, which does not exist")
+                target = target[step]
+            if isinstance(target, Mapping) and "$ref" in target:
+                raise _Unusable(f"{place}/$ref is {ref!r}, which is a reference itself")
+            name = self._refs[ref] = f"ref{len(self._refs)}"
+            self.rules[name] = ""
+            self.rule(name, self.visit(target, ref, depth + 1))
+        return self._refs[ref]
+
+    def _named(self, schema: object, place: str, depth: int) -> str:
+        """Return a rule's name for a schema, so that it can be repeated."""
+        body = self.visit(schema, place, depth)
+        return self.rule(f"part{len(self.rules)}", body)
+
+    def primitive(self, name: str) -> str:
+        """Add a built-in rule with those it needs; return its name."""
+        if name not in self.rules:
+            self.rules[name] = _PRIMITIVES[name]
+            for needed in _NEEDS.get(name, ()):
+                self.primitive(needed)
+        return name
+
+    @staticmethod
+    def _any(options: Any) -> str:
+        return "(" + " | ".join(options) + ")"
+
+    @staticmethod
+    def _list(value: object, place: str) -> list[Any]:
+        if not isinstance(value, list | tuple) or not value:
+            raise _Unusable(f"{place} is not a list of at least one")
+        return list(value)
+
+    @staticmethod
+    def _only(keys: set[str], known: set[str], place: str) -> None:
+        if foreign := sorted(map(str, keys - known)):
+            raise _Unusable(
+                f"{place} has {', '.join(foreign)}, which {'is' if len(foreign) == 1 else 'are'} not supported there"
+            )
+
+    @staticmethod
+    def _range(schema: Mapping[str, Any], low: str, high: str, place: str) -> tuple[int, int | None]:
+        least, most = schema.get(low, 0), schema.get(high)
+        for word, value in ((low, least), (high, 0 if most is None else most)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_REPEATS:
+                raise _Unusable(f"{place}/{word} must be a whole number from 0 to {_MOST_REPEATS}")
+        if most is not None and most < least:
+            raise _Unusable(f"{place}/{high} is below {low}")
+        return least, most
+
+
+def _literal(value: object, place: str) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise _Unusable(f"{place} holds {value!r}, which is no JSON value") from error
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

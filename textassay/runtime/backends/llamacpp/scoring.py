@@ -1,0 +1,176 @@
+"""Log-probabilities of given text: which positions to look at, and how choices add up.
+
+A continuation is tokenized together with its prompt, and what counts as continuation begins where the two
+tokenizations part: a prompt that ends in a space may lose that space to the first word. All choices of a request are
+counted from the earliest such place, so that their probabilities are of events that exclude each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from textassay.runtime.backends.llamacpp.engine import common_prefix
+from textassay.runtime.backends.llamacpp.logprobs import Evaluation
+from textassay.runtime.backends.llamacpp.tokens import Prompt
+from textassay.runtime.backends.llamacpp.weights import Ids
+from textassay.runtime.errors import RequestRefused
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import ChoicesResponse, ContinuationResponse, TokenLogprob
+
+Path = tuple[int, ...]
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Plan(Protocol[A_co]):
+    """A tokenized request for scores: what to evaluate, and the answer that follows from it."""
+
+    length: int
+    """Tokens it needs in the context."""
+    evaluations: list[Evaluation]
+    """What to evaluate, in any order."""
+
+    def response(self, name: str, spell: Callable[[int], str], truncated: int) -> A_co:
+        """Return the answer, once evaluated.
+
+        Args:
+            name: The model's name.
+            spell: Gives a token's text.
+            truncated: Tokens of the source that were left out.
+        """
+        ...
+
+
+class ContinuationPlan:
+    """How to score one given text."""
+
+    def __init__(self, prompt: Prompt, continuation: str) -> None:
+        """Tokenize.
+
+        Raises:
+            RequestRefused: Nothing stands before the first token, or the text has none.
+        """
+        joint = prompt.followed_by(continuation)
+        base = _base(prompt, [joint])
+        if base == len(joint):
+            raise RequestRefused(f"the continuation {continuation[:40]!r} adds no token to the prompt")
+        self.tokens = joint[base:]
+        self.length = len(joint)
+        self.evaluations = [Evaluation(joint[:-1], base - 1, [self.tokens[i : i + 1] for i in range(len(self.tokens))])]
+
+    def response(self, name: str, spell: Callable[[int], str], truncated: int) -> ContinuationResponse:
+        """Return the answer, once evaluated."""
+        tokens = tuple(
+            TokenLogprob(token=spell(int(token)), logprob=_finite(float(found[0]), spell(int(token))))
+            for token, found in zip(self.tokens, self.evaluations[0].found, strict=True)
+        )
+        usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
+        return ContinuationResponse(tokens=tokens, usage=usage, model=name, truncated_tokens=truncated)
+
+
+class ChoicesPlan:
+    """How to score several given answers: a tree of token paths, each inner node evaluated once."""
+
+    def __init__(self, prompt: Prompt, choices: Mapping[str, Sequence[str]]) -> None:
+        """Tokenize every surface form in its place after the prompt.
+
+        Raises:
+            RequestRefused: A label has no form, a form adds no token, or two labels share one.
+        """
+        joints = {label: [prompt.followed_by(form) for form in forms] for label, forms in choices.items()}
+        for label, forms in choices.items():
+            if not forms:
+                raise RequestRefused(f"the choice {label!r} has no surface form")
+        base = _base(prompt, [joint for forms in joints.values() for joint in forms])
+        self.labels = tuple(choices)
+        self.owners: dict[Path, str] = {}
+        for label, forms in choices.items():
+            for form, joint in zip(forms, joints[label], strict=True):
+                self._claim(label, form, joint[base:])
+        self._lay_out(joints[self.labels[0]][0][:base])
+
+    def _claim(self, label: str, form: str, ids: Ids) -> None:
+        path = tuple(int(token) for token in ids)
+        if not path:
+            raise RequestRefused(f"the form {form!r} of the choice {label!r} is no token after this prompt")
+        owner = self.owners.setdefault(path, label)
+        if owner != label:
+            raise RequestRefused(f"the choices {owner!r} and {label!r} share the form {form!r}")
+
+    def _lay_out(self, before: Ids) -> None:
+        """Make one evaluation for each longest inner path; it passes through the shorter ones."""
+        self._next: dict[Path, list[int]] = {}
+        for path in self.owners:
+            for depth in range(len(path)):
+                following = self._next.setdefault(path[:depth], [])
+                if path[depth] not in following:
+                    following.append(path[depth])
+        self._inner = [path for path in self._next if not any(path != o and o[: len(path)] == path for o in self._next)]
+        self.evaluations = [
+            Evaluation(
+                np.concatenate([before, np.array(inner, np.int32)]).astype(np.int32),
+                len(before) - 1,
+                [np.array(self._next[inner[:depth]], np.int32) for depth in range(len(inner) + 1)],
+            )
+            for inner in self._inner
+        ]
+        self.length = len(before) + max(map(len, self.owners))
+
+    def response(self, name: str, _: Callable[[int], str], truncated: int) -> ChoicesResponse:
+        """Return the answer, once evaluated; a label of probability zero has `None`."""
+        steps: dict[tuple[Path, int], float] = {}
+        for inner, evaluation in zip(self._inner, self.evaluations, strict=True):
+            for depth, found in enumerate(evaluation.found):
+                prefix = inner[:depth]
+                steps.update(((prefix, token), float(lp)) for token, lp in zip(self._next[prefix], found, strict=True))
+        whole = {
+            path: math.fsum(steps[path[:depth], path[depth]] for depth in range(len(path))) for path in self.owners
+        }
+        logprobs = {
+            label: _log_sum(self._alone(path, whole) for path in self.owners if self.owners[path] == label)
+            for label in self.labels
+        }
+        usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
+        return ChoicesResponse(logprobs=logprobs, usage=usage, model=name, truncated_tokens=truncated)
+
+    @staticmethod
+    def _alone(path: Path, whole: Mapping[Path, float]) -> float:
+        """Return the log-probability of a path that does not go on to be a longer one, as 1 may go on to be 10."""
+        longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
+        nearest = [
+            one
+            for one in longer
+            if not any(len(path) < len(other) < len(one) and one[: len(other)] == other for other in longer)
+        ]
+        going_on = math.fsum(math.exp(whole[one] - whole[path]) for one in nearest if whole[path] > -math.inf)
+        if not going_on:
+            return whole[path]
+        return whole[path] + (math.log1p(-going_on) if going_on < 1 else -math.inf)
+
+
+def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
+    """Return the place from which on continuations are counted."""
+    base = min(common_prefix(prompt.ids, joint) for joint in joints)
+    if base == 0:
+        raise RequestRefused(
+            "nothing stands before the text to score, and this model has no token that begins a text: "
+            "its first token has no probability; give a prompt that is not empty"
+        )
+    return base
+
+
+def _log_sum(values: Iterable[float]) -> float | None:
+    terms = [value for value in values if value > -math.inf]
+    if not terms:
+        return None
+    top = max(terms)
+    return min(0.0, top + math.log(math.fsum(math.exp(term - top) for term in terms)))
+
+
+def _finite(logprob: float, token: str) -> float:
+    if logprob == -math.inf:
+        raise RequestRefused(f"the model rules the token {token!r} out altogether: its log-probability is not finite")
+    return min(0.0, logprob)

@@ -1,0 +1,142 @@
+"""Prompts to token ids: control tokens are read out of the template's own words, never out of evaluated text.
+
+Each stretch of text between two control tokens is tokenized in one piece, template words and evaluated text together,
+since that is how the model saw them in training.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from textassay.runtime.backends.llamacpp.chat import ChatTemplate
+from textassay.runtime.backends.llamacpp.weights import Ids, Weights
+from textassay.runtime.errors import RequestRefused
+from textassay.runtime.model import ChatMessage, Prompted
+
+_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # noncharacters: no text has a use for them
+_NEAR_END = 48
+_BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")
+
+
+class Prompt:
+    """A tokenized prompt that knows how its ids change when text follows it."""
+
+    def __init__(self, tokenizer: Tokenizer, head: Ids, text: str) -> None:
+        """Take the ids up to the last control token, and the plain text after it."""
+        self._tokenizer, self._head, self._text = tokenizer, head, text
+        self.ids: Ids = np.concatenate([head, tokenizer.plain(text)])
+
+    def followed_by(self, text: str) -> Ids:
+        """Return the ids of prompt and `text` tokenized together."""
+        fixed, rest = self._cut
+        return np.concatenate([fixed, self._tokenizer.plain(rest + text)])
+
+    @cached_property
+    def _cut(self) -> tuple[Ids, str]:
+        """Ids that no following text can change, and the text after them.
+
+        A byte-level BPE splits at a space between two words before it merges, so what stands before that space is
+        settled; whether it holds for this vocabulary is checked. Other tokenizers get the whole text again.
+        """
+        if self._tokenizer.splits_on_words:
+            spaces = [match.start() for match in _BETWEEN_WORDS.finditer(self._text, max(0, len(self._text) - 512))]
+            place = next((space for space in reversed(spaces) if space < len(self._text) - _NEAR_END), None)
+            if place is not None:
+                rest = self._text[place:]
+                ids = self._tokenizer.plain(rest)
+                if len(ids) < len(self.ids) and np.array_equal(self.ids[len(self.ids) - len(ids) :], ids):
+                    return self.ids[: len(self.ids) - len(ids)], rest
+        return self._head, self._text
+
+
+class Tokenizer:
+    """Tokenizes requests for one model file."""
+
+    def __init__(self, weights: Weights, template: ChatTemplate) -> None:
+        """Look up the file's special tokens."""
+        self._weights, self._template = weights, template
+        special = dict(weights.special_texts)
+        harmless = {
+            text
+            for text in weights.always_parsed
+            if special[text] not in weights.end_ids and text not in template.source
+        }
+        self._special = {text: token for text, token in special.items() if text not in harmless}
+        self._parsed_in_text = frozenset(weights.always_parsed) - harmless
+        names = sorted((text for text in self._special if len(text) > 1), key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
+        self.splits_on_words = weights.splits_on_words
+
+    def prompt(self, request: Prompted) -> Prompt:
+        """Tokenize a request's prompt or messages.
+
+        Raises:
+            ConfigurationError: Messages were given, and the file has no usable chat template.
+            RequestRefused: The text cannot be tokenized, or the template refuses the messages.
+        """
+        bos = self._weights.bos if self._weights.adds_bos else None
+        head: list[Ids] = [] if bos is None else [np.array([bos], np.int32)]
+        if request.prompt is not None:
+            return Prompt(self, self._joined(head), request.prompt)
+        parts, text = self._messages(request.messages)
+        if head and parts and parts[0][0] == bos:
+            head = []
+        return Prompt(self, self._joined([*head, *parts]), text)
+
+    def plain(self, text: str) -> Ids:
+        """Return the ids of text in which nothing is a control token."""
+        if self._pattern is None or not self._parsed_in_text or not any(name in text for name in self._parsed_in_text):
+            return self._weights.encode(text)
+        # llama.cpp takes user-defined tokens out of any text; cut in two, their names stay text
+        pieces, start = [], 0
+        for match in self._pattern.finditer(text):
+            if match.group() in self._parsed_in_text:
+                pieces.append(text[start : match.start() + 1])
+                start = match.start() + 1
+        return self._joined([self._weights.encode(piece) for piece in [*pieces, text[start:]] if piece])
+
+    def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
+        """Return the ids up to the last control token of the rendered chat, and the plain text after it."""
+        written = "".join(message.content for message in messages)
+        mark = next((mark for mark in _MARKS if mark not in written), None)
+        if mark is None:
+            raise RequestRefused("the messages hold every Unicode noncharacter from U+FDD0 to U+FDEF")
+        rendered = self._template.render([self._marked(message, mark) for message in messages])
+        parts: list[Ids] = []
+        text = ""
+        for plain, token in self._split(rendered):
+            text = plain.replace(mark, "")
+            if token is not None:
+                if text:
+                    parts.append(self.plain(text))
+                parts.append(np.array([token], np.int32))
+                text = ""
+        return [part for part in parts if len(part)], text
+
+    def _marked(self, message: ChatMessage, mark: str) -> ChatMessage:
+        """Break every name of a special token in a message, so that only the template's own are found."""
+        if self._pattern is None:
+            return message
+        return message.model_copy(
+            update={"content": self._pattern.sub(lambda m: m.group()[0] + mark + m.group()[1:], message.content)}
+        )
+
+    def _split(self, rendered: str) -> Iterator[tuple[str, int | None]]:
+        """Yield stretches of text, each with the special token that ends it, the last with `None`."""
+        start, strip_left = 0, False
+        for match in self._pattern.finditer(rendered) if self._pattern else ():
+            token = self._special[match.group()]
+            swallows_before, swallows_after = self._weights.strips(token)
+            text = rendered[start : match.start()]
+            text = text.lstrip() if strip_left else text
+            yield text.rstrip() if swallows_before else text, token
+            start, strip_left = match.end(), swallows_after
+        yield rendered[start:].lstrip() if strip_left else rendered[start:], None
+
+    @staticmethod
+    def _joined(parts: Sequence[Ids]) -> Ids:
+        return np.concatenate([*parts, np.empty(0, np.int32)]).astype(np.int32, copy=False)

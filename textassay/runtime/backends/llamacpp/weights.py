@@ -1,0 +1,179 @@
+"""A loaded model file: its metadata, its vocabulary, and text to token ids and back.
+
+Everything here runs on the model's owner thread. Checks come before calls, since llama.cpp aborts the process where
+Python would raise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.runtime.backends.llamacpp.library import forget_log, has_amx, library, logged
+from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestRefused
+
+Ids = NDArray[np.int32]
+
+_BPE = 2
+
+
+class Weights:
+    """One loaded GGUF file."""
+
+    def __init__(self, path: Path, *, gpu_layers: int, check_tensors: bool, repack: bool = False) -> None:
+        """Load the file.
+
+        Args:
+            path: The GGUF file; of a split model, its first part.
+            gpu_layers: Layers to put on the GPU, -1 for all.
+            check_tensors: Whether to look for NaN and infinity in the whole file first.
+            repack: Whether weights may be laid out anew for this CPU: up to a third faster for some quantisations,
+                but rows then round differently by their place in a batch.
+
+        Raises:
+            ModelNotFound: There is no such file.
+            ConfigurationError: The file is no usable model; the message holds llama.cpp's reason.
+        """
+        if not path.is_file():
+            raise ModelNotFound(f"there is no model file {str(path)!r}" + (" (a folder)" if path.is_dir() else ""))
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                raise ConfigurationError(f"{str(path)!r} is not a GGUF file: it does not begin with the letters GGUF")
+        self.path, self._lib = path, library()
+        forget_log()
+        params = self._lib.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        params.check_tensors = check_tensors
+        params.use_extra_bufts = repack and not has_amx()
+        self.handle = self._lib.llama_model_load_from_file(str(path).encode(), params)
+        if not self.handle:
+            raise ConfigurationError(f"llama.cpp cannot load {str(path)!r}: {logged() or 'it gives no reason'}")
+        try:
+            self._read()
+        except ConfigurationError:
+            self.close()
+            raise
+
+    def _read(self) -> None:
+        lib, model = self._lib, self.handle
+        self.vocabulary = lib.llama_model_get_vocab(model)
+        kind = lib.llama_vocab_type(self.vocabulary)
+        self.size = int(lib.llama_vocab_n_tokens(self.vocabulary))
+        if kind == lib.LLAMA_VOCAB_TYPE_NONE or self.size < 1:
+            raise ConfigurationError(f"{str(self.path)!r} holds no vocabulary, so no text can be given to it")
+        architecture = self.metadata.get("general.architecture", "")
+        causal = self.metadata.get(f"{architecture}.attention.causal", "true") != "false"
+        if lib.llama_model_has_encoder(model) or not lib.llama_model_has_decoder(model) or not causal:
+            raise ConfigurationError(
+                f"{str(self.path)!r} is a {architecture!r} model, which does not predict the next token; "
+                "take a decoder-only language model"
+            )
+        if lib.llama_model_is_diffusion(model):
+            raise ConfigurationError(f"{str(self.path)!r} is a diffusion model: it has no next-token probabilities")
+        self.trained_context = int(lib.llama_model_n_ctx_train(model))
+        self.splits_on_words = kind == _BPE
+        self.end_ids = frozenset(i for i in range(self.size) if lib.llama_vocab_is_eog(self.vocabulary, i))
+        bos = int(lib.llama_vocab_bos(self.vocabulary))
+        self.bos = bos if 0 <= bos < self.size else None
+        eos = int(lib.llama_vocab_eos(self.vocabulary))
+        self.eos = eos if 0 <= eos < self.size else None
+        self.adds_bos = bool(lib.llama_vocab_get_add_bos(self.vocabulary)) and self.bos is not None
+
+    @cached_property
+    def metadata(self) -> Mapping[str, str]:
+        """The file's scalar metadata as text, arrays left out."""
+        lib, model = self._lib, self.handle
+        values = {}
+        for index in range(lib.llama_model_meta_count(model)):
+            key = self._meta(lib.llama_model_meta_key_by_index, index)
+            values[key] = self._meta(lib.llama_model_meta_val_str_by_index, index)
+        return values
+
+    def _meta(self, read: Any, index: int) -> str:
+        size = 1024
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            needed = read(self.handle, index, buffer, size)
+            if needed < size:
+                return buffer.value.decode("utf-8", "replace")
+            size = needed + 1
+
+    @cached_property
+    def quantisation(self) -> str:
+        """llama.cpp's description of size and quantisation, such as `llama 8B Q4_K - Medium`."""
+        buffer = ctypes.create_string_buffer(256)
+        self._lib.llama_model_desc(self.handle, buffer, 256)
+        return buffer.value.decode("utf-8", "replace")
+
+    @cached_property
+    def special_texts(self) -> Mapping[str, int]:
+        """Text of each control token and of each user-defined one, with its id; these are parsed in templates only."""
+        lib, found = self._lib, {}
+        wanted = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_USER_DEFINED | lib.LLAMA_TOKEN_ATTR_UNKNOWN
+        for token in range(self.size):
+            if lib.llama_vocab_get_attr(self.vocabulary, token) & wanted:
+                text = lib.llama_vocab_get_text(self.vocabulary, token)
+                if text:
+                    found[text.decode("utf-8", "replace")] = token
+        return found
+
+    @cached_property
+    def always_parsed(self) -> tuple[str, ...]:
+        """Texts of user-defined tokens, which llama.cpp takes for the token even in plain text."""
+        lib = self._lib
+        return tuple(
+            text
+            for text, token in self.special_texts.items()
+            if lib.llama_vocab_get_attr(self.vocabulary, token) & lib.LLAMA_TOKEN_ATTR_USER_DEFINED
+        )
+
+    def strips(self, token: int) -> tuple[bool, bool]:
+        """Return whether a special token swallows the white space before it, and after it."""
+        attributes = self._lib.llama_vocab_get_attr(self.vocabulary, token)
+        return bool(attributes & self._lib.LLAMA_TOKEN_ATTR_LSTRIP), bool(
+            attributes & self._lib.LLAMA_TOKEN_ATTR_RSTRIP
+        )
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of plain text: no BOS is added and no special token is read out of it.
+
+        Raises:
+            RequestRefused: The text holds lone surrogates, or cannot be tokenized.
+        """
+        try:
+            data = text.encode()
+        except UnicodeEncodeError as error:
+            raise RequestRefused(f"the text is not valid Unicode: {error.reason} at character {error.start}") from error
+        room = len(data) + 16
+        buffer = np.empty(room, np.int32)
+        pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        count = self._lib.llama_tokenize(self.vocabulary, data, len(data), pointer, room, False, False)
+        if count < 0:
+            raise RequestRefused(f"llama.cpp cannot tokenize the text of {len(data)} bytes (code {count})")
+        return buffer[:count].copy()
+
+    def piece(self, token: int, *, special: bool = True) -> bytes:
+        """Return the bytes a token stands for; special tokens give their name, or nothing if not `special`."""
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            count = self._lib.llama_token_to_piece(self.vocabulary, token, buffer, size, 0, special)
+            if count >= 0:
+                return buffer.raw[:count]
+            size = -count
+
+    def text(self, token: int) -> str:
+        """Return a token as text; bytes that are no whole character come out as U+FFFD."""
+        return self.piece(token).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Free the model; safe to call twice."""
+        if self.handle:
+            self._lib.llama_model_free(self.handle)
+            self.handle = None

@@ -1,0 +1,315 @@
+"""One thread that owns a resource which must never be touched by two, and serves asyncio tasks from any loop.
+
+Knows nothing of llama.cpp. What is queued is sorted by the keys that tasks give themselves, and the task whose key
+shares the longest prefix with the one that ran last goes next; results return to their askers. A task that has been
+passed over `PATIENCE` times goes first, so nobody starves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import itertools
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from textassay.runtime.errors import ModelClosed
+
+PATIENCE = 512
+_EXIT_SECONDS = 10.0
+
+
+R_contra = TypeVar("R_contra", contravariant=True)
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class Resource(Protocol):
+    """What a worker owns."""
+
+    def close(self) -> None:
+        """Release it; called on the owner thread."""
+        ...
+
+
+class Task(Protocol[R_contra, T_co]):
+    """One piece of work; both methods run on the owner thread."""
+
+    def prepare(self, resource: R_contra) -> bytes:
+        """Get ready and return the key by which tasks are brought next to each other."""
+        ...
+
+    def run(self, resource: R_contra, abandoned: Callable[[], bool]) -> T_co:
+        """Do the work; once `abandoned()` is true nobody wants the result."""
+        ...
+
+
+R = TypeVar("R", bound=Resource)
+
+Together = Callable[[R, Sequence[Task[R, object]], Callable[[], bool]], Sequence[object]]
+"""Runs several tasks at once and returns their results in order, an exception in place of a failed one."""
+
+
+class Entry(Generic[R]):
+    """A task in the queue with the future of its asker."""
+
+    def __init__(self, task: Task[R, object], serial: int) -> None:
+        self.task, self.serial = task, serial
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[object] = self.loop.create_future()
+        self.key = b""
+        self.arrived = 0
+        self.abandoned = False
+        self.done = False
+
+    def deliver(self, result: object) -> None:
+        """Hand the result, or the exception, to the asker's event loop."""
+        self.done = True
+        try:
+            self.loop.call_soon_threadsafe(self._settle, result)
+        except RuntimeError:
+            self.abandoned = True  # the loop is closed: nobody is left to tell
+
+    def _settle(self, result: object) -> None:
+        if self.future.done():
+            return
+        if isinstance(result, BaseException):
+            self.future.set_exception(result)
+        else:
+            self.future.set_result(result)
+
+
+class Worker(Generic[R]):
+    """Runs tasks on one thread of its own."""
+
+    def __init__(
+        self, opening: Callable[[], R], *, name: str, capacity: int = 1, together: Together[R] | None = None
+    ) -> None:
+        """Store; `start` begins.
+
+        Args:
+            opening: Makes the resource, on the owner thread.
+            name: Names thread and error messages.
+            capacity: Most tasks that run at once.
+            together: Runs several at once; needed where `capacity` is above 1.
+        """
+        self._opening, self._name, self._capacity, self._together = opening, name, capacity, together
+        self._wake = threading.Condition()
+        self._inbox: deque[Entry[R]] = deque()
+        self._stopping = False
+        self._serial = itertools.count()
+        self._queue = _Queue[R]()
+        self._thread = threading.Thread(target=self._main, name=f"textassay {name}", daemon=True)
+        self._watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._ended = False
+
+    async def start(self) -> R:
+        """Start the thread and return the resource once it is open, or raise what opening raised."""
+        loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[R] = loop.create_future()
+        self._opening_loop = loop
+        self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
+        self._thread.start()
+        weakref.finalize(self, _join_at_exit, weakref.ref(self))
+        return await asyncio.shield(self._opened)
+
+    async def submit(self, task: Task[R, T]) -> T:
+        """Queue a task and return its result; cancelling the caller takes effect at once.
+
+        Raises:
+            ModelClosed: The worker is stopped, or is being stopped before the task could run.
+        """
+        with self._wake:
+            if self._stopping:
+                raise ModelClosed(f"model {self._name!r} is closed")
+            entry = Entry[R](task, next(self._serial))
+            self._inbox.append(entry)
+            self._wake.notify()
+        try:
+            return await entry.future  # type: ignore[return-value]  # the entry holds what the task returns
+        except asyncio.CancelledError:
+            entry.abandoned = True
+            raise
+
+    def stop(self) -> None:
+        """Ask the thread to end; what is queued fails with `ModelClosed`. Safe to call twice and from any thread."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+
+    async def stopped(self) -> None:
+        """Wait until the thread has released its resource and ended."""
+        loop = asyncio.get_running_loop()
+        with self._wake:
+            if self._ended or self._thread.ident is None:
+                return
+            future = loop.create_future()
+            self._watchers.append((loop, future))
+        await future
+
+    def join(self, timeout_seconds: float) -> None:
+        """Stop and wait for the thread from synchronous code, as at the interpreter's exit."""
+        self.stop()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_seconds)
+
+    def _main(self) -> None:
+        try:
+            resource = self._opening()
+        except BaseException as error:
+            self._tell_opened(error)
+            self.stop()
+            self._end()
+            return
+        self._tell_opened(resource)
+        try:
+            while self._collect(resource):
+                chosen = self._queue.pop(self._capacity)
+                if chosen:
+                    self._run(resource, chosen)
+        finally:
+            resource.close()
+            self._end()
+
+    def _collect(self, resource: R) -> bool:
+        """Prepare and queue what came in; wait where there is nothing to do. Return whether to go on."""
+        with self._wake:
+            while not (self._inbox or self._queue or self._stopping):
+                self._wake.wait()
+            if self._stopping:
+                return False
+            arrived, self._inbox = self._inbox, deque()
+        for entry in arrived:
+            self._prepare(entry, resource)
+        return True
+
+    def _prepare(self, entry: Entry[R], resource: R) -> None:
+        if self._stopping:
+            entry.deliver(ModelClosed(f"model {self._name!r} was closed before it answered"))
+        elif not entry.abandoned:
+            try:
+                entry.key = entry.task.prepare(resource)
+            except Exception as error:
+                entry.deliver(error)
+            else:
+                self._queue.push(entry)
+
+    def _run(self, resource: R, entries: list[Entry[R]]) -> None:
+        def abandoned() -> bool:
+            return self._stopping or all(entry.abandoned for entry in entries)
+
+        try:
+            if len(entries) == 1 or self._together is None:
+                results: Sequence[object] = [entries[0].task.run(resource, abandoned)]
+            else:
+                results = self._together(resource, [entry.task for entry in entries], abandoned)
+        except Exception as error:
+            closed = ModelClosed(f"model {self._name!r} was closed before it answered")
+            results = [closed if self._stopping else error] * len(entries)
+        for entry, result in zip(entries, results, strict=True):
+            entry.deliver(result)
+
+    def _tell_opened(self, result: R | BaseException) -> None:
+        def settle() -> None:
+            if self._opened.done():
+                return
+            if isinstance(result, BaseException):
+                self._opened.set_exception(result)
+            else:
+                self._opened.set_result(result)
+
+        try:
+            self._opening_loop.call_soon_threadsafe(settle)
+        except RuntimeError:
+            self.stop()  # the loop that asked for the resource is closed
+
+    def _end(self) -> None:
+        with self._wake:
+            self._ended = self._stopping = True
+            watchers, left = self._watchers, [*self._inbox, *self._queue.drain()]
+            self._inbox.clear()
+        for entry in left:
+            entry.deliver(ModelClosed(f"model {self._name!r} was closed before it answered"))
+        for loop, future in watchers:
+            try:
+                loop.call_soon_threadsafe(_fulfil, future)
+            except RuntimeError:
+                continue  # the loop is closed: nobody is left to tell
+
+
+def _fulfil(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _join_at_exit(worker: weakref.ref[Worker[Any]]) -> None:
+    """Let the thread end before the interpreter does: the C library's memory goes away under it otherwise."""
+    alive = worker()
+    if alive is not None:
+        alive.join(_EXIT_SECONDS)
+
+
+class _Queue(Generic[R]):
+    """Entries in the order of their keys."""
+
+    def __init__(self) -> None:
+        self._sorted: list[tuple[bytes, int, Entry[R]]] = []
+        self._arrivals: deque[Entry[R]] = deque()
+        self._last = b""
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def push(self, entry: Entry[R]) -> None:
+        """Add an entry."""
+        entry.arrived = self._turn
+        bisect.insort(self._sorted, (entry.key, entry.serial, entry))
+        self._arrivals.append(entry)
+
+    def pop(self, most: int) -> list[Entry[R]]:
+        """Take the next entry, and up to `most` - 1 that follow it in order; those nobody waits for are dropped."""
+        chosen: list[Entry[R]] = []
+        self._turn += 1
+        place = self._next() if self._sorted else 0
+        while self._sorted and len(chosen) < most:
+            place = min(place, len(self._sorted) - 1)
+            entry = self._sorted.pop(place)[2]
+            if entry.abandoned:
+                entry.done = True
+                if not chosen and self._sorted:
+                    place = self._next()
+                continue
+            chosen.append(entry)
+        if chosen:
+            self._last = chosen[0].key
+        return chosen
+
+    def drain(self) -> list[Entry[R]]:
+        """Take everything."""
+        left, self._sorted = [entry for _, _, entry in self._sorted], []
+        return left
+
+    def _next(self) -> int:
+        """Place of the entry to run: the longest waiting once it is out of patience, else the one most alike."""
+        while self._arrivals and self._arrivals[0].done:
+            self._arrivals.popleft()
+        if self._arrivals and self._turn - self._arrivals[0].arrived > PATIENCE:
+            oldest = self._arrivals[0]
+            return bisect.bisect_left(self._sorted, (oldest.key, oldest.serial))
+        after = bisect.bisect_left(self._sorted, (self._last, -1))
+        places = [place for place in (after, after - 1) if 0 <= place < len(self._sorted)]
+        return max(places, key=lambda place: _shared(self._last, self._sorted[place][0]))
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Return the length of the common prefix; in a sorted list the longest is always next to where a key belongs."""
+    length = min(len(one), len(other))
+    left, right = np.frombuffer(one, np.uint8, length), np.frombuffer(other, np.uint8, length)
+    differ = left != right
+    return int(differ.argmax()) if differ.any() else length

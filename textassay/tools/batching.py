@@ -1,0 +1,209 @@
+"""Dynamic batching: many callers, one worker thread, batches of like length sized by tokens.
+
+Requests wait while the worker is busy, so batches grow with the load and a lone request is not held up. Every batch
+holds the oldest waiting request, so none starves, and its nearest neighbours in length, so little is padding.
+Knows nothing of models: it is given a function that makes a request countable and one that answers a batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from textassay.runtime.errors import ModelClosed
+
+Asked = TypeVar("Asked")
+Encoded = TypeVar("Encoded")
+Answer = TypeVar("Answer")
+
+_PADDING_SHARE = 0.15  # of a batch's tokens that may be padding
+_SMALL_BATCH_TOKENS = 512  # below this a larger batch is worth any padding
+
+
+@dataclass(slots=True)
+class _Waiting(Generic[Asked, Encoded, Answer]):
+    number: int
+    asked: Asked
+    future: Future[Answer] = field(default_factory=Future)
+    encoded: Encoded | None = None
+    length: int = 0
+
+
+class Batcher(Generic[Asked, Encoded, Answer]):
+    """Answers single requests in batches; usable from any number of tasks, threads and event loops."""
+
+    def __init__(
+        self,
+        encode: Callable[[Asked], Encoded],
+        answer: Callable[[Sequence[Encoded]], Sequence[Answer]],
+        *,
+        length: Callable[[Encoded], int] = len,  # type: ignore[assignment]
+        batch_tokens: int = 8192,
+        batch_size: int = 256,
+        linger_seconds: float = 0.002,
+        name: str = "tool",
+    ) -> None:
+        """Keep the two functions; the thread starts with the first request.
+
+        Args:
+            encode: Turns a request into what the model takes; runs in the worker thread.
+            answer: Answers a batch, in order; runs in the worker thread.
+            length: Tokens of an encoded request.
+            batch_tokens: Most tokens in a batch, padding included; a longer request makes a batch of its own.
+            batch_size: Most requests in a batch.
+            linger_seconds: How long an idle worker waits for company after a request came.
+            name: Shown in the name of the thread.
+        """
+        self._encode, self._answer, self._length = encode, answer, length
+        self.batch_tokens, self.batch_size, self.linger_seconds, self.name = (
+            batch_tokens,
+            batch_size,
+            linger_seconds,
+            name,
+        )
+        self.batches = 0
+        """Batches answered so far."""
+        self.requests = 0
+        """Requests answered so far."""
+        self._inbox: deque[_Waiting[Asked, Encoded, Answer]] = deque()
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._number = 0
+
+    async def ask(self, requests: Sequence[Asked]) -> list[Answer]:
+        """Answer requests, in order. Cancelling takes those that have not begun out of the queue.
+
+        Raises:
+            ModelClosed: The batcher was closed.
+            Exception: Whatever `encode` or `answer` raised.
+        """
+        if not requests:
+            return []
+        futures = self._submit(requests)
+        try:
+            return [await asyncio.wrap_future(future) for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()  # does nothing to those that are done
+
+    def _submit(self, requests: Sequence[Asked]) -> list[Future[Answer]]:
+        with self._condition:
+            if self._closed:
+                raise ModelClosed(f"the model of {self.name} was closed")
+            waiting: list[_Waiting[Asked, Encoded, Answer]] = []
+            for asked in requests:
+                self._number += 1
+                waiting.append(_Waiting(self._number, asked))
+            self._inbox.extend(waiting)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=f"textassay-{self.name}", daemon=True)
+                self._thread.start()
+            self._condition.notify()
+        return [w.future for w in waiting]
+
+    async def aclose(self) -> None:
+        """Stop the worker after the batch it is at; what still waits fails with `ModelClosed`. Safe to call twice."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            await asyncio.to_thread(thread.join)
+
+    def _work(self) -> None:
+        ready: list[_Waiting[Asked, Encoded, Answer]] = []  # in order of length
+        while True:
+            with self._condition:
+                while not (self._inbox or ready or self._closed):
+                    self._condition.wait()
+                if not ready and not self._closed and len(self._inbox) < self.batch_size:
+                    self._condition.wait_for(
+                        lambda: self._closed or len(self._inbox) >= self.batch_size, self.linger_seconds
+                    )
+                arrived, closed = list(self._inbox), self._closed
+                self._inbox.clear()
+            if closed:
+                for waiting in [*ready, *arrived]:
+                    if waiting.future.set_running_or_notify_cancel():
+                        waiting.future.set_exception(ModelClosed(f"the model of {self.name} was closed"))
+                return
+            self._admit(arrived, ready)
+            self._answer_next(ready)
+
+    def _admit(
+        self, arrived: list[_Waiting[Asked, Encoded, Answer]], ready: list[_Waiting[Asked, Encoded, Answer]]
+    ) -> None:
+        for waiting in arrived:
+            if waiting.future.cancelled():
+                continue
+            try:
+                waiting.encoded = self._encode(waiting.asked)
+                waiting.length = self._length(waiting.encoded)
+            except Exception as error:  # belongs to whoever asked
+                if waiting.future.set_running_or_notify_cancel():
+                    waiting.future.set_exception(error)
+                continue
+            insort(ready, waiting, key=lambda w: w.length)
+
+    def _answer_next(self, ready: list[_Waiting[Asked, Encoded, Answer]]) -> None:
+        ready[:] = [w for w in ready if not w.future.cancelled()]
+        if not ready:
+            return
+        low, high = self._window(ready)
+        batch = [w for w in ready[low:high] if w.future.set_running_or_notify_cancel()]
+        del ready[low:high]
+        if not batch:
+            return
+        try:
+            answers = self._answer([w.encoded for w in batch])  # type: ignore[misc]  # `_admit` has encoded them
+            if len(answers) != len(batch):
+                raise ValueError(f"{self.name}: {len(batch)} requests, but {len(answers)} answers")
+        except Exception as error:  # belongs to whoever asked
+            for waiting in batch:
+                waiting.future.set_exception(error)
+            return
+        self.batches, self.requests = self.batches + 1, self.requests + len(batch)
+        for waiting, answer in zip(batch, answers, strict=True):
+            waiting.future.set_result(answer)
+
+    def _window(self, ready: list[_Waiting[Asked, Encoded, Answer]]) -> tuple[int, int]:
+        """Return the stretch of `ready` around the oldest request that fills a batch with the least padding."""
+        low = min(range(len(ready)), key=lambda i: ready[i].number)
+        high, tokens = low + 1, ready[low].length
+        while True:
+            below = self._padding(ready, low - 1, high, tokens, joins=low - 1)
+            above = self._padding(ready, low, high + 1, tokens, joins=high)
+            if below is None and above is None:
+                return low, high
+            if above is None or (below is not None and below < above):
+                low -= 1
+                tokens += ready[low].length
+            else:
+                tokens += ready[high].length
+                high += 1
+
+    def _padding(
+        self, ready: list[_Waiting[Asked, Encoded, Answer]], low: int, high: int, tokens: int, *, joins: int
+    ) -> int | None:
+        """Return the padding of the stretch `low:high`, or `None` where it would be too large or too wasteful.
+
+        Args:
+            ready: Requests in order of length.
+            low: First of the stretch.
+            high: One after its last.
+            tokens: Tokens of the stretch without the request that joins.
+            joins: Which request that is.
+        """
+        if low < 0 or high > len(ready) or high - low > self.batch_size:
+            return None
+        padded = (high - low) * ready[high - 1].length
+        padding = padded - tokens - ready[joins].length
+        wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
+        return None if padded > self.batch_tokens or wasteful else padding

@@ -1,0 +1,125 @@
+"""Greedy matching of contextual token embeddings, as in BERTScore (Zhang et al., 2020), over any encoder.
+
+No weighting by rarity and no rescaling by a baseline; long texts are embedded in windows, none is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from textassay.runtime.messages import Example
+from textassay.tools.engines.engine import Array, EngineName, Head
+from textassay.tools.model_tool import Against, ModelTool, targets
+from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.states import windowed
+from textassay.tools.tool import Abstention, Measurement
+
+DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
+"""The encoder used where none is named, read at its 17th layer, as the authors chose for English."""
+
+
+class Match(NamedTuple):
+    """How well two texts match."""
+
+    precision: float
+    """Mean over tokens of the output of the best cosine with a token of the other text."""
+    recall: float
+    """The same the other way round."""
+    f1: float
+    """Their harmonic mean; the lower of the two where one is not positive."""
+
+
+class BertScore(ModelTool):
+    """Greedy matching of token embeddings."""
+
+    kind: ClassVar[str] = "bertscore"
+    head: ClassVar[Head] = "encode"
+
+    def __init__(
+        self,
+        name: str = "bertscore",
+        model: str = DEFAULT_ENCODER,
+        *,
+        layer: int | None = None,
+        measure: Literal["f", "p", "r"] = "f",
+        against: Against = "auto",
+        engine: EngineName = "auto",
+        device: str = "auto",
+        batch_tokens: int = 8192,
+        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            model: An encoder: a folder or a Hub id with a revision.
+            layer: Layer whose states are compared; where `None` the last, and 17 for the default encoder.
+            measure: F1, precision (is all of the output in the other text?) or recall.
+            against: `references`, `source`, or `auto` for references where there are any and else the source.
+            engine: `transformers`, `onnx`, or `auto`.
+            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
+            batch_tokens: Most tokens in a batch, padding included.
+            splitter: Finds sentences, where a text must be read in windows.
+        """
+        if layer is None and model == DEFAULT_ENCODER:
+            layer = 17
+        super().__init__(name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens)
+        self.measure_, self.against, self.splitter = measure, against, splitter
+        self.scale = (-1.0, 1.0)
+        if against != "auto":
+            self.needs = ("premise",) if against == "source" else ("references",)
+        self.description = (
+            "BERTScore: likeness in meaning of the words of output and closest reference (the source where there is no "
+            "reference), -1 to 1 and in practice 0.8 to 1; higher is closer. Forgives paraphrase, misses small facts."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Model, layer and measure."""
+        return {**super().settings(), "measure": self.measure_}
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Match against every target and keep the best F1."""
+        found = targets(self.name, example, self.against)
+        if isinstance(found, Abstention):
+            return found
+        texts, against = found
+        engine = await self.runner.open()
+        parts = await asyncio.to_thread(
+            lambda: [windowed(engine, text, self.splitter) for text in (example.output, *texts)]
+        )
+        answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part.encodings]))
+        states = [part.token_states([next(answers) for _ in part.encodings]) for part in parts]
+        if not all(len(s) for s in states):
+            return Abstention(type="NoTokens", message=f"{self.name}: the model's vocabulary knows nothing of a text")
+        matches = await asyncio.to_thread(lambda: [greedy_match(states[0], other) for other in states[1:]])
+        best = max(matches, key=lambda m: m.f1)
+        return Measurement(
+            value={"f": best.f1, "p": best.precision, "r": best.recall}[self.measure_],
+            explanation=f"precision {best.precision:.4g}, recall {best.recall:.4g}, "
+            f"{sum(len(p.encodings) for p in parts)} windows",
+            marks={"against": against},
+        )
+
+
+def greedy_match(output: Array, other: Array) -> Match:
+    """Match the tokens of two texts greedily.
+
+    Args:
+        output: Embeddings of shape `(tokens, width)`.
+        other: The same for the other text.
+    """
+    cosines = unit(output) @ unit(other).T
+    precision, recall = float(cosines.max(axis=1).mean()), float(cosines.max(axis=0).mean())
+    positive = precision > 0 and recall > 0
+    f1 = 2 * precision * recall / (precision + recall) if positive else min(precision, recall)
+    return Match(precision, recall, f1)
+
+
+def unit(vectors: Array) -> Array:
+    """Return vectors scaled to length 1; a zero vector stays zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)

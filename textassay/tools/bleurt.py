@@ -1,0 +1,134 @@
+"""BLEURT: a regressor trained on human ratings of how well a candidate says what a reference says.
+
+Sellam et al. (2020), Pu et al. (2021). With the source in the reference's place, as Fusion-Eval uses it, it is used
+outside of what it was trained for; such scores are marked. Texts longer than the input are read in windows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Example
+from textassay.tools.engines.engine import Encoding, Engine, EngineName, Head
+from textassay.tools.model_tool import Against, ModelTool, targets
+from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.tool import Abstention, Measurement
+from textassay.tools.windows import pack
+
+DEFAULT_BLEURT = "lucadiliello/BLEURT-20@e22b9eb071dcb939da9fff08b20a7e746c72a830"
+"""The checkpoint used where none is named; 579 million parameters."""
+
+
+class Bleurt(ModelTool):
+    """What a BLEURT checkpoint gives for reference and output."""
+
+    kind: ClassVar[str] = "bleurt"
+    head: ClassVar[Head] = "classify"
+
+    def __init__(
+        self,
+        name: str = "bleurt",
+        model: str = DEFAULT_BLEURT,
+        *,
+        against: Against = "auto",
+        combine: Literal["best", "mean"] = "best",
+        engine: EngineName = "auto",
+        device: str = "auto",
+        batch_tokens: int = 8192,
+        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            model: A checkpoint with one output: a folder or a Hub id with a revision.
+            against: `references`, `source`, or `auto` for references where there are any and else the source.
+            combine: What several references give: the best or the mean.
+            engine: `transformers`, `onnx`, or `auto`.
+            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
+            batch_tokens: Most tokens in a batch, padding included.
+            splitter: Finds sentences, where a text must be read in windows.
+        """
+        super().__init__(name, model, engine=engine, device=device, batch_tokens=batch_tokens)
+        self.against, self.combine, self.splitter = against, combine, splitter
+        if against != "auto":
+            self.needs = ("premise",) if against == "source" else ("references",)
+        compared = {
+            "auto": "the references, or where there are none the source (fact and conversation in dialogue)",
+            "references": "the references",
+            "source": "the source (fact and conversation in dialogue) in a reference's place",
+        }[against]
+        self.description = (
+            f"BLEURT: how well the output says what {compared} say, learned from human ratings; higher is better. "
+            f"{scale_of(model)} Scores of different checkpoints do not compare."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Model and treatment of several references."""
+        return {**super().settings(), "refs": self.combine}
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Score against every target; in windows, the mean over parts of the output of the best reference window."""
+        found = targets(self.name, example, self.against)
+        if isinstance(found, Abstention):
+            return found
+        texts, against = found
+        engine = await self.runner.open()
+        plans = await asyncio.to_thread(lambda: [self._plan(engine, text, example.output) for text in texts])
+        answers = await self.ask(engine, [encoding for plan in plans for _, row in plan for encoding in row])
+        one_output(answers[0].shape, self.runner.label)
+        values, at = [], 0
+        for plan in plans:
+            parts = []
+            for _, row in plan:
+                parts.append(max(float(a[0]) for a in answers[at : at + len(row)]))
+                at += len(row)
+            values.append(math.fsum(parts) / len(parts))
+        value = max(values) if self.combine == "best" else math.fsum(values) / len(values)
+        windows = sum(len(row) for plan in plans for _, row in plan)
+        return Measurement(
+            value=value,
+            explanation=f"{'source in place of a reference' if against == 'source' else f'{len(texts)} references'}, "
+            f"{windows} windows",
+            evidence=tuple({"text": text, "bleurt": v} for text, v in zip(texts, values, strict=True))
+            if against == "references"
+            else (),
+            marks={"against": against},
+        )
+
+    def _plan(self, engine: Engine, reference: str, output: str) -> list[tuple[str, list[Encoding]]]:
+        """Return every part of the output with its pairs, one for each window of the reference."""
+        tokenizer = engine.tokenizer
+        room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
+        if tokenizer.count(reference) + tokenizer.count(output) <= room:
+            return [(output, [tokenizer.encode(reference, output)])]
+        parts = pack(self.splitter.split(output), tokenizer.count, max(1, room // 2))
+        limit = max(1, room - max(map(tokenizer.count, parts)))
+        windows = pack(self.splitter.split(reference), tokenizer.count, limit, overlap=1)
+        return [(part, [tokenizer.encode(window, part) for window in windows]) for part in parts]
+
+
+def scale_of(model: str) -> str:
+    """Return what is known of the scale of a checkpoint, by its name."""
+    low = model.lower()
+    if "bleurt-20" in low:
+        return "About 0 to 1, seldom beyond."
+    if any(size in low for size in ("bleurt-tiny", "bleurt-base", "bleurt-large")):
+        return "About -2 to 1, centred near 0."
+    return "The scale is that of the ratings the checkpoint was trained on."
+
+
+def one_output(shape: tuple[int, ...], label: str) -> None:
+    """Refuse a model that is no regressor.
+
+    Raises:
+        ConfigurationError: It has more than one output.
+    """
+    if int(np.prod(shape)) != 1:
+        raise ConfigurationError(f"{label} is no regressor: it has {int(np.prod(shape))} outputs, BLEURT has one")

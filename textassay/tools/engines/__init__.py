@@ -1,0 +1,1 @@
+"""Engines that run transformer encoders: PyTorch with transformers, or onnxruntime with tokenizers."""

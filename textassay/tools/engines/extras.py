@@ -1,0 +1,27 @@
+"""Imports of optional libraries, with one line that says what to install where one is missing."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from textassay.runtime.errors import ConfigurationError
+
+
+def need(module: str, *, extra: str, what: str) -> Any:
+    """Import a module of an extra and return it.
+
+    Args:
+        module: Dotted name of the module.
+        extra: Extra of this package that brings it.
+        what: What needs it, for the message.
+
+    Raises:
+        ConfigurationError: It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{what} needs {module.partition('.')[0]}: pip install 'textassay[{extra}]' ({error})"
+        ) from error

@@ -1,0 +1,182 @@
+"""The engine of the extra `nli`: PyTorch and transformers, on a GPU when there is one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from textassay.runtime.errors import ConfigurationError
+from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, longest_input, pad
+from textassay.tools.engines.extras import need
+from textassay.tools.engines.files import ModelFiles
+from textassay.tools.engines.rembert import build_bleurt, is_bleurt
+
+_AUTO_CLASSES: dict[Head, str] = {
+    "classify": "AutoModelForSequenceClassification",
+    "encode": "AutoModel",
+    "answer": "AutoModelForSeq2SeqLM",
+}
+_ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "spm.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+    "vocab.json",
+)
+_HEAD_WORDS: dict[Head, str] = {
+    "classify": "a sequence-classification head",
+    "encode": "an encoder",
+    "answer": "an encoder and a decoder",
+}
+
+
+class PytorchEngine:
+    """A model in PyTorch, in single precision."""
+
+    name = "transformers"
+
+    def __init__(self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None) -> None:
+        """Read the model into memory.
+
+        Args:
+            files: Where it is.
+            head: What is wanted of it.
+            device: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one.
+            layer: For `encode`, the layer whose states are returned, 0 being the embeddings; the last where `None`.
+
+        Raises:
+            ConfigurationError: The extra is missing, or the model cannot do what is wanted of it.
+        """
+        self.torch = need("torch", extra="nli", what="the transformers engine")
+        self.transformers = need("transformers", extra="nli", what="the transformers engine")
+        self.files, self.head, self.layer = files, head, layer
+        self.config: Mapping[str, Any] = files.config
+        self.device = self._device(device)
+        with _quiet(self.transformers):
+            self.tokenizer, self._input_names = self._tokenizer()
+            self.model = self._model().to(self.device).eval()
+        self.max_tokens = longest_input(files)
+        self._pad_id = int(files.config.get("pad_token_id") or 0)
+
+    def run(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Answer a batch; see `Engine.run`."""
+        padded = pad(batch, self._pad_id)
+        inputs = {
+            name: self.torch.from_numpy(matrix).to(self.device)
+            for name, matrix in padded.items()
+            if name in self._input_names
+        }
+        with self.torch.inference_mode():
+            found = self._forward(inputs).float().cpu().numpy()
+        if self.head == "encode":
+            return [found[row, : len(encoding)] for row, encoding in enumerate(batch)]
+        return list(found)
+
+    def _forward(self, inputs: dict[str, Any]) -> Any:
+        if self.head == "classify":
+            return self.model(**inputs).logits
+        if self.head == "answer":
+            start = self.model.config.decoder_start_token_id
+            first = self.torch.full((len(inputs["input_ids"]), 1), start, dtype=self.torch.long, device=self.device)
+            return self.model(**inputs, decoder_input_ids=first).logits[:, 0]
+        if self.layer is None:
+            return self.model(**inputs).last_hidden_state
+        states = self.model(**inputs, output_hidden_states=True).hidden_states
+        if not 0 <= self.layer < len(states):
+            raise ConfigurationError(f"{self.files.label} has layers 0 to {len(states) - 1}, not {self.layer}")
+        return states[self.layer]
+
+    def _device(self, wanted: str) -> Any:
+        if wanted == "auto":
+            wanted = "cuda" if self.torch.cuda.is_available() else "cpu"
+            if wanted == "cpu" and self.torch.backends.mps.is_available():
+                wanted = "mps"
+        try:
+            device = self.torch.device(wanted)
+            self.torch.empty(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise ConfigurationError(f"device {wanted!r} cannot be used: {str(error).splitlines()[0]}") from error
+        return device
+
+    def _tokenizer(self) -> tuple[Tokenizer, frozenset[str]]:
+        # without any of these transformers makes up a tokenizer that knows no word
+        if not any((self.files.folder / name).is_file() for name in _VOCABULARIES):
+            raise ConfigurationError(
+                f"{str(self.files.folder)!r} holds no tokenizer ({', '.join(_VOCABULARIES[:3])}, ...)"
+            )
+        if not (self.files.folder / "tokenizer.json").is_file() and any(self.files.folder.glob("*.model")):
+            need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
+        try:
+            if is_bleurt(self.files.config):
+                found = _bleurt_tokenizer(self.transformers, self.files)
+                names = frozenset(_ALL_INPUTS)
+            else:
+                found = self.transformers.AutoTokenizer.from_pretrained(self.files.folder, local_files_only=True)
+                names = frozenset(found.model_input_names)
+        except Exception as error:  # whatever a damaged file makes the libraries raise
+            raise _unreadable(self.files, "tokenizer", error) from error
+        backend = getattr(found, "backend_tokenizer", None)
+        if backend is None:
+            raise ConfigurationError(f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)")
+        return Tokenizer(backend), names
+
+    def _model(self) -> Any:
+        if is_bleurt(self.files.config):
+            if self.head != "classify":
+                raise ConfigurationError(f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`")
+            try:
+                return build_bleurt(self.torch, self.files)
+            except ConfigurationError:
+                raise
+            except Exception as error:  # whatever a damaged file makes the libraries raise
+                raise _unreadable(self.files, "weights", error) from error
+        auto = getattr(self.transformers, _AUTO_CLASSES[self.head])
+        try:
+            model, report = auto.from_pretrained(
+                self.files.folder, local_files_only=True, dtype=self.torch.float32, output_loading_info=True
+            )
+        except Exception as error:  # whatever a damaged or foreign file makes the libraries raise
+            raise _unreadable(self.files, _HEAD_WORDS[self.head], error) from error
+        # what the file lacks was filled with random numbers; only a pooler that nobody reads may be missing
+        missing = [key for key in report["missing_keys"] if self.head != "encode" or "pooler" not in key]
+        if missing:
+            raise ConfigurationError(
+                f"{self.files.label} is a model without {_HEAD_WORDS[self.head]}: its weights lack "
+                f"{', '.join(sorted(missing)[:3])}"
+            )
+        return model
+
+
+def _bleurt_tokenizer(transformers: Any, files: ModelFiles) -> Any:
+    """Return the tokenizer of a BLEURT checkpoint, whose own class name transformers does not know."""
+    if (files.folder / "tokenizer.json").is_file():
+        return transformers.PreTrainedTokenizerFast(tokenizer_file=str(files.folder / "tokenizer.json"))
+    kind = "DebertaV2Tokenizer" if (files.folder / "spm.model").is_file() else "BertTokenizer"
+    return getattr(transformers, kind).from_pretrained(files.folder, local_files_only=True)
+
+
+def _unreadable(files: ModelFiles, what: str, error: Exception) -> ConfigurationError:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ConfigurationError(f"cannot read {what} from {str(files.folder)!r}: {reason}")
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Any:
+    """Keep progress bars and load reports off the terminal; what matters in them is checked and raised."""
+    log = transformers.utils.logging
+    level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.set_verbosity(level)
+        if bar:
+            log.enable_progress_bar()

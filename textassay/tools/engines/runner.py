@@ -1,0 +1,136 @@
+"""A model behind a batcher: found and read at first use, one worker thread, shared by the tools that name it alike."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from importlib.util import find_spec
+from weakref import WeakValueDictionary
+
+from textassay.runtime.errors import ModelClosed
+from textassay.tools.batching import Batcher
+from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
+from textassay.tools.engines.files import ModelFiles, locate
+from textassay.tools.engines.onnx import OnnxEngine
+from textassay.tools.engines.pytorch import PytorchEngine
+
+Key = tuple[str, Head, EngineName, str, int | None, int]
+
+
+class Runner:
+    """Runs one model for any number of tools, tasks and event loops; use `runner_for`."""
+
+    def __init__(self, key: Key) -> None:
+        """Keep what to load; nothing is read yet."""
+        self.model, self.head, self.engine_name, self.device, self.layer, self.batch_tokens = key
+        self.label = self.model
+        """The model as signatures call it; with commit or digest once it is loaded."""
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loading: Future[Engine] | None = None
+        self._batcher: Batcher[Encoding, Encoding, Array] | None = None
+
+    def acquire(self) -> None:
+        """Count one more user; the last `release` closes the model."""
+        with self._lock:
+            self._users += 1
+
+    async def release(self) -> None:
+        """Count one user less, and free the model when none is left."""
+        with self._lock:
+            self._users -= 1
+            batcher = self._batcher if self._users == 0 else None
+            if self._users == 0:
+                self._batcher = self._loading = None
+        if batcher is not None:
+            await batcher.aclose()
+
+    async def open(self) -> Engine:
+        """Return the engine, loaded by a thread of its own at the first call.
+
+        Raises:
+            ConfigurationError: The model cannot be found, read or used.
+        """
+        with self._lock:
+            if self._loading is None:
+                self._loading = Future()
+                threading.Thread(target=self._load, args=(self._loading,), daemon=True).start()
+            loading = self._loading
+        # others wait for the same load: cancelling one must not cancel it
+        return await asyncio.shield(asyncio.wrap_future(loading))
+
+    async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
+        """Run the model on inputs, batched with what others ask at the same time.
+
+        Raises:
+            ModelClosed: The tool was closed.
+        """
+        await self.open()
+        batcher = self._batcher
+        if batcher is None:
+            raise ModelClosed(f"the model {self.label} was closed")
+        return await batcher.ask(encodings)
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """Batches run and requests answered so far."""
+        return (self._batcher.batches, self._batcher.requests) if self._batcher else (0, 0)
+
+    def _load(self, loading: Future[Engine]) -> None:
+        try:
+            files = locate(self.model, engine=self._preferred())
+            engine = self._engine(files)
+            label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
+            batcher: Batcher[Encoding, Encoding, Array] = Batcher(
+                lambda encoding: encoding, engine.run, batch_tokens=self.batch_tokens, name=files.label
+            )
+        except Exception as error:  # handed to whoever waits for the model
+            loading.set_exception(error)
+            return
+        with self._lock:
+            self.label, self._batcher = f"{label}|engine:{engine.name}", batcher
+        loading.set_result(engine)
+
+    def _preferred(self) -> EngineName:
+        if self.engine_name == "auto" and not (find_spec("torch") and find_spec("transformers")):
+            return "onnx" if find_spec("onnxruntime") else "transformers"
+        return self.engine_name
+
+    def _engine(self, files: ModelFiles) -> Engine:
+        wanted = self._preferred()
+        if wanted == "auto":
+            wanted = "onnx" if files.onnx and not files.weights else "transformers"
+        kind = OnnxEngine if wanted == "onnx" else PytorchEngine
+        return kind(files, self.head, device=self.device, layer=self.layer)
+
+
+_RUNNERS: WeakValueDictionary[Key, Runner] = WeakValueDictionary()
+
+
+def runner_for(
+    model: str,
+    head: Head,
+    *,
+    engine: EngineName = "auto",
+    device: str = "auto",
+    layer: int | None = None,
+    batch_tokens: int = 8192,
+) -> Runner:
+    """Return the runner of a model, the same one for equal arguments while somebody uses it.
+
+    Args:
+        model: A folder, or a Hub id with a revision.
+        head: What is wanted of it.
+        engine: Which engine runs it.
+        device: Where; see the engines.
+        layer: For `encode`, the layer whose states are wanted; the last where `None`.
+        batch_tokens: Most tokens in a batch, padding included.
+    """
+    key: Key = (model, head, engine, device, layer, batch_tokens)
+    found = _RUNNERS.get(key)
+    if found is None:
+        found = _RUNNERS[key] = Runner(key)
+    found.acquire()
+    return found

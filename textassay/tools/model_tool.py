@@ -1,0 +1,109 @@
+"""Base of the tools that rest on a transformer model: which model, which engine, and a runner of its own or shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from textassay.runtime.errors import ContextTooLong, ModelClosed
+from textassay.runtime.messages import Example
+from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
+from textassay.tools.engines.runner import Runner, runner_for
+from textassay.tools.tool import Abstention, TextTool, premise, references
+
+Against = Literal["auto", "references", "source"]
+"""What the output is compared with; `auto` takes the references where there are any, else the source, and says so."""
+
+
+class ModelTool(TextTool):
+    """A tool with a model; a subclass names the head it needs."""
+
+    extra: ClassVar[str | None] = "nli"
+    head: ClassVar[Head] = "classify"
+
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        *,
+        engine: EngineName = "auto",
+        device: str = "auto",
+        layer: int | None = None,
+        batch_tokens: int = 8192,
+    ) -> None:
+        """Keep which model to use; it is found and read at the first score.
+
+        Args:
+            name: Name of the tool.
+            model: A folder, or a Hub id with a revision, such as `organisation/name@commit`.
+            engine: `transformers`, `onnx`, or `auto`.
+            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
+            layer: Layer whose states are read, where the tool reads states; the last where `None`.
+            batch_tokens: Most tokens in a batch, padding included.
+        """
+        self.name, self.model, self.engine, self.device = name, model, engine, device
+        self.layer, self.batch_tokens = layer, batch_tokens
+        self._runner: Runner | None = None
+        self._closed = False
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the model; shared with other tools that name the same model alike.
+
+        Raises:
+            ModelClosed: The tool was closed.
+        """
+        if self._closed:
+            raise ModelClosed(f"the tool {self.name} was closed")
+        if self._runner is None:
+            self._runner = runner_for(
+                self.model,
+                self.head,
+                engine=self.engine,
+                device=self.device,
+                layer=self.layer,
+                batch_tokens=self.batch_tokens,
+            )
+        return self._runner
+
+    def settings(self) -> Mapping[str, object]:
+        """The model: as it was named, and once it is loaded with its commit or digest and its engine."""
+        return {"model": self._runner.label if self._runner else self.model, "layer": self.layer}
+
+    async def ask(self, engine: Engine, encodings: Sequence[Encoding]) -> list[Array]:
+        """Run the model on inputs.
+
+        Raises:
+            ContextTooLong: An input does not fit into the model, and could not be cut to fit.
+        """
+        longest = max(map(len, encodings), default=0)
+        if engine.max_tokens is not None and longest > engine.max_tokens:
+            raise ContextTooLong(f"{self.name}: {longest} tokens, but the model takes {engine.max_tokens}")
+        return await self.runner.ask(encodings)
+
+    async def aclose(self) -> None:
+        """Free the model unless another tool uses it; safe to call twice."""
+        self._closed = True
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.release()
+
+
+def targets(name: str, example: Example, against: Against) -> tuple[tuple[str, ...], str] | Abstention:
+    """Return the texts to compare an output with, and whether they are `references` or the `source`.
+
+    Args:
+        name: Name of the tool, for the reason where there is nothing to compare with.
+        example: The example.
+        against: What is wanted.
+    """
+    known = references(example) if against != "source" else ()
+    if known:
+        return known, "references"
+    text = premise(example) if against != "references" else None
+    if text is not None:
+        return (text,), "source"
+    if against == "source":
+        return Abstention(type="MissingSource", message=f"{name} needs a source, which this example lacks")
+    wanted = "references" if against == "references" else "references or a source"
+    return Abstention(type="MissingReferences", message=f"{name} needs {wanted}, which this example lacks")

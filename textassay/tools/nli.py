@@ -1,0 +1,155 @@
+"""Natural language inference: does the source entail the output?
+
+Long sources are read in windows and outputs sentence by sentence, as in SummaC (Laban et al., 2022): each pair gets
+P(entailment), each output sentence the maximum over windows, the output the mean over its sentences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Example
+from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head, labels
+from textassay.tools.model_tool import ModelTool
+from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.tool import Abstention, Measurement
+from textassay.tools.tool import premise as premise_of
+from textassay.tools.windows import fit, pack
+
+DEFAULT_NLI = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7"
+"""The model used where none is named; 184 million parameters, Apache-2.0."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    windows: list[str]
+    sentences: list[str]
+    encodings: list[Encoding]  # windows x sentences, row by row
+
+
+class NLI(ModelTool):
+    """Probability that the output is entailed."""
+
+    kind: ClassVar[str] = "nli"
+    head: ClassVar[Head] = "classify"
+
+    def __init__(
+        self,
+        name: str = "nli",
+        model: str = DEFAULT_NLI,
+        *,
+        premise: Literal["source", "output"] = "source",
+        window: Literal["sentence", "tokens"] = "sentence",
+        window_tokens: int = 400,
+        overlap: int = 1,
+        hypothesis: Literal["sentences", "whole"] = "sentences",
+        engine: EngineName = "auto",
+        device: str = "auto",
+        batch_tokens: int = 8192,
+        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            model: A sequence classifier with the label "entailment": a folder or a Hub id with a revision.
+            premise: Which text is the premise; the other is the hypothesis.
+            window: Whether a window of the premise is one sentence, or as many as fit into `window_tokens`.
+            window_tokens: Longest window of the premise; less where the model takes less.
+            overlap: Sentences that a window of `tokens` repeats from the one before.
+            hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
+            engine: `transformers`, `onnx`, or `auto`.
+            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
+            batch_tokens: Most tokens in a batch, padding included.
+            splitter: Finds sentences.
+        """
+        super().__init__(name, model, engine=engine, device=device, batch_tokens=batch_tokens)
+        self.premise, self.window, self.window_tokens, self.overlap = premise, window, window_tokens, overlap
+        self.hypothesis, self.splitter = hypothesis, splitter
+        self.scale, self.needs = (0.0, 1.0), ("premise",)
+        texts = ("the source (fact and conversation in dialogue)", "the output")
+        first, second = texts if premise == "source" else texts[::-1]
+        self.description = (
+            f"Probability, 0 to 1, that {first} as premise entails {second} as hypothesis, by a model of natural "
+            "language inference; the best premise window for each hypothesis sentence, averaged over sentences. Close "
+            "to 1: everything said is supported. Low: contradicted or made up."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Model, direction and windows."""
+        return {
+            **super().settings(),
+            "premise": self.premise,
+            "window": self.window if self.window == "sentence" else f"{self.window_tokens}+{self.overlap}",
+            "hypothesis": self.hypothesis,
+            "splitter": self.splitter.signature,
+        }
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Return the mean over hypothesis sentences of the maximum over premise windows."""
+        engine = await self.runner.open()
+        entailment = entailment_index(engine.config, self.runner.label)
+        texts = (premise_of(example) or "", example.output)
+        first, second = texts if self.premise == "source" else texts[::-1]
+        pairs = await asyncio.to_thread(self._pairs, engine, first, second)
+        found = await self.ask(engine, pairs.encodings)
+        table = np.array([_probability(logits, entailment) for logits in found])
+        table = table.reshape(len(pairs.windows), len(pairs.sentences))
+        best = table.max(axis=0)
+        evidence: tuple[dict[str, Any], ...] = tuple(
+            {"text": text, "entailment": float(p), "window": int(table[:, i].argmax()), "windows": len(pairs.windows)}
+            for i, (text, p) in enumerate(zip(pairs.sentences, best, strict=True))
+        )
+        return Measurement(
+            value=math.fsum(best) / len(best),
+            explanation=f"{len(pairs.windows)} premise windows, {len(pairs.sentences)} hypothesis sentences",
+            evidence=evidence,
+        )
+
+    def _pairs(self, engine: Engine, first: str, second: str) -> _Pairs:
+        tokenizer = engine.tokenizer
+        room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
+        sentences = self.splitter.split(second) if self.hypothesis == "sentences" else [second.strip()]
+        # a hypothesis may take half of the input; one that is longer is cut, and every part counts as a sentence
+        sentences = fit(sentences, tokenizer.count, max(1, room // 2))
+        limit = max(1, min(self.window_tokens, room - max(map(tokenizer.count, sentences))))
+        parts = self.splitter.split(first)
+        windows = (
+            fit(parts, tokenizer.count, limit)
+            if self.window == "sentence"
+            else pack(parts, tokenizer.count, limit, overlap=self.overlap)
+        )
+        return _Pairs(windows, sentences, [tokenizer.encode(w, s) for w in windows for s in sentences])
+
+
+def entailment_index(config: Mapping[str, Any], label: str) -> int:
+    """Return which output of a classifier stands for entailment; models differ, so it is read from `id2label`.
+
+    Args:
+        config: The model's `config.json`.
+        label: What to call the model in an error.
+
+    Raises:
+        ConfigurationError: No label is called "entailment".
+    """
+    known = labels(config)
+    found = [index for index, name in known.items() if name.strip().lower() == "entailment"]
+    if len(found) != 1:
+        names = ", ".join(known.values()) or "none"
+        raise ConfigurationError(
+            f"{label} is no NLI model: among its labels ({names}) there is not one 'entailment'; if it is one, name "
+            "its labels in id2label of its config.json"
+        )
+    return found[0]
+
+
+def _probability(logits: Array, index: int) -> float:
+    shifted = np.exp(logits.astype(np.float64) - float(logits.max()))
+    return float(shifted[index] / shifted.sum())

@@ -1,0 +1,258 @@
+"""Overlap with references as the field's own libraries count it: ROUGE, BLEU, chrF and TER.
+
+The libraries do the counting (rouge-score, sacrebleu) and are imported on first use; here stand their settings, what
+several references mean, and when a number would be meaningless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any, ClassVar, Literal
+
+from textassay.runtime.messages import Example
+from textassay.tools.sentences import DEFAULT_SPLITTER
+from textassay.tools.tool import Abstention, Computed, Measurement, references
+
+RougeVariant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
+_ROUGE_WORDS = {
+    "rouge1": "words",
+    "rouge2": "word pairs",
+    "rougeL": "the longest common subsequence of words",
+    "rougeLsum": "longest common subsequences, sentence by sentence",
+}
+_MEASURE_WORDS = {"f": "F1", "p": "precision", "r": "recall"}
+
+
+class Rouge(Computed):
+    """ROUGE (Lin, 2004) against the references, by rouge-score."""
+
+    kind: ClassVar[str] = "rouge"
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        variant: RougeVariant = "rougeL",
+        measure: Literal["f", "p", "r"] = "f",
+        refs: Literal["best", "first"] = "best",
+        stemmer: bool = True,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool; the variant's where left out.
+            variant: What is counted: words, pairs of words, or longest common subsequences.
+            measure: F1, precision (share of the output found) or recall (share of the reference found).
+            refs: `best` takes the reference with the highest F1, `first` looks at the first only.
+            stemmer: Whether endings are cut off by Porter's rules (English).
+        """
+        self.name, self.variant, self.measure_, self.refs, self.stemmer = (
+            name or variant,
+            variant,
+            measure,
+            refs,
+            stemmer,
+        )
+        self.scale, self.needs = (0.0, 1.0), ("references",)
+        which = "the closest reference" if refs == "best" else "the first reference"
+        self.description = (
+            f"ROUGE {_MEASURE_WORDS[measure]} of {_ROUGE_WORDS[variant]} shared by output and {which}, 0 to 1; higher "
+            "is closer. Reads a-z and 0-9 only. Blind to paraphrase and to facts."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Variant, measure, treatment of references and version of the library."""
+        return {
+            "variant": self.variant,
+            "measure": self.measure_,
+            "refs": self.refs,
+            "stem": self.stemmer,
+            "rouge-score": version("rouge-score"),
+        }
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Score against the best, or the first, reference."""
+        scorer = _rouge_scorer(self.variant, self.stemmer)
+        tokenize = _rouge_tokenizer(self.stemmer).tokenize
+        targets = references(example)[: 1 if self.refs == "first" else None]
+        if not tokenize(example.output) or not any(tokenize(target) for target in targets):
+            return Abstention(
+                type="UnsupportedScript",
+                message=f"{self.name} reads a-z and 0-9 only, and the output or every reference has none",
+            )
+        if self.variant == "rougeLsum":
+            targets = tuple("\n".join(DEFAULT_SPLITTER.split(target)) for target in targets)
+            best = scorer.score_multi(targets, "\n".join(DEFAULT_SPLITTER.split(example.output)))[self.variant]
+        else:
+            best = scorer.score_multi(targets, example.output)[self.variant]
+        return Measurement(value={"f": best.fmeasure, "p": best.precision, "r": best.recall}[self.measure_])
+
+
+class _CachedTokens:
+    """rouge-score's tokenizer that remembers: the same references come back with every system."""
+
+    def __init__(self, stemmer: bool) -> None:
+        from rouge_score.tokenizers import DefaultTokenizer
+
+        self.tokenize = lru_cache(maxsize=4096)(DefaultTokenizer(stemmer).tokenize)
+
+
+@lru_cache(maxsize=2)
+def _rouge_tokenizer(stemmer: bool) -> _CachedTokens:
+    return _CachedTokens(stemmer)
+
+
+@lru_cache(maxsize=8)
+def _rouge_scorer(variant: str, stemmer: bool) -> Any:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer([variant], tokenizer=_rouge_tokenizer(stemmer))
+
+
+BleuTokenizer = Literal["13a", "intl", "zh", "char", "none"]
+
+
+class Bleu(Computed):
+    """Sentence BLEU (Papineni et al., 2002) against all references, by sacrebleu."""
+
+    kind: ClassVar[str] = "bleu"
+
+    def __init__(
+        self,
+        name: str = "bleu",
+        *,
+        lowercase: bool = True,
+        tokenize: BleuTokenizer = "13a",
+        smooth: Literal["exp", "floor", "add-k", "none"] = "exp",
+        max_order: int = 4,
+    ) -> None:
+        """Keep the settings, which are sacrebleu's; n-grams longer than the output are left out of the mean.
+
+        Args:
+            name: Name of the tool.
+            lowercase: Whether case is ignored.
+            tokenize: `13a` for languages with spaces, `zh` for Chinese, `char` for others without; none of them
+                downloads anything.
+            smooth: What happens to n-grams that match nowhere.
+            max_order: Longest n-gram.
+        """
+        self.name, self.lowercase, self.tokenize, self.smooth = name, lowercase, tokenize, smooth
+        self.max_order = max_order
+        self.scale, self.needs = (0.0, 100.0), ("references",)
+        self.description = (
+            f"Sentence BLEU: precision of 1- to {max_order}-grams of the output against all references, with a penalty "
+            "for short outputs, 0 to 100; higher is closer. Blind to paraphrase and to facts."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """The library's settings and version."""
+        return {
+            "case": "lc" if self.lowercase else "mixed",
+            "tok": self.tokenize,
+            "smooth": self.smooth,
+            "order": self.max_order,
+            "eff": True,
+            "sacrebleu": version("sacrebleu"),
+        }
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Score against all references at once."""
+        metric = _sacrebleu(
+            "BLEU",
+            lowercase=self.lowercase,
+            tokenize=self.tokenize,
+            smooth_method=self.smooth,
+            max_ngram_order=self.max_order,
+            effective_order=True,
+        )
+        return Measurement(value=metric.sentence_score(example.output, list(references(example))).score)
+
+
+class Chrf(Computed):
+    """Sentence chrF (Popovic, 2015), the best of all references, by sacrebleu."""
+
+    kind: ClassVar[str] = "chrf"
+
+    def __init__(
+        self, name: str = "chrf", *, lowercase: bool = True, char_order: int = 6, word_order: int = 0, beta: int = 2
+    ) -> None:
+        """Keep the settings, which are sacrebleu's.
+
+        Args:
+            name: Name of the tool.
+            lowercase: Whether case is ignored.
+            char_order: Longest character n-gram.
+            word_order: Longest word n-gram; 2 gives chrF++.
+            beta: Weight of recall against precision.
+        """
+        self.name, self.lowercase, self.char_order = name, lowercase, char_order
+        self.word_order, self.beta = word_order, beta
+        self.scale, self.needs = (0.0, 100.0), ("references",)
+        self.description = (
+            "chrF: F-score of character n-grams shared by output and closest reference, 0 to 100; higher is closer. "
+            "Kinder to inflection and spelling than BLEU and ROUGE, in any script."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """The library's settings and version."""
+        return {
+            "case": "lc" if self.lowercase else "mixed",
+            "nc": self.char_order,
+            "nw": self.word_order,
+            "beta": self.beta,
+            "sacrebleu": version("sacrebleu"),
+        }
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Score against the closest reference."""
+        metric = _sacrebleu(
+            "CHRF",
+            lowercase=self.lowercase,
+            char_order=self.char_order,
+            word_order=self.word_order,
+            beta=self.beta,
+        )
+        return Measurement(value=metric.sentence_score(example.output, list(references(example))).score)
+
+
+class Ter(Computed):
+    """Translation edit rate (Snover et al., 2006) against the closest reference, by sacrebleu."""
+
+    kind: ClassVar[str] = "ter"
+
+    def __init__(self, name: str = "ter", *, lowercase: bool = True, normalized: bool = False) -> None:
+        """Keep the settings, which are sacrebleu's.
+
+        Args:
+            name: Name of the tool.
+            lowercase: Whether case is ignored.
+            normalized: Whether punctuation is split off first.
+        """
+        self.name, self.lowercase, self.normalized = name, lowercase, normalized
+        self.higher_is_better, self.needs = False, ("references",)
+        self.description = (
+            "TER: edits (including moved blocks) that turn the output into the closest reference, per 100 words of "
+            "reference; 0 is equal, above 100 is possible, lower is better."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """The library's settings and version."""
+        return {
+            "case": "lc" if self.lowercase else "mixed",
+            "norm": self.normalized,
+            "sacrebleu": version("sacrebleu"),
+        }
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Score against the closest reference."""
+        metric = _sacrebleu("TER", case_sensitive=not self.lowercase, normalized=self.normalized)
+        return Measurement(value=metric.sentence_score(example.output, list(references(example))).score)
+
+
+@lru_cache(maxsize=16)
+def _sacrebleu(metric: str, **settings: object) -> Any:
+    from sacrebleu import metrics
+
+    return getattr(metrics, metric)(**settings)

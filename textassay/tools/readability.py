@@ -1,0 +1,77 @@
+"""Flesch reading ease, for English.
+
+Syllables are counted by rules of spelling, not by a dictionary (the dictionary-based packages download theirs): nine
+words in ten come out right, which is enough for a mean over a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textassay.runtime.messages import Example
+from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.tool import Abstention, Computed, Measurement
+
+# tokenised text writes "do n't" and "he 's"; both are one word
+_CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
+_ENGLISH_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)*", re.IGNORECASE)
+_VOWELS = re.compile(r"[aeiouy]+")
+_HIATUS = re.compile(
+    r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie|ying\b"
+)
+_SILENT_END = re.compile(r"(?<![aeiouyl])e$|(?<=[aeiouy])le$|(?<![aeiouytd])ed$|(?<![aeiouysxzl])es$|(?<=[cgsxz]h)es$")
+
+
+class Readability(Computed):
+    """Flesch reading ease (Flesch, 1948)."""
+
+    kind: ClassVar[str] = "readability"
+
+    def __init__(self, name: str = "readability", *, splitter: SentenceSplitter = DEFAULT_SPLITTER) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            splitter: Finds sentences.
+        """
+        self.name, self.splitter = name, splitter
+        self.description = (
+            "Flesch reading ease of the output, English only: about 0 (hard) to 100 (easy), beyond on short texts; "
+            "from words per sentence and syllables per word."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """The formula and how syllables and sentences are found."""
+        return {"formula": "flesch", "syllables": "rules", "splitter": self.splitter.signature}
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Count words, sentences and syllables."""
+        text = _CLITIC.sub("", example.output)
+        found = _ENGLISH_WORD.findall(text)
+        letters = sum(character.isalpha() for character in text)
+        if not found or sum(map(len, found)) < 0.8 * letters:
+            return Abstention(
+                type="UnsupportedLanguage",
+                message=f"{self.name} knows English only, and most letters of the output are not a-z",
+            )
+        sentences = sum(1 for s in self.splitter.split(text) if _ENGLISH_WORD.search(s))
+        per_sentence, per_word = len(found) / sentences, sum(map(syllables, found)) / len(found)
+        return Measurement(
+            value=flesch(per_sentence, per_word),
+            explanation=f"{per_sentence:.3g} words a sentence, {per_word:.3g} syllables a word",
+        )
+
+
+def flesch(words_per_sentence: float, syllables_per_word: float) -> float:
+    """Return the Flesch reading ease."""
+    return 206.835 - 1.015 * words_per_sentence - 84.6 * syllables_per_word
+
+
+def syllables(word: str) -> int:
+    """Return the number of syllables of an English word, by its spelling; at least 1."""
+    word = re.sub(r"['’](?:s|m|re|ve|ll|d)$", "", word.lower())
+    extra = len(_HIATUS.findall(word)) + len(re.findall(r"(?<=[dsvcw])n['’]t$", word))
+    stem = _SILENT_END.sub("", re.sub(r"n?['’].*$", "", word) or word)
+    return max(1, len(_VOWELS.findall(stem)) + extra)

@@ -1,0 +1,257 @@
+"""Tools by name: what exists, and how a spec such as `sum_bleurt=bleurt:PATH?engine=onnx` becomes a tool.
+
+`KINDS` is a plain dict from kind to a callable that makes a tool; other packages add kinds through the entry-point
+group `textassay.tools`, which is looked at when a name is not in the dict. Making a tool loads nothing: models are
+found and read at the first score.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.messages import Message, Scale
+from textassay.runtime.model import Model
+from textassay.tools.bertscore import BertScore
+from textassay.tools.bleurt import Bleurt
+from textassay.tools.embedding import Embedding
+from textassay.tools.extraction import Coverage, Novelty
+from textassay.tools.function_tool import FunctionTool
+from textassay.tools.lm_prob import LMProb
+from textassay.tools.nli import NLI
+from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
+from textassay.tools.readability import Readability
+from textassay.tools.surface import Length, Repetition
+from textassay.tools.tool import Need, Tool
+from textassay.tools.unieval import UniEval
+
+Factory = Callable[..., Tool]
+"""Makes a tool; takes `name` and the kind's options as keywords."""
+
+KINDS: dict[str, Factory] = {
+    "nli": NLI,
+    "bleurt": Bleurt,
+    "bertscore": BertScore,
+    "embedding": Embedding,
+    "unieval": UniEval,
+    "lm_prob": LMProb,
+    "rouge1": partial(Rouge, variant="rouge1"),
+    "rouge2": partial(Rouge, variant="rouge2"),
+    "rougeL": partial(Rouge, variant="rougeL"),
+    "rougeLsum": partial(Rouge, variant="rougeLsum"),
+    "bleu": Bleu,
+    "chrf": Chrf,
+    "ter": Ter,
+    "novelty": Novelty,
+    "coverage": Coverage,
+    "length": Length,
+    "repetition": Repetition,
+    "readability": Readability,
+}
+"""The kinds of tools that come with the package."""
+
+GROUPS: dict[str, tuple[str, ...]] = {"rouge": ("rouge1", "rouge2", "rougeL")}
+"""Short names for several kinds at once."""
+
+ENTRY_POINTS = "textassay.tools"
+"""Entry-point group in which other packages name their tools: a factory, or a `FunctionTool`."""
+
+EXTRAS: dict[str, tuple[str, ...]] = {"nli": ("torch", "transformers"), "onnx": ("onnxruntime", "tokenizers")}
+"""Modules that each extra of the package brings."""
+
+_SPEC = re.compile(r"(?:(?P<name>[\w.\-]+)=)?(?P<kind>[\w.\-]+)(?::(?P<model>[^?]+))?(?:\?(?P<options>.*))?")
+
+
+class ToolSpec(Message):
+    """A tool to make: which kind, under which name, with which model and options."""
+
+    kind: str = Field(min_length=1)
+    """Name of the kind."""
+    name: str | None = None
+    """Name of the tool; the kind's where left out."""
+    model: str | None = None
+    """Model of the tool: a folder, a Hub id, or for `lm_prob` the name of a model."""
+    options: dict[str, Any] = {}
+    """Options of the kind; texts are read as what the option takes."""
+
+
+class ToolDescription(Message):
+    """What `tools list` shows of a kind."""
+
+    kind: str
+    """Name of the kind."""
+    description: str
+    """Words for a planner."""
+    scale: Scale | None
+    """Lowest and highest value; `None` where unbounded."""
+    higher_is_better: bool
+    """Whether a high value speaks for the text."""
+    needs: tuple[Need, ...]
+    """Inputs besides the output."""
+    extra: str | None
+    """Extra of the package that the kind needs (`nli` or, for some, `onnx` instead)."""
+    installed: bool
+    """Whether what it needs is installed."""
+
+
+def describe_all() -> tuple[ToolDescription, ...]:
+    """Describe every kind of tool, ours and those of other packages; imports none of the heavy libraries.
+
+    Raises:
+        ConfigurationError: The entry point of another package cannot be loaded.
+    """
+    kinds = {**{name: _load(point) for name, point in _points().items()}, **KINDS}
+    return tuple(_describe(kind, factory(name=kind)) for kind, factory in kinds.items())
+
+
+def _describe(kind: str, made: Tool) -> ToolDescription:
+    extra = getattr(made, "extra", None)
+    usable = ("nli", "onnx") if extra == "nli" and kind != "unieval" else (extra,) if extra else ()
+    return ToolDescription(
+        kind=kind,
+        description=made.description,
+        scale=made.scale,
+        higher_is_better=made.higher_is_better,
+        needs=made.needs,
+        extra=extra,
+        installed=not usable or any(all(find_spec(module) for module in EXTRAS.get(e, ())) for e in usable),
+    )
+
+
+def build(
+    specs: Iterable[str | ToolSpec | Tool],
+    *,
+    table: Mapping[str, Mapping[str, Any]] | None = None,
+    model: Model | None = None,
+) -> tuple[Tool, ...]:
+    """Make tools from specs.
+
+    Args:
+        specs: Each a spec such as `rougeL`, `bleu?lowercase=false`, `nli:/models/nli?engine=onnx`,
+            `sum_bleurt=bleurt:PATH`, the name of an entry of `table`, the name of a group, or a tool made elsewhere.
+        table: The configuration's `[tools.NAME]` tables: `kind` (the name itself where left out), `model`, and the
+            kind's options.
+        model: What `lm_prob` asks where its spec names no model; stays the caller's to close.
+
+    Raises:
+        ConfigurationError: A spec cannot be read, an option is unknown or of the wrong type, or two tools share a name.
+    """
+    tools: list[Tool] = []
+    for spec in specs:
+        if isinstance(spec, str):
+            tools += [_make(one, model) for one in _expand(spec, table or {})]
+        else:
+            tools.append(_make(spec, model) if isinstance(spec, ToolSpec) else spec)
+    names = [made.name for made in tools]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(f"two tools are called {twice[0]!r}; give one another name: other={twice[0]}")
+    return tuple(tools)
+
+
+def parse(spec: str) -> ToolSpec:
+    """Read a spec of the form `[NAME=]KIND[:MODEL][?OPTION=VALUE&...]`.
+
+    Raises:
+        ConfigurationError: It has another form.
+    """
+    match = _SPEC.fullmatch(spec.strip())
+    if match is None:
+        raise ConfigurationError(
+            f"cannot read the tool {spec!r}; it is written [NAME=]KIND[:MODEL][?OPTION=VALUE&...], such as "
+            "rougeL, or sum_bleurt=bleurt:/models/sum?engine=onnx"
+        )
+    try:
+        options = dict(parse_qsl(match["options"] or "", strict_parsing=bool(match["options"]), keep_blank_values=True))
+    except ValueError:
+        raise ConfigurationError(f"cannot read the options of the tool {spec!r}; write ?OPTION=VALUE&...") from None
+    return ToolSpec(kind=match["kind"], name=match["name"], model=match["model"], options=options)
+
+
+def _expand(spec: str, table: Mapping[str, Mapping[str, Any]]) -> list[ToolSpec]:
+    if spec in table:
+        options = dict(table[spec])
+        kind, model = options.pop("kind", spec), options.pop("model", None)
+        if not isinstance(kind, str) or not (model is None or isinstance(model, str)):
+            raise ConfigurationError(f"[tools.{spec}]: kind and model are texts")
+        return [ToolSpec(kind=kind, name=spec, model=model, options=options)]
+    parsed = parse(spec)
+    if parsed.kind not in GROUPS:
+        return [parsed]
+    if parsed.name or parsed.model:
+        raise ConfigurationError(f"{parsed.kind!r} stands for {', '.join(GROUPS[parsed.kind])}; name one of them")
+    return [ToolSpec(kind=kind, options=parsed.options) for kind in GROUPS[parsed.kind]]
+
+
+def _make(spec: ToolSpec, model: Model | None) -> Tool:
+    factory = KINDS.get(spec.kind) or _plugin(spec.kind)
+    options: dict[str, Any] = {"name": spec.name or spec.kind, **spec.options}
+    if spec.model is not None:
+        options["model"] = spec.model
+    return factory(**_checked(factory, spec.kind, options, model))
+
+
+def _checked(factory: Factory, kind: str, options: dict[str, Any], model: Model | None) -> dict[str, Any]:
+    """Return the options as the factory's annotations want them."""
+    parameters = inspect.signature(factory).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return options
+    if "asked" in parameters and model is not None and "model" not in options:
+        options["asked"] = model
+    fixed = set(factory.keywords) if isinstance(factory, partial) else set()
+    known = [name for name in parameters if name not in fixed | {"asked", "name"}]
+    hints = _hints(factory)
+    for name in options:
+        if name not in known and name not in ("name", "asked"):
+            raise UnknownName(f"option of the tool {kind}", name, known)
+    return {name: _read(kind, name, value, hints.get(name, Any)) for name, value in options.items()}
+
+
+def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
+    if name == "asked":
+        return value
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except PydanticSchemaGenerationError:
+        return value  # a protocol, such as a sentence splitter: given in Python only
+    except ValidationError as error:
+        raise ConfigurationError(f"option {name} of the tool {kind}: {value!r}: {error.errors()[0]['msg']}") from None
+
+
+def _hints(factory: Factory) -> dict[str, Any]:
+    target = factory.func if isinstance(factory, partial) else factory
+    return typing.get_type_hints(target.__init__ if inspect.isclass(target) else target)
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _plugin(kind: str) -> Factory:
+    points = _points()
+    if kind not in points:
+        raise UnknownName("tool", kind, [*KINDS, *GROUPS, *points])
+    return _load(points[kind])
+
+
+def _load(point: EntryPoint) -> Factory:
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        package = point.dist.name if point.dist else "another package"
+        raise ConfigurationError(f"the tool {point.name!r} of {package} cannot be loaded: {error}") from error
+    if isinstance(found, FunctionTool):
+        return lambda name: found.renamed(name)
+    if not callable(found):
+        raise ConfigurationError(f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool")
+    return typing.cast(Factory, found)

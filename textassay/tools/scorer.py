@@ -1,0 +1,83 @@
+"""Several tools as one scorer, in the form in which an evaluation runs things: an example in, its scores out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from textassay.runtime.errors import ConfigurationError, TextassayError
+from textassay.runtime.messages import Example, Score, ScoreError
+from textassay.tools.tool import Tool
+
+
+class ToolScorer:
+    """Runs a set of tools side by side; `async with` closes them."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        """Keep the tools.
+
+        Args:
+            tools: At least one, with different names.
+
+        Raises:
+            ConfigurationError: There is none, or two share a name.
+        """
+        if not tools:
+            raise ConfigurationError("no tools to score with; name at least one")
+        self.tools = tuple(tools)
+        self.names = tuple(tool.name for tool in tools)
+        if len(set(self.names)) < len(self.names):
+            raise ConfigurationError(f"two tools share a name: {', '.join(self.names)}")
+
+    @property
+    def signature(self) -> str:
+        """The tools' signatures, one a line."""
+        return "\n".join(tool.signature for tool in self.tools)
+
+    async def score(self, example: Example) -> list[Score]:
+        """Score with every tool; the scores stand in the order of the tools.
+
+        A tool that fails on this example gives a score with the outcome `error`, and the others go on.
+
+        Raises:
+            TextassayError: A failure that would hit every example, such as a missing extra.
+        """
+        if len(self.tools) == 1:
+            return [await self._one(self.tools[0], example)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(tool, example)) for tool in self.tools]
+        except* TextassayError as several:
+            raise several.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _one(self, tool: Tool, example: Example) -> Score:
+        try:
+            return await tool.score(example)
+        except Exception as error:  # the one place where a tool's failure becomes a value
+            if isinstance(error, TextassayError) and error.stops_run:
+                raise
+            return Score(
+                id=example.id,
+                aspect=tool.name,
+                outcome="error",
+                scale=tool.scale,
+                how="tool",
+                error=ScoreError(type=type(error).__name__, message=str(error) or repr(error)),
+                signature=tool.signature,
+            )
+
+    async def aclose(self) -> None:
+        """Close every tool."""
+        for tool in self.tools:
+            await tool.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,41 @@
+"""Hidden states of whole texts from an encoder with a limited input: windows are read apart and put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from textassay.tools.engines.engine import Array, Encoding, Engine
+from textassay.tools.sentences import SentenceSplitter
+from textassay.tools.windows import pack
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """A text as the inputs it was cut into."""
+
+    encodings: tuple[Encoding, ...]
+
+    def token_states(self, states: list[Array]) -> Array:
+        """Return one row per token of the text, special tokens left out.
+
+        Args:
+            states: Arrays of shape `(tokens, width)`, one per window.
+        """
+        kept = [s[np.array(e.special) == 0] for e, s in zip(self.encodings, states, strict=True)]
+        return np.concatenate(kept)
+
+
+def windowed(engine: Engine, text: str, splitter: SentenceSplitter) -> Windowed:
+    """Cut a text into inputs that the model takes; one where it fits.
+
+    Args:
+        engine: The model.
+        text: A text that is not blank.
+        splitter: Finds sentences.
+    """
+    tokenizer = engine.tokenizer
+    room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=False)
+    texts = [text] if tokenizer.count(text) <= room else pack(splitter.split(text), tokenizer.count, max(1, room))
+    return Windowed(tuple(tokenizer.encode(part) for part in texts))

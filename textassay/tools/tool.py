@@ -1,0 +1,221 @@
+"""What a tool is: an assistant evaluator with a name, words for a planner, and one method, `score`.
+
+`Tool` is the interface that agents and runs rely on. `TextTool` is the base that our own tools share: it looks after
+missing inputs, empty outputs and signatures, so that a tool only measures. Knows no model, no metric and no agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from textassay.runtime.messages import Example, Message, Number, Scale, Score, ScoreError, Usage
+from textassay.version import __version__
+
+Need = Literal["source", "context", "premise", "references"]
+"""An input besides the output; `premise` is `context` and `source` together, of which one is enough."""
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """An assistant evaluator: one number for one text."""
+
+    @property
+    def name(self) -> str:
+        """The name that plans, columns and people use; the `aspect` of its scores."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """For a planner: what is measured, its range, and which text is compared with which."""
+        ...
+
+    @property
+    def scale(self) -> Scale | None:
+        """Lowest and highest value; `None` where unbounded."""
+        ...
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a high value speaks for the text."""
+        ...
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Inputs without which it abstains."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """Short text that names kind, model and settings; scores with equal signatures are comparable."""
+        ...
+
+    async def score(self, example: Example) -> Score:
+        """Measure one example; `abstained` with a typed reason where an input is missing or the output is empty.
+
+        Raises:
+            ConfigurationError: The tool cannot work at all: a missing extra, a folder that is no model.
+            ModelError: Its model could not be asked.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release models and threads; safe to call twice."""
+        ...
+
+
+class Measurement(Message):
+    """What a tool found."""
+
+    value: Number
+    """On the tool's scale."""
+    explanation: str | None = None
+    """How the value came about, in one sentence."""
+    evidence: tuple[dict[str, Any], ...] = ()
+    """Objects with `text` that the value rests on, such as sentences with their own values."""
+    usage: Usage = Usage()
+    """Model calls behind the value."""
+    marks: dict[str, str] = {}
+    """Facts about this very measurement that make it comparable only with its like; they join the signature."""
+
+
+class Abstention(Message):
+    """Why a tool gives no value for an example."""
+
+    type: str = Field(min_length=1)
+    """Short stable name, such as `MissingSource`."""
+    message: str
+    """What is missing, and where it would have to stand."""
+
+
+class TextTool(ABC):
+    """Base of the tools in this package: a subclass says what it is and implements `measure`."""
+
+    kind: ClassVar[str] = ""
+    """Name of the kind of tool, by which the registry knows it."""
+    extra: ClassVar[str | None] = None
+    """Extra of the package that must be installed, such as `nli`; `None` where none is."""
+
+    name: str
+    description: str
+    scale: Scale | None = None
+    higher_is_better: bool = True
+    needs: tuple[Need, ...] = ()
+
+    def settings(self) -> Mapping[str, object]:
+        """Return what, besides the kind, determines the value; it becomes the signature."""
+        return {}
+
+    @property
+    def signature(self) -> str:
+        """Kind, settings and version, such as `tool:bleu|lowercase:True|version:0.1.0`."""
+        return sign(self.kind or self.name, self.settings())
+
+    @abstractmethod
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Measure an example whose output is not blank and that has everything in `needs`."""
+
+    async def score(self, example: Example) -> Score:
+        """Measure one example; see `Tool.score`."""
+        found = self.missing(example) or await self.measure(example)
+        if isinstance(found, Abstention):
+            return Score(
+                id=example.id,
+                aspect=self.name,
+                outcome="abstained",
+                scale=self.scale,
+                how="tool",
+                error=ScoreError(type=found.type, message=found.message),
+                signature=self.signature,
+            )
+        return Score(
+            id=example.id,
+            aspect=self.name,
+            value=on_scale(found.value, self.scale),
+            scale=self.scale,
+            how="tool",
+            explanation=found.explanation,
+            evidence=found.evidence,
+            usage=found.usage,
+            signature=sign(self.kind or self.name, {**self.settings(), **found.marks}),
+        )
+
+    def missing(self, example: Example) -> Abstention | None:
+        """Return why the example cannot be measured, or `None` where it can."""
+        if not example.output.strip():
+            return Abstention(type="EmptyOutput", message=f"the output is empty, so {self.name} has nothing to measure")
+        present: dict[Need, bool] = {
+            "source": bool(example.source and example.source.strip()),
+            "context": bool(example.context and example.context.strip()),
+            "premise": premise(example) is not None,
+            "references": bool(references(example)),
+        }
+        for need in self.needs:
+            if not present[need]:
+                wanted = "a source or context" if need == "premise" else "references" if need == "references" else need
+                return Abstention(
+                    type="MissingSource" if need == "premise" else f"Missing{need.capitalize()}",
+                    message=f"{self.name} needs {wanted}, which this example lacks",
+                )
+        return None
+
+    async def aclose(self) -> None:  # noqa: B027  # most tools hold nothing
+        """Release what the tool holds; by default nothing."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} {self.signature}>"
+
+
+class Computed(TextTool):
+    """A tool whose value is plain computing: a subclass implements `compute`, which runs in a worker thread."""
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Run `compute` off the event loop."""
+        return await asyncio.to_thread(self.compute, example)
+
+    @abstractmethod
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Measure an example that has everything in `needs`."""
+
+
+def premise(example: Example) -> str | None:
+    """Return what the output was made from: the context (a fact), then the source (a conversation, an article).
+
+    In dialogue this is fact and conversation together (Fusion-Eval, table 3), elsewhere just the source.
+    """
+    parts = [text.strip() for text in (example.context, example.source) if text and text.strip()]
+    return "\n".join(parts) or None
+
+
+def references(example: Example) -> tuple[str, ...]:
+    """Return the references that are not blank."""
+    return tuple(text for text in example.references if text.strip())
+
+
+def sign(kind: str, settings: Mapping[str, object]) -> str:
+    """Return a signature: kind, settings in the given order, version of the package."""
+    parts = [f"{key}:{value}" for key, value in settings.items() if value is not None]
+    return "|".join([f"tool:{kind}", *parts, f"version:{__version__}"])
+
+
+def on_scale(value: float, scale: Scale | None, *, tolerance: float = 1e-5) -> float:
+    """Return `value`, moved onto the end of the scale that rounding alone put it beyond.
+
+    Args:
+        value: The value.
+        scale: Lowest and highest value.
+        tolerance: How far off, as a share of the scale's width, counts as rounding.
+
+    Raises:
+        ValueError: The value is further off: the tool's scale is wrong.
+    """
+    if scale is None:
+        return value
+    low, high = scale
+    if not low - tolerance * (high - low) <= value <= high + tolerance * (high - low):
+        raise ValueError(f"a tool gave {value!r}, which is off its own scale {low:g} to {high:g}")
+    return min(max(value, low), high)
