@@ -158,7 +158,7 @@ def fit_command(
     api_key_env: ApiKeyEnv = None,
     n: Annotated[int | None, typer.Option(help="Samples per judgement.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of split, learning and sampling.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of split and learning.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
     concurrency: Concurrency = None,
     rpm: Rpm = None,

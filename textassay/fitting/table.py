@@ -63,6 +63,16 @@ class FeatureTable:
         columns = [self.names.index(name) for name in names]
         return replace(self, features=np.ascontiguousarray(self.features[:, columns]), names=tuple(names))
 
+    def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
+        """Return the rows with these features instead, by name and id; rows without any stay in, as gaps."""
+        columns = [[_number(values.get(id_)) for id_ in self.ids] for values in features.values()]
+        return replace(self, features=np.ascontiguousarray(np.array(columns, float).T), names=tuple(features))
+
+    @property
+    def filled(self) -> Mask:
+        """Whether each row has any feature, shape (n,)."""
+        return np.asarray(~np.isnan(self.features).all(axis=1), bool)
+
     @property
     def coverage(self) -> dict[str, float]:
         """Share of the rows that have each feature."""
@@ -144,7 +154,7 @@ class _Rows:
             self._unrated += 1
             return
         features = np.array(row_of(example, self._names, self._scores), float)
-        if np.isnan(features).all():
+        if self._names and np.isnan(features).all():
             self._left_out += 1
             return
         self._ids.append(example.id)
