@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, meta, plans, trees
+from textassay.cli import arguments, caches, fit, meta, plans, trees
 from textassay.cli import doctor as examination
 from textassay.cli import tools as assistants
 from textassay.cli.exits import exits, run_async
@@ -129,6 +129,63 @@ def resume(
             "no_cache": no_cache or None, "progress": progress,
         }  # fmt: skip
         raise typer.Exit(run_async(carry_out(order_to_resume(run, given))))
+
+
+@app.command("fit")
+def fit_command(
+    data: Annotated[str | None, typer.Argument(help="Examples with human ratings.")] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    out: Annotated[Path | None, typer.Option(help="Evaluator folder to make.")] = None,
+    method: Annotated[str | None, typer.Option(help="hd-eval: grow criteria and let a model rate them.")] = None,
+    model: Annotated[list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")] = None,
+    features: Annotated[
+        str | None, typer.Option(metavar="NAME,GLOB*", help="Learn from recorded metrics; no model is asked.")
+    ] = None,
+    scores: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="Learn from files of scores or runs; may repeat.")
+    ] = None,
+    aggregator: Annotated[list[str] | None, typer.Option(help="Aggregator (default auto); may repeat.")] = None,
+    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Human aspects (default: all rated).")] = None,
+    scale: Annotated[
+        list[str] | None, typer.Option(metavar="ASPECT=LOW,HIGH", help="Scale that people rated on; may repeat.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Keep what together: group (default) or row.")] = None,
+    train_fraction: Annotated[float | None, typer.Option(help="Share of the rows to learn from (default 0.5).")] = None,
+    report: Annotated[Literal["basic", "full"] | None, typer.Option(help="full adds curves and ablations.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers of criteria (default 3).")] = None,
+    children: Annotated[int | None, typer.Option(help="Most parts of a criterion (default 4).")] = None,
+    keep: Annotated[int | None, typer.Option(help="Criteria taken apart from layer 2 on (default 4).")] = None,
+    task: Annotated[str | None, typer.Option(help="Task with the aspects' definitions.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    n: Annotated[int | None, typer.Option(help="Samples per judgement.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of split and learning.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
+    concurrency: Concurrency = None,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and cost; ask nothing.")] = False,
+    progress: ProgressStyle = None,
+) -> None:
+    """Learn from people's ratings how to judge, and write an evaluator folder."""
+    with exits():
+        flags = {
+            "data": data, "more": more, "out": out, "method": method, "model": arguments.models(model or ()) or None,
+            "features": arguments.names(features), "scores": scores, "aggregator": aggregator,
+            "aspects": arguments.names(aspects), "scale": scale, "split": split, "train_fraction": train_fraction,
+            "report": report, "layers": layers, "children": children, "keep": keep, "task": task,
+            "api_base": api_base, "api_key_env": api_key_env, "n": n, "temperature": temperature, "seed": seed,
+            "limit": limit, "concurrency": concurrency, "rpm": rpm, "tpm": tpm, "max_cost": max_cost,
+            "price": arguments.price(price), "cache": cache, "no_cache": no_cache or None,
+            "dry_run": dry_run or None, "progress": progress,
+        }  # fmt: skip
+        raise typer.Exit(fit.carry_out(flags, arguments.settings(set_ or ())))
 
 
 @app.command("meta")

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from textassay.agents.scorer import Layout
 from textassay.agents.wording import Form
+from textassay.runtime.data import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, How, Message
@@ -57,6 +58,19 @@ class Method(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return JSON values that tell in a manifest how the method was set up: options and prompts."""
+        ...
+
+
+@runtime_checkable
+class ChecksData(Protocol):
+    """A method that needs more of the data than their texts."""
+
+    def check_data(self, info: DataInfo) -> None:
+        """Refuse data that lack it, before anything is asked.
+
+        Raises:
+            ConfigurationError: Names what is missing.
+        """
         ...
 
 
