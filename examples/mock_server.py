@@ -40,6 +40,9 @@ BROKEN_STYLES = ("truncated", "html", "empty", "no_choices", "null_content")
 WORDS = ("the", "text", "is", "clear", "and", "mostly", "true", "to", "its", "source", "told", "in", "fewer", "words")
 LABELS = (("1", "2", "3", "4", "5"), ("Yes", "No", "yes", "no"), ("A", "B", "C", "D", "E"))
 _LIST_OF = re.compile(r"numbered list of (?:exactly|at most) (\d+) lines")
+_PLANNED = re.compile(r"(?m)^- (.+): \[names of assistant evaluators")
+_TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
+_FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ")
 _RATED = re.compile(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ")
 _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
@@ -331,12 +334,19 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
 
 
 def _as_asked(prompt: str, number: int) -> str:
-    """Answer in the form that textassay's prompts ask for: a list, a rating for each listed aspect, or one rating."""
+    """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
     if wanted := _LIST_OF.search(prompt):
         return "\n".join(f"{i}. Respect {i}: how well the text does in it." for i in range(1, int(wanted[1]) + 1))
     if "one line for each aspect" in prompt:
         rows = [(name, int(low), int(high)) for name, low, high in _RATED.findall(prompt)]
         return "\n".join(f"{name}: {low + _hash(name, str(number)) % (high - low + 1)}" for name, low, high in rows)
+    if criteria := _PLANNED.findall(prompt):
+        tools = _TOOL.findall(prompt)
+        lines = [f"- {name}: {tools[(number + i) % len(tools)]}" for i, name in enumerate(criteria)]
+        return "\n".join([*lines, "Steps:", "1. Read both texts.", "2. Rate each criterion."])
+    if rows := _FLOATING.findall(prompt):
+        ratings = [(name, float(low) + (float(high) - float(low)) * (number % 11) / 10) for name, low, high in rows]
+        return "\n\n".join(f"{name}\nScore: {rating:g} Explanation: {WORDS[number % 9]}." for name, rating in ratings)
     scales = _SCALE.findall(prompt)
     low, high = map(int, scales[-1] if scales else (1, 5))
     return f"Rating: {low + number % (high - low + 1)}"

@@ -83,6 +83,15 @@ def test_a_rating_off_its_scale_is_none():
     assert found.ratings[1] == 1
 
 
+def test_a_block_with_a_title_that_nobody_asked_for_is_no_rating_of_the_aspect_before_it():
+    said = "Relevance\n(cannot tell)\n\n**Charm**\nScore: 5 Explanation: Lovely.\n\nLogical flow\nScore: 2"
+    found = parse_joint(said, ASPECTS)
+    by_name = {aspect.name: rating for aspect, rating in zip(ASPECTS, found.ratings, strict=True)}
+    assert isinstance(by_name["Relevance"], NoRating)
+    assert by_name["Logical flow"] == 2
+    assert [note["text"] for note in found.invented] == ["Charm: Score: 5 Explanation: Lovely."]
+
+
 def test_a_judge_that_declines_has_declined_for_all():
     found = parse_joint("I'm sorry, I cannot rate this.", ASPECTS)
     assert {item.reason for item in found.ratings} == {"Declined"}

@@ -59,7 +59,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
             aspect = by_key[key]
             found.setdefault(aspect.id, []).append(_rating(rest, aspect, form))
             beside.setdefault(aspect.id, rest.strip())
-        elif _looks_rated(rest):
+        elif _looks_rated(rest) or _SCORE_LABEL.match(rest):
             invented.append({"text": f"{name.strip()}: {rest.strip()}"[:QUOTED], "problem": "nobody asked for it"})
     declined = parse_rating(said, scale=(0.0, 1.0)) if not found else None
     missing = declined if isinstance(declined, NoRating) and declined.reason == "Declined" else LEFT_OUT
@@ -168,8 +168,9 @@ _RULE = re.compile(r"\A[\s|:+-]*\Z")
 def _blocks(text: str, by_key: dict[str, Aspect]) -> Iterator[tuple[str, str]]:
     """Yield names with what stands beside and below them, up to the next name."""
     name, held = "", list[str]()
-    for line in _lines(text):
-        head = _head(line, by_key)
+    lines = list(_lines(text))
+    for at, line in enumerate(lines):
+        head = _head(line, by_key) or _title(lines, at)
         if head is None:
             held.append(line)
             continue
@@ -178,6 +179,18 @@ def _blocks(text: str, by_key: dict[str, Aspect]) -> Iterator[tuple[str, str]]:
         name, held = head[0], [head[1]]
     if name:
         yield name, "\n".join(held)
+
+
+_SCORE_LABEL = re.compile(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
+_TITLE = re.compile(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
+
+
+def _title(lines: list[str], at: int) -> tuple[str, str] | None:
+    """Return a line as the name of an aspect that nobody asked for: it stands alone, right above `Score: 3`."""
+    alone = at == 0 or not lines[at - 1].strip()
+    if not alone or at + 1 == len(lines) or not _TITLE.match(lines[at]) or _NEUTRAL.match(lines[at]):
+        return None
+    return (lines[at].strip(" \t#>*_`:："), "") if _SCORE_LABEL.match(lines[at + 1]) else None
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, meta, trees
+from textassay.cli import arguments, caches, meta, plans, trees
 from textassay.cli import doctor as examination
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
@@ -177,6 +177,32 @@ def tree(
         names = arguments.names(aspects)
         order = trees.TreeOrder(method, out, arguments.models(model), task, names, options, settings)
         run_async(trees.carry_out(order))
+
+
+@app.command()
+def plan(
+    out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")],
+    model: Annotated[list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")],
+    task: Annotated[str | None, typer.Option(help="Built-in task or a TOML file.")] = None,
+    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Aspects to plan for (default: all).")] = None,
+    tools: Annotated[str | None, typer.Option(metavar="A,B", help="Assistant evaluators.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    cache: Cache = None,
+) -> None:
+    """Let a model write the plan of fusion-eval, and save it as a file to edit."""
+    with exits():
+        runtime, options = split_settings(arguments.settings(set_ or ()))
+        settings = Settings(
+            api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
+            **runtime,
+        )  # fmt: skip
+        wanted, served = arguments.names(aspects), arguments.names(tools) or ()
+        order = plans.PlanOrder(out, arguments.models(model), task, wanted, served, options, settings)
+        run_async(plans.carry_out(order))
 
 
 @app.command()

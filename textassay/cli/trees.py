@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ import typer
 
 from textassay.agents.decomposer import GrownTree
 from textassay.cli.console import printable, say
-from textassay.cli.exits import Stopped
+from textassay.cli.new_files import asked, check_new_file, written
 from textassay.methods import METHODS, tasks, trees
 from textassay.methods.coascore import name_chains
 from textassay.methods.hd_eval import decompose_task
-from textassay.runtime.budget import Budget
-from textassay.runtime.connect import connect
-from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, StorageError, UnknownName
+from textassay.runtime.errors import UnknownName
 from textassay.runtime.messages import AspectTree
 from textassay.runtime.settings import Settings
 
@@ -49,30 +46,15 @@ async def carry_out(order: TreeOrder) -> None:
     """
     if order.method not in GROWERS:
         raise UnknownName("method with a tree", order.method, list(GROWERS))
-    if order.out.suffix not in trees.SUFFIXES:
-        raise ConfigurationError(f"a tree is saved as {' or '.join(trees.SUFFIXES)}, not as {str(order.out)!r}")
-    if order.out.exists():
-        raise ConfigurationError(f"{order.out} exists; trees are edited by hand and never overwritten")
-    if not order.out.resolve().parent.is_dir():
-        raise ConfigurationError(f"{order.out}: there is no folder {order.out.parent}")
+    check_new_file(order.out, "tree")
     options = METHODS[order.method].Options.read(order.options)
     task = tasks.load(order.task, order.aspects)
-    async with AsyncExitStack() as stack:
-        budget = Budget(order.settings.max_cost)
-        opened = {
-            role: await stack.enter_async_context(connect(name, settings=order.settings, budget=budget))
-            for role, name in order.models.items()
-        }
-        try:
-            grown = await GROWERS[order.method](opened, task, options)
-        except (ModelError, BudgetReached) as error:
-            raise Stopped from error
-    try:
+    async with asked(order.models, order.settings) as models:
+        grown = await GROWERS[order.method](models, task, options)
+    with written(order.out):
         trees.save(
             grown.tree, order.out, source=f"{order.method} for {task.name}, by {', '.join(order.models.values())}"
         )
-    except OSError as error:
-        raise StorageError(f"{order.out} cannot be written: {error}") from error
     for note in grown.notes:
         say(f"not used: {note['text']} ({note['problem']})", style="yellow")
     typer.echo(printable(outline(grown.tree)))

@@ -20,6 +20,7 @@ from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.tools import Tool
 
 Models = str | Model | Mapping[str, str | Model]
 
@@ -47,6 +48,8 @@ class Evaluation(TypedDict, total=False):
     """Field map from the data's names to ours."""
     limit: int | None
     """Only the first so many examples."""
+    tools: Sequence[str | Tool]
+    """Assistant evaluators, by spec or as tools of your own, which stay yours to close."""
 
 
 @asynccontextmanager
@@ -63,6 +66,7 @@ async def session_of(examples: Any, *, dry: bool = False, **wanted: Unpack[Evalu
         aspects=None if aspects is None else tuple(aspects),
         models=names,
         options=dict(wanted.get("options") or {}),
+        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in wanted.get("tools") or ()),
         data=str(examples) if isinstance(examples, str | Path) else None,
         fields=dict(wanted.get("fields") or {}),
         limit=wanted.get("limit"),
@@ -73,6 +77,7 @@ async def session_of(examples: Any, *, dry: bool = False, **wanted: Unpack[Evalu
         method=method,
         models=objects,
         settings=wanted.get("settings") or Settings(),
+        tools=wanted.get("tools") or (),
         out=None if out is None else Path(out),
         resume=wanted.get("resume", False),
         dry=dry,
@@ -89,7 +94,8 @@ def _method_object(wanted: Evaluation) -> Method | None:
     method = wanted["method"]
     if isinstance(method, str):
         return None
-    for name in ("model", "options") if isinstance(method, Graph) else ("model", "options", "task", "aspects"):
+    own = ("model", "options", "tools")
+    for name in own if isinstance(method, Graph) else (*own, "task", "aspects"):
         if wanted.get(name):
             raise ConfigurationError(f"{name}= goes with the name of a method; {method!r} was built with its own")
     if isinstance(method, Graph):
@@ -172,14 +178,14 @@ async def summed_up(session: Session) -> AsyncIterator[None]:
         yield
     except TextassayError as error:
         if not isinstance(error, StorageError):
-            folder.write_summary()
+            session.write_summary()
         if not isinstance(error, ConfigurationError):
             error.add_note(f"what is finished is kept; go on with: textassay resume {folder.path}")
         raise
     except BaseException:
-        folder.write_summary()
+        session.write_summary()
         raise
-    folder.write_summary()
+    session.write_summary()
 
 
 def evaluate_sync(examples: Any, **wanted: Unpack[Evaluation]) -> Run:

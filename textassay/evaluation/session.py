@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +12,7 @@ from typing import Any
 
 from textassay.evaluation.engine import Engine
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
-from textassay.methods import build
+from textassay.methods import build, tools_for
 from textassay.methods.method import Method
 from textassay.runtime.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
@@ -23,6 +23,8 @@ from textassay.runtime.model import Model
 from textassay.runtime.run_folder import RunFolder
 from textassay.runtime.settings import Settings
 from textassay.runtime.store import AnswerStore, DiskStore
+from textassay.tools import Tool
+from textassay.tools.stand_in import stand_in
 
 SPARE_WORKERS = 1.25
 """Examples in work per call in flight, so that rendering and journaling never leave the model idle."""
@@ -45,6 +47,18 @@ class Session:
         each = {id(model): ledger_of(model).usage for model in self.models.values()}
         return sum(each.values(), Usage())
 
+    def write_summary(self) -> None:
+        """Write the summary and what the method made for people to read, if there is a run folder.
+
+        Raises:
+            StorageError: The disk is full or the folder gone.
+        """
+        if self.folder is None:
+            return
+        self.folder.write_summary()
+        for name, text in getattr(self.method, "artifacts", dict)().items():
+            self.folder.keep(name, text)
+
 
 @asynccontextmanager
 async def open_session(
@@ -54,6 +68,7 @@ async def open_session(
     method: Method | None = None,
     models: Mapping[str, Model] | None = None,
     settings: Settings,
+    tools: Sequence[str | Tool] | None = None,
     out: Path | None = None,
     resume: bool = False,
     dry: bool = False,
@@ -66,6 +81,7 @@ async def open_session(
         method: A method object that is used instead of building one from `spec`.
         models: Models that the caller opened, by role; the others are connected by name.
         settings: How models are asked.
+        tools: Assistant evaluators in place of those that `spec` names; tools that are open stay the caller's.
         out: The run folder.
         resume: Whether to go on with the run in `out`.
         dry: Whether to count what would be asked rather than ask; nothing is written but for a shared cache.
@@ -75,11 +91,12 @@ async def open_session(
         StorageError: The run folder or the cache cannot be opened.
     """
     spec = rooted(spec)
+    specs = spec.tools if tools is None else tuple(tools)
     data, info = await _checked(examples, spec)
     async with AsyncExitStack() as stack:
         given = await _connected(spec, dict(models or {}), settings, stack)
         if method is None:
-            _build(spec, given)  # what cannot be built is refused before a folder is made
+            _build(spec, given, specs)  # what cannot be built is refused before a folder is made
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_store(settings, folder, stack)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}
@@ -87,7 +104,7 @@ async def open_session(
             role: with_store(model, store, dry=dry, identity=moved(model, before.get(role)))
             for role, model in given.items()
         }
-        chosen = method or _build(spec, cached)
+        chosen = method or _build(spec, cached, _opened(spec, specs, cached, stack, dry=dry))
         if folder is not None:
             manifest = manifest_of(spec, chosen, cached, info, settings)
             if resume:
@@ -136,8 +153,19 @@ async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFol
     return folder
 
 
-def _build(spec: RunSpec, models: Mapping[str, Model]) -> Method:
-    return build(spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options)
+def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Tool]) -> Method:
+    return build(spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools)
+
+
+def _opened(
+    spec: RunSpec, specs: Sequence[str | Tool], models: Mapping[str, Model], stack: AsyncExitStack, *, dry: bool
+) -> tuple[Tool, ...]:
+    """Return the method's tools, which are closed with the session; in a dry run stand-ins that measure nothing."""
+    made = tools_for(spec.method, specs, models)
+    for tool in made:
+        if tool not in specs:
+            stack.push_async_callback(tool.aclose)
+    return tuple(stand_in(tool) for tool in made) if dry else made
 
 
 def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

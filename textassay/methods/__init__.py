@@ -8,24 +8,31 @@ from typing import Any
 from textassay.methods import tasks, trees
 from textassay.methods.coascore import CoAScore
 from textassay.methods.decomp_eval import DecompEval
+from textassay.methods.fusion_eval import FusionEval
 from textassay.methods.g_eval import GEval
 from textassay.methods.gptscore import GPTScore
 from textassay.methods.hd_eval import HDEval
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
-from textassay.runtime.errors import UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
+from textassay.tools import Tool
+from textassay.tools import build as build_tools
 
 METHODS: dict[str, Any] = {
     "coascore": CoAScore,
     "decomp-eval": DecompEval,
+    "fusion-eval": FusionEval,
     "g-eval": GEval,
     "gptscore": GPTScore,
     "hd-eval": HDEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
 }
-"""Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own `Options`."""
+"""Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own `Options`.
+
+Classes with `default_tools` take `tools` as well.
+"""
 
 
 def build(
@@ -35,6 +42,7 @@ def build(
     task: str | None = None,
     aspects: Iterable[str | Aspect] | None = None,
     options: Mapping[str, Any] | None = None,
+    tools: Iterable[str | Tool] = (),
 ) -> Method:
     """Return a method that is ready to run.
 
@@ -44,22 +52,55 @@ def build(
         task: Built-in task or path of a TOML file; see `tasks.load` for `None`.
         aspects: Names of aspects, or aspects of the caller's own; `None` for all of the task.
         options: Options by name.
+        tools: Assistant evaluators; see `tools_for`.
 
     Raises:
-        UnknownName: There is no such method, task, aspect or option.
+        UnknownName: There is no such method, task, aspect, option or tool.
         ConfigurationError: Something does not fit together.
     """
+    method = _find(name)
+    assistants = tools_for(name, tools, models)
+    loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
+    built: Method = method(models, loaded, read, tools=assistants) if assistants else method(models, loaded, read)
+    return built
+
+
+def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[Tool, ...]:
+    """Return a method's assistant evaluators, ready to use; whoever asks for them closes those that are made here.
+
+    Args:
+        name: Name of a method.
+        tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; where empty, the method's own default.
+        models: What `lm_prob` asks where its spec names no model: the role `tools`.
+
+    Raises:
+        UnknownName: There is no such method or tool.
+        ConfigurationError: The method takes no tools, or a tool cannot be made.
+    """
+    default = getattr(_find(name), "default_tools", None)
+    wanted = tuple(tools)
+    if default is None:
+        if wanted:
+            raise ConfigurationError(f"{name} takes no tools; those that do: {', '.join(_WITH_TOOLS)}")
+        return ()
+    asked = (models.get("tools") or models.get("")) if isinstance(models, Mapping) else models
+    return build_tools(wanted or default, model=asked)
+
+
+def _find(name: str) -> Any:
     if name not in METHODS:
         raise UnknownName("method", name, list(METHODS))
-    method = METHODS[name]
-    built: Method = method(models, tasks.load(task, aspects), method.Options.read(options or {}))
-    return built
+    return METHODS[name]
+
+
+_WITH_TOOLS = [name for name, method in METHODS.items() if hasattr(method, "default_tools")]
 
 
 __all__ = [
     "METHODS",
     "CoAScore",
     "DecompEval",
+    "FusionEval",
     "GEval",
     "GPTScore",
     "HDEval",
@@ -70,5 +111,6 @@ __all__ = [
     "Options",
     "build",
     "tasks",
+    "tools_for",
     "trees",
 ]

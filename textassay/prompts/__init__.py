@@ -5,11 +5,13 @@ Takes and gives plain values; knows nothing of models, messages or methods.
 
 from textassay.prompts.fencing import fence, nonce
 from textassay.prompts.frames import Frame, frame
+from textassay.prompts.plan_files import PLANS, plan_file
 from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
 from textassay.prompts.task_files import TASKS, task_file
 from textassay.prompts.tree_files import TREES, tree_file
 
 __all__ = [
+    "PLANS",
     "TASKS",
     "TREES",
     "Frame",
@@ -20,6 +22,7 @@ __all__ = [
     "files",
     "frame",
     "nonce",
+    "plan_file",
     "render",
     "task_file",
     "tree_file",

@@ -157,16 +157,23 @@ class KeptModel(Wrapper):
         super().__init__(wrapped)
         self.store = store
         self._identity = identity_bytes(identity)
+        self._full: StorageError | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Ask and keep; a cancellation that arrives when the answer is there waits until it is kept.
 
         Raises:
-            StorageError: The store cannot be written.
+            StorageError: The store cannot be written; nobody is asked from then on, for the answer would be lost.
             ModelError: The wrapped model could not be asked; that is not kept.
         """
+        if self._full is not None:
+            raise StorageError(str(self._full)) from self._full
         response = await call(request)
-        await self.store.put(request_key(self._identity, request), encode_answer(response))
+        try:
+            await self.store.put(request_key(self._identity, request), encode_answer(response))
+        except StorageError as error:
+            self._full = error
+            raise
         return response
 
 

@@ -12,6 +12,7 @@ Knows scores and files. What is in a manifest beyond its format is the business 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, Self
 import filelock
 from pydantic import ValidationError
 
-from textassay.runtime.atomic_file import unfinished_name, write_json
+from textassay.runtime.atomic_file import unfinished_name, write_json, write_text
 from textassay.runtime.cache_folder import is_cache_folder
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.journal import Journal, parse_row, read_lines
@@ -166,6 +167,23 @@ class RunFolder:
         except OSError as error:
             raise StorageError(f"{self.path / SUMMARY} cannot be written: {error}") from error
 
+    def keep(self, name: str, text: str) -> None:
+        """Write a further file for people to read, unless there is one of that name, which they may have edited.
+
+        Args:
+            name: The file's name, such as `plan.toml`.
+            text: Its content.
+
+        Raises:
+            StorageError: The disk is full or the folder gone.
+        """
+        path = self.path / name
+        try:
+            if not path.exists():
+                write_text(path, text)
+        except (OSError, UnicodeEncodeError) as error:
+            raise StorageError(f"{path} cannot be written: {error}") from error
+
     def close(self) -> None:
         """Force the scores to the disk and free the folder; safe to call twice.
 
@@ -184,6 +202,7 @@ class RunFolder:
                     with suppress(OSError):  # not empty, or not removable while open: then it stays
                         (self.path / _LOCK).unlink(missing_ok=True)
                         if self._made:
+                            shutil.rmtree(self.answers, ignore_errors=True)  # without a manifest nothing was asked
                             self.path.rmdir()
                 self._lock.release()
 

@@ -1,0 +1,334 @@
+"""Fusion-Eval by hand: a plan once, tools and one answer an example, ratings averaged; and its baselines."""
+
+import math
+
+import pytest
+
+from textassay.agents.planner import Planner
+from textassay.methods import build, plans, tasks
+from textassay.methods.fusion_eval import planner_of
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
+from textassay.runtime.messages import Assignment, Example, Failure, Plan
+from textassay.runtime.model import Capabilities, Sample, TokenLogprob
+from textassay.tools import Abstention, tool
+
+EXAMPLE = Example(id="x", output="The cat sat.", source="A cat sat on a mat.")
+PLAN = """Assistant evaluators:
+- Coherence: sum_bleurt
+- Consistency: NLI, BLEURT
+- Fluency: none
+- Relevance: BLEURT, SUM_BLEURT
+
+Steps:
+1. Read the news article and the summary.
+2. Rate each criterion."""
+ANSWER = """Criteria's Scores and Explanations:
+
+Coherence
+Score: {0} Explanation: It follows on.
+
+Consistency
+Score: 4.5 Explanation: NLI is high.
+
+Fluency
+Score: 5 Explanation: No faults.
+
+Relevance
+Score: 3 Explanation: Half of it.
+
+Evaluation Summary:
+Overall Score: 4.1 Explanation: A good summary."""
+
+
+def measured(name, value, **fields):
+    """A tool that gives one value for every example, counted."""
+
+    @tool(name=name, description=f"What {name} measures.", **{"scale": (0.0, 1.0), **fields})
+    async def measure(example):
+        calls.append(name)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    calls = measure.calls = []
+    return measure
+
+
+def the_papers_tools():
+    return [measured("nli", 0.9), measured("bleurt", 0.6), measured("sum_bleurt", 0.3)]
+
+
+def is_plan(request):
+    return "Write a plan for the evaluation." in request.text
+
+
+def judge(plan=PLAN, **fields):
+    """Plan, and eight ratings of coherence that are 3 and 4 in turn."""
+    said = iter([plan] if isinstance(plan, str) else plan)
+
+    def reply(request):
+        return next(said) if is_plan(request) else ANSWER.format(3 + request.draw % 2)
+
+    return ScriptedModel(reply, name="judge", **fields)
+
+
+def fusion(model, tools=None, task="summarization", aspects=None, **options):
+    given = the_papers_tools() if tools is None else tools
+    return build("fusion-eval", model, task=task, aspects=aspects, options=options, tools=given)
+
+
+async def scored(method, example=EXAMPLE, aspects=None):
+    return await method.graph.run(Assignment(example=example, aspects=aspects or method.aspects))
+
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_one_example_by_hand():
+    model, tools = judge(), the_papers_tools()
+    scores = await scored(fusion(model, tools))
+    assert {score.aspect: score.value for score in scores} == {
+        "coherence": 3.5,
+        "consistency": 4.5,
+        "fluency": 5,
+        "relevance": 3,
+        "overall": 4.1,
+    }
+    coherence = scores[0]
+    assert (coherence.samples, coherence.spread, coherence.how, coherence.scale) == (8, 0.5, "sampled", (1, 5))
+    assert coherence.explanation == "It follows on."
+    assert {item["text"]: item.get("selected") for item in coherence.evidence[:3]} == {
+        "nli": False,
+        "bleurt": False,
+        "sum_bleurt": True,
+    }
+    plan, answer = model.requests
+    assert (plan.n, plan.temperature) == (1, 0)
+    assert (answer.n, answer.temperature) == (8, 0.1)
+    assert "nli Score:\n\n0.9\n\nbleurt Score:\n\n0.6\n\nsum_bleurt Score:\n\n0.3\n" in answer.text
+    assert "- Use nli & bleurt for Consistency.\n- Manual Evaluation for Fluency" in answer.text
+    assert "Steps:\n\n1. Read the news article and the summary.\n2. Rate each criterion." in answer.text
+    assert [len(item.calls) for item in tools] == [1, 1, 1]
+
+
+async def test_the_plan_is_written_once_and_each_example_asked_once():
+    model = judge()
+    method = fusion(model)
+    for number in range(3):
+        await scored(method, EXAMPLE.model_copy(update={"id": str(number), "output": f"Text {number}"}))
+    assert [is_plan(request) for request in model.requests] == [True, False, False, False]
+    assert EXAMPLE.source not in model.requests[0].text
+
+
+async def test_the_papers_own_plan_stands_in_the_prompt_word_for_word():
+    model = judge()
+    method = fusion(model, plan="summeval")
+    scores = await scored(method)
+    assert [score.value for score in scores] == [3.5, 4.5, 5, 3, 4.1]
+    [request] = model.requests
+    assert plans.load("summeval", tasks.load("summarization"), ["nli", "bleurt", "sum_bleurt"]).text in request.text
+    assert method.describe()["plan"] is not None
+    with pytest.raises(UnknownName, match=r"summeval\.toml.*'sum_bleurt'; known: nli, bleurt"):
+        fusion(model, the_papers_tools()[:2], plan="summeval")
+
+
+async def test_no_plan_asks_the_judge_straight_away():
+    model = judge()
+    scores = await scored(fusion(model, plan="none"))
+    assert scores[0].value == 3.5
+    assert "selected" not in scores[0].evidence[0]
+    [request] = model.requests
+    assert "Plan Using" not in request.text
+
+
+async def test_the_dialogue_tasks_own_overall_aspect_is_the_overall_score():
+    said = "Coherence\nScore: 2\n\nEvaluation Summary:\nOverall Score: 4 Explanation: Fine."
+    model = ScriptedModel([said])
+    method = fusion(model, task="dialogue", aspects=["overall", "coherence"], plan="none")
+    assert [aspect.name for aspect in method.aspects] == ["overall", "coherence"]
+    assert [score.value for score in await scored(method)] == [4, 2]
+
+
+async def test_an_overall_score_comes_with_a_whole_task_or_where_it_is_wanted():
+    def names(**fields):
+        return [aspect.name for aspect in fusion(judge(), **fields).aspects]
+
+    assert names()[-1] == "overall"
+    assert names(aspects=["fluency", "coherence"]) == ["fluency", "coherence"]
+    assert names(aspects=["fluency"], overall=True) == ["fluency", "overall"]
+    assert names(overall=False) == ["coherence", "consistency", "fluency", "relevance"]
+    assert names(fusion="avg") == ["coherence", "consistency", "fluency", "relevance"]
+
+
+async def test_a_plan_of_unknown_names_is_repaired_once():
+    model = judge([PLAN.replace("none", "grammar_check"), PLAN])
+    scores = await scored(fusion(model))
+    assert scores[0].value == 3.5
+    assert len(model.requests) == 3
+    assert "names the assistant evaluator 'grammar_check' for fluency" in model.requests[1].text
+
+
+async def test_a_plan_that_stays_unusable_is_refused_for_all_examples_at_the_price_of_two_calls():
+    model = judge(["Zuerst lese ich den Artikel.", "Dann bewerte ich."])
+    method = fusion(model)
+    for _ in range(2):
+        scores = await scored(method)
+        assert {(score.outcome, score.error.type) for score in scores} == {("invalid", "PlanRefused")}
+        assert scores[0].evidence == ({"text": "Dann bewerte ich."},)
+    assert len(model.requests) == 2
+    assert method.artifacts() == {}
+
+
+async def test_a_planner_that_cannot_be_asked_is_asked_again_for_the_next_example():
+    model = judge([ServerFailed("down"), PLAN])
+    method = fusion(model)
+    failure = await scored(method)
+    assert isinstance(failure, Failure)
+    assert (failure.node, failure.type) == ("plan", "ServerFailed")
+    assert (await scored(method))[0].value == 3.5
+
+
+async def test_a_tool_that_abstains_is_told_as_missing_and_one_that_fails_makes_errors():
+    gone = Abstention(type="MissingReferences", message="there are none")
+    model = judge()
+    scores = await scored(fusion(model, [*the_papers_tools()[:2], measured("sum_bleurt", gone)]))
+    assert scores[0].value == 3.5
+    assert "sum_bleurt Score:\n\nmissing (MissingReferences)\n" in model.requests[-1].text
+    assert scores[0].evidence[2]["problem"] == "MissingReferences: there are none"
+    model = judge()
+    broken = measured("sum_bleurt", ZeroDivisionError("no words"))
+    failed = await scored(fusion(model, [*the_papers_tools()[:2], broken]))
+    assert {(score.outcome, score.error.type) for score in failed} == {("error", "ZeroDivisionError")}
+    assert [is_plan(request) for request in model.requests] == [True]
+
+
+async def test_an_empty_output_abstains_without_an_answer():
+    model = judge()
+    scores = await scored(fusion(model, plan="none"), EXAMPLE.model_copy(update={"output": ""}))
+    assert {(score.outcome, score.error.type) for score in scores} == {("abstained", "EmptyOutput")}
+    assert model.requests == []
+
+
+async def test_planner_and_judge_may_be_two_models():
+    planner, scorer = judge(), judge()
+    await scored(fusion({"planner": planner, "scorer": scorer}))
+    assert [is_plan(request) for request in planner.requests] == [True]
+    assert [is_plan(request) for request in scorer.requests] == [False]
+
+
+async def test_a_plan_is_written_saved_edited_and_used(tmp_path):
+    tools, path = the_papers_tools(), tmp_path / "plan.toml"
+    planner = planner_of(judge(), tasks.load("summarization"), tools)
+    assert isinstance(planner, Planner)
+    plan = await planner()
+    assert isinstance(plan, Plan)
+    plans.save(plan, path)
+    path.write_text(path.read_text().replace('"fluency" = []', '"fluency" = ["nli"]'), encoding="utf-8")
+    model = judge()
+    scores = await scored(fusion(model, tools, plan=str(path)))
+    assert [is_plan(request) for request in model.requests] == [False]
+    assert "- Use nli for Fluency." in model.requests[0].text
+    assert scores[2].evidence[0]["selected"] is True
+
+
+async def test_a_written_plan_is_an_artifact_of_the_run():
+    method = fusion(judge())
+    assert method.artifacts() == {}
+    await scored(method)
+    assert '"consistency" = ["nli", "bleurt"]' in method.artifacts()["plan.toml"]
+
+
+async def test_avg_and_llmsel_over_the_tools_alone():
+    avg = fusion({}, fusion="avg")
+    assert avg.how == "fused"
+    for score in await scored(avg):
+        assert (score.value, score.scale, score.how) == (pytest.approx(0.6), (0, 1), "fused")
+    model = judge()
+    by_aspect = {score.aspect: score for score in await scored(fusion(model, fusion="llmsel"))}
+    assert by_aspect["coherence"].value == pytest.approx(0.3)
+    assert by_aspect["consistency"].value == pytest.approx(0.75)
+    assert by_aspect["relevance"].value == pytest.approx(0.45)
+    assert (by_aspect["fluency"].outcome, by_aspect["fluency"].error.type) == ("abstained", "NoToolSelected")
+    assert len(model.requests) == 1
+    published = await scored(fusion({}, fusion="llmsel", plan="summeval"))
+    assert [score.value for score in published] == [by_aspect[score.aspect].value for score in published]
+
+
+async def test_avg_and_llmsel_with_g_eval_as_the_direct_evaluator():
+    top = (("4", math.log(0.5)), ("2", math.log(0.5)))
+    rated = Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=top[0][1], top=top),))
+
+    def reply(request):
+        if is_plan(request):
+            return PLAN
+        return "1. Read." if request.text.endswith("Evaluation Steps:") else rated
+
+    model = ScriptedModel(reply, capabilities=Capabilities(n=True, logprobs=True, json_schema=False))
+    method = fusion(model, fusion="avg", direct=True, n=1)
+    for score in await scored(method):  # G-Eval gives 3 on 1-5, which is 0.5
+        assert score.value == pytest.approx((0.9 + 0.6 + 0.3 + 0.5) / 4)
+        assert score.usage.calls == 1
+        assert score.evidence[-1] | {"text": "direct", "value": 3, "mapped": 0.5} == score.evidence[-1]
+    assert len(model.requests) == 8
+    selected = {score.aspect: score for score in await scored(fusion(model, fusion="llmsel", direct=True, n=1))}
+    assert selected["coherence"].value == pytest.approx((0.3 + 0.5) / 2)
+    assert selected["fluency"].outcome == "abstained"
+    assert method.signature != fusion(model, fusion="avg").signature
+    with pytest.raises(CapabilityError, match="--n 20"):
+        fusion(ScriptedModel([], capabilities=Capabilities(logprobs=False)), fusion="avg", direct=True, n=1)
+
+
+async def test_a_direct_evaluator_that_fails_takes_down_its_own_aspect_only():
+    def reply(request):
+        if request.text.endswith("Evaluation Steps:"):
+            return ServerFailed("down") if "Fluency" in request.text else "1. Read."
+        return "4"
+
+    scores = await scored(fusion(ScriptedModel(reply), fusion="avg", direct=True))
+    assert [score.outcome for score in scores] == ["scored", "scored", "error", "scored"]
+    assert scores[2].error.type == "ServerFailed"
+
+
+async def test_options_that_do_not_fit_together_are_refused():
+    with pytest.raises(ConfigurationError, match="direct=true goes with fusion=avg"):
+        fusion(judge(), direct=True)
+    with pytest.raises(ConfigurationError, match="does not go with plan=none"):
+        fusion(judge(), fusion="llmsel", plan="none")
+    with pytest.raises(ConfigurationError, match="option form"):
+        fusion(judge(), form="letters")
+    with pytest.raises(ConfigurationError, match="'rouge', which is not among --tools"):
+        fusion(judge(), ranges={"rouge": [0, 1]})
+    with pytest.raises(ConfigurationError, match="option ranges"):
+        fusion(judge(), ranges={"nli": [0]})
+    with pytest.raises(UnknownName, match="unknown tool 'nly'"):
+        fusion(judge(), ["nly"])
+    with pytest.raises(ConfigurationError, match="g-eval takes no tools; those that do: fusion-eval"):
+        build("g-eval", judge(), tools=["rougeL"])
+
+
+async def test_without_tools_named_there_are_some_that_need_no_model():
+    method = build("fusion-eval", judge(), task="summarization")
+    assert [item["name"] for item in method.describe()["tools"]] == ["rougeL", "chrf", "coverage", "repetition"]
+
+
+async def test_signatures_tell_plan_tools_and_fusion_apart():
+    model = judge()
+    signatures = {
+        fusion(model).signature,
+        fusion(model, plan="none").signature,
+        fusion(model, plan="summeval").signature,
+        fusion({"planner": ScriptedModel([], name="other"), "": model}).signature,
+        fusion(model, the_papers_tools()[:2]).signature,
+        fusion(model, fusion="avg").signature,
+        fusion(model, fusion="llmsel").signature,
+        fusion(model, fusion="llmsel", plan="summeval").signature,
+        fusion(model, temperature=0.5).signature,
+    }
+    assert len(signatures) == 9
+
+
+async def test_the_picture_shows_plan_tools_and_scores():
+    picture = fusion(judge(), fusion="llmsel", direct=True).graph.to_mermaid()
+    for node in ("plan", "tools", "direct", "scores"):
+        assert f'"{node}"' in picture

@@ -1,0 +1,157 @@
+"""Fusion-Eval as whole runs against a server: every built-in task, one of the user's own, run folders, dry runs."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+import textassay
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import ConfigurationError
+from textassay.tools import tool
+
+ROOT = Path(__file__).parents[2]
+ROWS = [
+    {
+        "id": str(number),
+        "output": f'It rained {number} times. "Never again," she said. It was the wettest May ever.',
+        "source": f"A: How was May?\nB: It rained {number} times in May.",
+        "context": "Rain is wet.",
+        "references": ["It rained in May.", "May was wet."],
+    }
+    for number in range(3)
+]
+STORY = (
+    'intro = "A story."\noutput_name = "Story"\n'
+    '[[aspects]]\nname = "suspense"\ndefinition = "whether one wants to know how it goes on."\n'
+)
+
+pytestmark = pytest.mark.asyncio
+
+
+def calls_of(run):
+    return sum(score.usage.calls for score in run.scores)
+
+
+@pytest.mark.parametrize("fusion", ["llm", "llmsel"])
+@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"])
+async def test_a_run_scores_every_aspect_of_a_task(task, fusion, mock_server, tmp_path):
+    if task == "own":
+        (tmp_path / "story.toml").write_text(STORY, encoding="utf-8")
+        task = str(tmp_path / "story.toml")
+    server = await mock_server()
+    async with textassay.connect("direct/mock", api_base=server.url) as model:
+        run = await textassay.evaluate(
+            ROWS, method="fusion-eval", task=task, model=model, tools=["chrf", "coverage"], options={"fusion": fusion}
+        )
+    outcomes = {(score.aspect, score.outcome) for score in run.scores}
+    assert {outcome for aspect, outcome in outcomes if aspect != "overall"} == {"scored"}
+    assert ("overall", "scored" if fusion == "llm" else "abstained") in outcomes or "overall" not in str(outcomes)
+    assert all(score.signature.startswith("method:fusion-eval|model:") for score in run.scores)
+    assert len({(score.id, score.aspect) for score in run.scores}) == len(run.scores)
+    assert calls_of(run) == server.counters.ok == (1 + len(ROWS) if fusion == "llm" else 1)
+
+
+async def command(*arguments):
+    """Run the command line in a process of its own."""
+    code = "import sys; from textassay.cli import main; sys.exit(main())"
+    return await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(mock_server, tmp_path):
+    server = await mock_server()
+    data, out = tmp_path / "data.jsonl", tmp_path / "run"
+    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
+    flags = ["score", data, "--method", "fusion-eval", "--task", "dialogue", "--tools", "rouge,repetition"]
+    flags += ["--model", "direct/mock", "--api-base", server.url, "--set", "prompt_layout=shared-prefix"]
+    dry = await command(*flags, "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert server.counters.requests == 0
+    done = await command(*flags, "--out", out, "--progress", "none")
+    assert done.returncode == 0, done.stderr + done.stdout
+    foretold = next(line for line in dry.stdout.splitlines() if line.startswith("calls"))
+    assert int(foretold.split()[-1]) == server.counters.ok == 1 + len(ROWS)
+    scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
+    assert len(scores) == 3 * 6
+    assert {tuple(score["scale"]) for score in scores} == {(1, 3), (0, 1), (1, 5)}
+    manifest = orjson.loads((out / "manifest.json").read_bytes())
+    assert [item["name"] for item in manifest["method"]["tools"]] == ["rouge1", "rouge2", "rougeL", "repetition"]
+    assert manifest["spec"]["tools"] == ["rouge", "repetition"]
+    edited = tmp_path / "plan.toml"
+    edited.write_bytes((out / "plan.toml").read_bytes())
+    again = await command(*flags, "--set", f"plan={edited}", "--out", tmp_path / "again", "--progress", "none")
+    assert again.returncode == 0, again.stderr
+    assert server.counters.ok == 1 + 2 * len(ROWS)
+
+
+async def test_averages_of_tools_need_no_model(tmp_path):
+    data, out = tmp_path / "data.jsonl", tmp_path / "run"
+    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
+    flags = ["--task", "summarization", "--tools", "rougeL,chrf", "--set", "fusion=avg", "--out", out]
+    done = await command("score", data, "--method", "fusion-eval", *flags)
+    assert done.returncode == 0, done.stderr
+    scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
+    assert {score["how"] for score in scores} == {"fused"}
+    unknown = await command("score", data, "--method", "fusion-eval", "--tools", "rougeX", *flags[4:-1], tmp_path / "x")
+    assert unknown.returncode == 2
+    assert "unknown tool 'rougeX'" in unknown.stderr
+    assert not (tmp_path / "x").exists()
+
+
+async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edited_plan(tmp_path, mock_server):
+    server, out = await mock_server(), tmp_path / "run"
+    broken = {"1"}
+
+    @tool(name="mood", description="The mood, 0 to 1.", scale=(0.0, 1.0))
+    def mood(example):
+        if example.id in broken:
+            raise TimeoutError("the mood service is away")
+        return 0.5
+
+    wanted = {"method": "fusion-eval", "task": "summarization", "aspects": ["fluency"], "tools": [mood], "out": out}
+    async with textassay.connect("direct/mock", api_base=server.url) as model:
+        first = await textassay.evaluate(ROWS, model=model, **wanted)
+        assert {score.id: score.outcome for score in first.scores} == {"0": "scored", "1": "error", "2": "scored"}
+        assert server.counters.ok == 3
+        (out / "plan.toml").write_text("# mine\n", encoding="utf-8")
+        broken.clear()
+        second = await textassay.evaluate(ROWS, model=model, resume=True, **wanted)
+    assert second.summary()["outcomes"]["scored"] == 3
+    assert server.counters.ok == 4
+    assert (out / "plan.toml").read_text() == "# mine\n"
+
+
+async def test_a_dry_run_measures_nothing():
+    from textassay.evaluation.api import session_of
+
+    measured = []
+
+    @tool(name="mood", description="The mood.", scale=(0.0, 1.0))
+    def mood(example):
+        measured.append(example.id)
+        return 0.5
+
+    model = ScriptedModel([])
+    wanted = {"method": "fusion-eval", "task": "summarization", "model": model, "tools": [mood]}
+    async with session_of(ROWS, dry=True, **wanted) as session:
+        scores = [score async for score in session.engine.scores()]
+        assert session.asked.calls == 1 + len(ROWS)
+    assert {score.outcome for score in scores} == {"scored"}
+    assert measured == []
+
+
+async def test_tools_do_not_go_with_a_method_object():
+    method = textassay.methods.build("fusion-eval", ScriptedModel([]), tools=["chrf"])
+    with pytest.raises(ConfigurationError, match="tools= goes with the name of a method"):
+        await textassay.evaluate(ROWS, method=method, tools=["coverage"])

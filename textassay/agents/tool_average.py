@@ -1,0 +1,101 @@
+"""Averages the scores of assistant evaluators: Fusion-Eval's aggregation functions AVG and LLMSel (section 3.2).
+
+Every scorer is mapped from its own scale to 0-1 first. Asks no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from textassay.agents.assistants import UNIT, Assistant, as_assistance, on_unit_scale
+from textassay.agents.fuser import Average, as_evidence
+from textassay.agents.planner import RefusedPlan
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Aspect, Example, Failure, Outcome, Plan, Scale, Score, ScoreError, Usage
+from textassay.runtime.model import Json
+
+DIRECT = "direct"
+"""What evidence calls the direct judgement."""
+
+
+@dataclass(frozen=True)
+class ToolAverage:
+    """The mean of the tools' scores, of those that a plan names, and of a direct judgement where there is one.
+
+    Attributes:
+        assistants: The tools, in the order of their scores.
+        ranges: Values that count as 0 and 1, by tool, for tools whose scale has no ends.
+        signature: What the fused scores carry.
+        required: Share of the scorers that must have a value.
+    """
+
+    assistants: tuple[Assistant, ...]
+    ranges: Mapping[str, Scale] = field(default_factory=dict)
+    signature: str = ""
+    required: float = 0.5
+
+    def __post_init__(self) -> None:
+        for assistant in self.assistants:
+            if assistant.scale is None and assistant.name not in self.ranges:
+                raise ConfigurationError(
+                    f"the scale of {assistant.name!r} has no ends, so that it cannot be mapped to 0-1; leave the tool "
+                    f"out, or say which values count as 0 and 1: --set 'ranges={{{assistant.name} = [0, 1]}}'"
+                )
+
+    async def __call__(
+        self,
+        example: Example,
+        aspect: Aspect,
+        assistance: list[Score],
+        plan: Plan | RefusedPlan | None = None,
+        direct: Score | Failure | None = None,
+    ) -> Score:
+        """Return the mean on a scale from 0 to 1.
+
+        Args:
+            example: What is judged.
+            aspect: On what.
+            assistance: The tools' scores, in the order of `assistants`.
+            plan: Whose choice of tools counts (LLMSel); `None` for all of them (AVG).
+            direct: A judge's own score, which is averaged in.
+        """
+        if not example.output.strip():
+            return self._score(example, aspect, "abstained", "EmptyOutput", "there is no text to judge")
+        if isinstance(plan, RefusedPlan):
+            return self._score(example, aspect, "invalid", "PlanRefused", plan.problem, {"text": plan.text})
+        chosen = None if plan is None else plan.assistants.get(aspect.name, ())
+        if chosen == ():
+            reason = f"the plan names no assistant evaluator for {aspect.name}"
+            return self._score(example, aspect, "abstained", "NoToolSelected", reason)
+        told: list[Json] = []
+        parts: list[Score | Failure] = []
+        for assistant, score in zip(self.assistants, assistance, strict=True):
+            selected = None if chosen is None else assistant.name in chosen
+            told.append(as_assistance(score, selected))
+            if selected is not False:
+                mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
+                told[-1]["mapped"] = mapped.value
+                parts.append(mapped.model_copy(update={"usage": Usage()}))  # it serves all aspects: none claims it
+        if direct is not None:
+            told.append({**as_evidence(direct), "text": DIRECT})
+            if isinstance(direct, Score):
+                told[-1]["mapped"] = direct.unit_value
+            parts.append(direct)
+        on_unit = aspect.model_copy(update={"scale": UNIT})
+        fused = await Average(self.signature, self.required)(example, on_unit, parts)
+        return fused.model_copy(update={"evidence": tuple(told)})
+
+    def _score(
+        self, example: Example, aspect: Aspect, outcome: Outcome, kind: str, message: str, *evidence: Json
+    ) -> Score:
+        return Score(
+            id=example.id,
+            aspect=aspect.label,
+            outcome=outcome,
+            scale=UNIT,
+            how="fused",
+            error=ScoreError(type=kind, message=message),
+            evidence=evidence,
+            signature=self.signature,
+        )

@@ -1,0 +1,255 @@
+"""Fusion-Eval: a judge is told what assistant evaluators say of a text, and rates it by a plan of how to use them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from textassay.agents.assistants import UNIT, assistants_of
+from textassay.agents.llm_fuser import LLMFuser
+from textassay.agents.planner import OVERALL, Planner, RefusedPlan, is_overall
+from textassay.agents.task import Task
+from textassay.agents.tool_average import ToolAverage
+from textassay.methods import plans
+from textassay.methods.g_eval import GEval, GEvalOptions
+from textassay.methods.llm_score import describe
+from textassay.methods.method import Models, Options, model_for
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.messages import Aspect, Assignment, How, Plan, Scale
+from textassay.runtime.share import once
+from textassay.tools import Tool, ToolScorer
+from textassay.version import __version__
+
+Fusion = Literal["llm", "avg", "llmsel"]
+"""Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG and LLMSel."""
+Plans = Callable[[], Awaitable[Plan | RefusedPlan]]
+
+TEMPERATURE = 0.1
+"""The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
+
+
+class FusionEvalOptions(Options):
+    """Options of Fusion-Eval."""
+
+    n: int = Field(default=8, ge=1, le=1000)
+    """Number of sampled answers, whose ratings are averaged (the paper: 8)."""
+    form: Literal["number"] = "number"
+    """Ratings are any number on the scale."""
+    fusion: Fusion = "llm"
+    """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan names for the aspect."""
+    plan: str = "auto"
+    """`auto`: the model writes it (role `planner`); `none` (FE-NoPlan); a published plan; or a plan file's path."""
+    direct: bool = False
+    """Whether `avg` and `llmsel` take in a direct judgement by G-Eval, with `n` samples."""
+    overall: bool | Literal["auto"] = "auto"
+    """Whether an overall score is asked for where the task has none; `auto`: where all its aspects are judged."""
+    ranges: dict[str, Scale] = {}
+    """Values that count as 0 and 1 for `avg` and `llmsel`, by tool, for tools whose scale has no ends."""
+
+    @property
+    def warmth(self) -> float:
+        """The temperature that is used."""
+        return TEMPERATURE if self.temperature is None else self.temperature
+
+
+class FusionEval:
+    """Fusion-Eval (Shu et al. 2023, arXiv 2311.09204).
+
+    1. The planning model is told task, criteria and assistant evaluators, and writes which of them serve which
+       criterion, and the steps of judging (once a run). FE-NoPlan leaves this out.
+    2. The assistant evaluators score the example.
+    3. The judge is told the criteria, what the evaluators measure, the plan and the scores, and rates all criteria and
+       the text as a whole in one answer, with explanations.
+    4. `n` = 8 answers are sampled and their ratings averaged.
+    Baselines (section 3.2): AVG and LLMSel average the evaluators' scores, each mapped to 0-1, with or without that of
+    a direct evaluator; the value is then on 0-1.
+
+    Deviations: the words of the planning prompt are ours, since the paper shows them only in a picture; what the
+    evaluators and criteria are always stands before the plan, since plans may be edited; texts stand between
+    delimiters. A plan that names something unknown or leaves a criterion out is asked for again once, and then refused:
+    its scores are `invalid`. An evaluator that abstains is told as missing; one that fails makes the scores errors.
+    """
+
+    name = "fusion-eval"
+    prompt = "fusion_eval"
+    default_tools = ("rougeL", "chrf", "coverage", "repetition")
+    """Tools where none are named: those that need no model, two of them against references and two without."""
+    Options = FusionEvalOptions
+
+    def __init__(
+        self, models: Models, task: Task, options: FusionEvalOptions | None = None, *, tools: Sequence[Tool] = ()
+    ) -> None:
+        self.options = options or FusionEvalOptions()
+        self._task = _with_overall(task, self.options)
+        self.tools = tuple(tools)
+        self.assistants = assistants_of(self.tools)
+        self._check()
+        self.plan, self._plan_digest = self._source_of_plan(models)
+        make = self._judged if self.options.fusion == "llm" else self._averaged
+        nodes, self.signature, self._prompts = make(models)
+        given = [] if self.plan is None else [Node("plan", self.plan)]
+        measured = Node("tools", ToolScorer(self.tools).score, example="input.example")
+        self.graph = Graph(self.name, input=Assignment, nodes=[*given, measured, *nodes], output="scores")
+
+    def _check(self) -> None:
+        options = self.options
+        if not self.tools:
+            raise ConfigurationError("fusion-eval fuses assistant evaluators; name some, such as --tools nli,bleurt")
+        if options.fusion == "llm" and options.direct:
+            raise ConfigurationError(
+                "direct=true goes with fusion=avg or fusion=llmsel; the judge rates directly anyway"
+            )
+        if options.fusion == "llmsel" and options.plan == "none":
+            raise ConfigurationError(
+                "fusion=llmsel averages the tools that a plan names; it does not go with plan=none"
+            )
+        strange = next((name for name in options.ranges if name not in {tool.name for tool in self.tools}), None)
+        if strange is not None:
+            raise ConfigurationError(f"ranges names the tool {strange!r}, which is not among --tools")
+
+    def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
+        """Return what yields the plan, and what tells it apart from other plans."""
+        if self.options.plan == "none" or self.options.fusion == "avg":
+            return None, ""
+        if self.options.plan != "auto":
+            plan = plans.load(self.options.plan, self._task, [tool.name for tool in self.tools])
+            return _Given(plan), hashlib.sha256(plans.as_toml(plan).encode("utf-8", "surrogatepass")).hexdigest()[:6]
+        planner = planner_of(models, self._task, self.tools, self.options)
+        return _Written(planner), planner.digest
+
+    def _judged(self, models: Models) -> tuple[list[Node], str, str]:
+        """Return the nodes in which the judge fuses, the signature of their scores and the prompts' digest."""
+        options = self.options
+        fuser = LLMFuser(
+            model=model_for(models, "scorer"),
+            task=self._task,
+            assistants=self.assistants,
+            method=self.name,
+            prompt=options.prompt or self.prompt,
+            layout=options.prompt_layout,
+            n=options.n,
+            temperature=options.warmth,
+            seed=options.seed,
+            parse_retries=options.parse_retries,
+            max_tokens=options.max_tokens,
+            variant=self._plan_digest,
+        )
+        wires: dict[str, Any] = {"example": "input.example", "aspects": "input.aspects", "assistance": "tools"}
+        node = Node("scores", fuser, **wires, **self._plan_wire)
+        return [node], fuser.signature, fuser.prompt_digest
+
+    def _averaged(self, models: Models) -> tuple[list[Node], str, str]:
+        """Return the nodes in which numbers are averaged, the signature of their scores and the prompts' digest."""
+        wires: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects"), "assistance": "tools"}
+        nodes, direct = [], None
+        if self.options.direct:
+            direct = self._direct(models)
+            nodes.append(Node("direct", direct.graph, input="input"))
+            wires["direct"] = each("direct")
+        told = "\n".join([self._plan_digest, *(a.signature for a in self.assistants), repr(self.options.ranges)])
+        digest = hashlib.sha256(f"{told}\n{direct.signature if direct else ''}".encode()).hexdigest()[:6]
+        asked = model_for(models, "scorer").name if direct else "-"
+        signature = f"method:{self.name}|model:{asked}|fusion:{self.options.fusion}|parts:{digest}|v:{__version__}"
+        average = ToolAverage(self.assistants, self.options.ranges, signature)
+        return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
+
+    def _direct(self, models: Models) -> GEval:
+        options = self.options
+        return GEval(
+            models,
+            self._task,
+            GEvalOptions(
+                n=options.n,
+                temperature=options.temperature,
+                seed=options.seed,
+                parse_retries=options.parse_retries,
+                prompt_layout=options.prompt_layout,
+            ),
+        )
+
+    @property
+    def _plan_wire(self) -> dict[str, Any]:
+        return {} if self.plan is None else {"plan": "plan"}
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        return self._task.name
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The task's chosen aspects, and the overall one."""
+        return self._task.aspects
+
+    @property
+    def how(self) -> How:
+        """`sampled`, `text` for `n` of 1, or `fused` for the averages."""
+        return self.options.how if self.options.fusion == "llm" else "fused"
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, task, tools, and the digests of prompts and plan."""
+        tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
+        told = describe(self.name, self._task, self.options, self._prompts)
+        if self.options.fusion != "llm":
+            told["aspects"] = [{**aspect, "scale": list(UNIT)} for aspect in told["aspects"]]
+        return {**told, "tools": tools, "plan": self._plan_digest or None}
+
+    def artifacts(self) -> dict[str, str]:
+        """Return the plan that the model wrote, once it has, as a file for the run folder that people read and edit."""
+        written = self.plan.plan if isinstance(self.plan, _Written) else None
+        if not isinstance(written, Plan):
+            return {}
+        return {"plan.toml": plans.as_toml(written, source=f"written for the task {self.task}")}
+
+
+def planner_of(models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None) -> Planner:
+    """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`."""
+    return Planner(
+        model=model_for(models, "planner"),
+        task=task,
+        tools=assistants_of(tools),
+        seed=(options or FusionEvalOptions()).seed,
+    )
+
+
+class _Given:
+    """A plan that is known beforehand."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    async def __call__(self) -> Plan:
+        return self._plan
+
+
+class _Written:
+    """The plan that a planner writes, asked for once."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._write = once(planner)
+        self.plan: Plan | RefusedPlan | None = None
+
+    async def __call__(self) -> Plan | RefusedPlan:
+        self.plan = await self._write()
+        return self.plan
+
+
+def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
+    """Return the task with an overall aspect last, where one is wanted and the task has none."""
+    wanted = options.overall
+    if wanted == "auto":
+        whole = len(task.aspects) >= max(2, len(task.family))
+        wanted = options.fusion == "llm" and whole
+    if not wanted or any(is_overall(aspect) for aspect in task.aspects):
+        return task
+    scales = {aspect.scale for aspect in task.aspects}
+    overall = Aspect(
+        name=OVERALL,
+        definition=f"the quality of the {task.output_name.lower()} as a whole, by all metrics and their importance.",
+        scale=scales.pop() if len(scales) == 1 else Aspect.model_fields["scale"].default,
+    )
+    return task.model_copy(update={"aspects": (*task.aspects, overall)})
