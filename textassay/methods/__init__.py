@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from textassay.methods import tasks, trees
@@ -34,6 +35,9 @@ METHODS: dict[str, Any] = {
 Classes with `default_tools` take `tools` as well.
 """
 
+ENTRY_POINTS = "textassay.methods"
+"""Entry-point group in which other packages name their method classes; looked at when a name is not in `METHODS`."""
+
 
 def build(
     name: str,
@@ -58,7 +62,7 @@ def build(
         UnknownName: There is no such method, task, aspect, option or tool.
         ConfigurationError: Something does not fit together.
     """
-    method = _find(name)
+    method = find(name)
     assistants = tools_for(name, tools, models)
     loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
     built: Method = method(models, loaded, read, tools=assistants) if assistants else method(models, loaded, read)
@@ -77,7 +81,7 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
         UnknownName: There is no such method or tool.
         ConfigurationError: The method takes no tools, or a tool cannot be made.
     """
-    default = getattr(_find(name), "default_tools", None)
+    default = getattr(find(name), "default_tools", None)
     wanted = tuple(tools)
     if default is None:
         if wanted:
@@ -87,10 +91,40 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
     return build_tools(wanted or default, model=asked)
 
 
-def _find(name: str) -> Any:
-    if name not in METHODS:
-        raise UnknownName("method", name, list(METHODS))
-    return METHODS[name]
+def known() -> tuple[str, ...]:
+    """Return the names of all methods: the built-in ones, then those of other packages, none of which is imported."""
+    return (*METHODS, *sorted(_points().keys() - METHODS.keys()))
+
+
+def find(name: str) -> Any:
+    """Return the class of a method; a built-in name always means the built-in method.
+
+    Raises:
+        UnknownName: There is no such method.
+        ConfigurationError: The method of another package cannot be loaded, or is no method.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    point = _points().get(name)
+    if point is None:
+        raise UnknownName("method", name, known())
+    package = point.dist.name if point.dist else "another package"
+    try:
+        found = point.load()
+    except Exception as error:  # whatever a foreign module does when it is imported
+        raise ConfigurationError(
+            f"the method {name!r} of {package} cannot be loaded from {point.value!r}: {type(error).__name__}: {error}"
+        ) from error
+    if not callable(found) or not hasattr(getattr(found, "Options", None), "read"):
+        raise ConfigurationError(
+            f"the method {name!r} of {package} is no method: {point.value!r} must be a class that takes "
+            "(models, task, options), with a nested Options such as textassay.methods.Options"
+        )
+    return found
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 _WITH_TOOLS = [name for name, method in METHODS.items() if hasattr(method, "default_tools")]
@@ -110,6 +144,8 @@ __all__ = [
     "Models",
     "Options",
     "build",
+    "find",
+    "known",
     "tasks",
     "tools_for",
     "trees",
