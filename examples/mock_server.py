@@ -45,6 +45,7 @@ _TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
 _FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ")
 _RATED = re.compile(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ")
 _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
+_CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\) - ")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
 
 
@@ -347,7 +348,7 @@ def _as_asked(prompt: str, number: int) -> str:
     if rows := _FLOATING.findall(prompt):
         ratings = [(name, float(low) + (float(high) - float(low)) * (number % 11) / 10) for name, low, high in rows]
         return "\n\n".join(f"{name}\nScore: {rating:g} Explanation: {WORDS[number % 9]}." for name, rating in ratings)
-    scales = _SCALE.findall(prompt)
+    scales = _SCALE.findall(prompt) or _CRITERION.findall(prompt)
     low, high = map(int, scales[-1] if scales else (1, 5))
     return f"Rating: {low + number % (high - low + 1)}"
 

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from textassay.evaluation.run import Run
     from textassay.runtime.connect import connect
     from textassay.runtime.graph import Graph, Node, each, fixed
-    from textassay.runtime.messages import Aspect, AspectTree, Example, Score
+    from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, Failure, Score, ScoreError
 
 _HOME = {
     "Aspect": "textassay.runtime.messages",
     "AspectTree": "textassay.runtime.messages",
+    "Assignment": "textassay.runtime.messages",
     "Example": "textassay.runtime.messages",
+    "Failure": "textassay.runtime.messages",
     "Graph": "textassay.runtime.graph",
     "Node": "textassay.runtime.graph",
     "Run": "textassay.evaluation.run",
     "Score": "textassay.runtime.messages",
+    "ScoreError": "textassay.runtime.messages",
     "connect": "textassay.runtime.connect",
     "each": "textassay.runtime.graph",
     "evaluate": "textassay.evaluation.api",
@@ -39,11 +42,14 @@ _MODULES = ("learning", "meta", "methods", "tools")
 __all__ = [
     "Aspect",
     "AspectTree",
+    "Assignment",
     "Example",
+    "Failure",
     "Graph",
     "Node",
     "Run",
     "Score",
+    "ScoreError",
     "__version__",
     "connect",
     "each",

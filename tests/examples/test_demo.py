@@ -16,4 +16,4 @@ def test_demo_scores_the_bundled_examples(tmp_path: Path) -> None:
     assert "SCRIPTED" in done.stdout
     assert "Agreement with the ratings that we gave" in done.stdout
     summary = json.loads((out / "summary.json").read_text())
-    assert summary["outcomes"] == {"scored": 48, "abstained": 0, "invalid": 0, "error": 0}
+    assert summary["outcomes"] == {"scored": 80, "abstained": 0, "invalid": 0, "error": 0}

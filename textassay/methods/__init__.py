@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,14 @@ METHODS: dict[str, Any] = {
     "hd-eval": HDEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
-    "tools": ToolScores,
 }
 """Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own `Options`.
 
 Classes with `default_tools` take `tools` as well.
 """
+
+ENTRY_POINTS = "textassay.methods"
+"""Entry-point group in which other packages name their method classes; looked at when a name is not in `METHODS`."""
 
 
 def build(
@@ -67,7 +70,7 @@ def build(
     assistants = tools_for(name, tools, models)
     if _is_folder(name):
         return _fitted(name, models, task, aspects, options or {})
-    method = _find(name)
+    method = find(name)
     loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
     built: Method = method(models, loaded, read, tools=assistants) if assistants else method(models, loaded, read)
     return built
@@ -85,7 +88,7 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
         UnknownName: There is no such method or tool.
         ConfigurationError: The method takes no tools, or a tool cannot be made.
     """
-    default = None if _is_folder(name) else getattr(_find(name), "default_tools", None)
+    default = None if _is_folder(name) else getattr(find(name), "default_tools", None)
     wanted = tuple(tools)
     if default is None:
         if wanted:
@@ -95,14 +98,46 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
     return build_tools(wanted or default, model=asked)
 
 
-def _find(name: str) -> Any:
-    if name not in METHODS:
-        raise UnknownName("method", name, [*METHODS, "or the path of an evaluator folder"])
-    return METHODS[name]
+def known() -> tuple[str, ...]:
+    """Return the names of all methods: the built-in ones, then those of other packages, none of which is imported."""
+    return (*METHODS, ToolScores.name, *sorted(_points().keys() - METHODS.keys()))
+
+
+def find(name: str) -> Any:
+    """Return the class of a method; a built-in name always means the built-in method.
+
+    Raises:
+        UnknownName: There is no such method.
+        ConfigurationError: The method of another package cannot be loaded, or is no method.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    if name == ToolScores.name:
+        return ToolScores
+    point = _points().get(name)
+    if point is None:
+        raise UnknownName("method", name, [*known(), "or the path of an evaluator folder"])
+    package = point.dist.name if point.dist else "another package"
+    try:
+        found = point.load()
+    except Exception as error:  # whatever a foreign module does when it is imported
+        raise ConfigurationError(
+            f"the method {name!r} of {package} cannot be loaded from {point.value!r}: {type(error).__name__}: {error}"
+        ) from error
+    if not callable(found) or not hasattr(getattr(found, "Options", None), "read"):
+        raise ConfigurationError(
+            f"the method {name!r} of {package} is no method: {point.value!r} must be a class that takes "
+            "(models, task, options), with a nested Options such as textassay.methods.Options"
+        )
+    return found
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _is_folder(name: str) -> bool:
-    return name not in METHODS and (is_evaluator(name) or Path(name).is_dir())
+    return name not in known() and (is_evaluator(name) or Path(name).is_dir())
 
 
 def _fitted(
@@ -118,7 +153,7 @@ def _fitted(
     return Learned(evaluator, aspects, LearnedOptions.read(options))
 
 
-_WITH_TOOLS = [name for name, method in METHODS.items() if hasattr(method, "default_tools")]
+_WITH_TOOLS = [*(name for name, method in METHODS.items() if hasattr(method, "default_tools")), ToolScores.name]
 
 
 __all__ = [
@@ -138,6 +173,8 @@ __all__ = [
     "Options",
     "ToolScores",
     "build",
+    "find",
+    "known",
     "tasks",
     "tools_for",
     "trees",

@@ -1,0 +1,65 @@
+"""A cascade: a cheap model is asked five times, and a strong one only where the cheap one wavers.
+
+Run it with `python -m examples.compose.cascade`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import textassay
+from examples.compose.scripts import SUMMARIES, counting_judge
+from textassay import Aspect, Assignment, Example, Graph, Node, Score, each
+from textassay.agents.scorer import Scorer
+from textassay.methods import tasks
+from textassay.runtime.model import Model
+
+TASK = tasks.load("summarization", ["consistency"])
+
+
+@dataclass(frozen=True)
+class SecondOpinion:
+    """Keeps the cheap judge's score where its samples agree, and asks the strong judge elsewhere."""
+
+    strong: Scorer
+    widest: float = 0.4
+    """Standard deviation of the cheap judge's samples above which it counts as unsure."""
+
+    async def __call__(self, example: Example, aspect: Aspect, cheap: Score) -> Score:
+        """Return one of the two scores; the cheap one stays on as evidence, and its cost in the usage."""
+        if cheap.value is not None and cheap.spread is not None and cheap.spread <= self.widest:
+            return cheap
+        score = await self.strong(example, aspect)
+        told = {"text": "the cheap judge was unsure", "value": cheap.value, "spread": cheap.spread}
+        return score.model_copy(update={"evidence": (told, *score.evidence), "usage": cheap.usage + score.usage})
+
+
+def cascade(cheap: Model, strong: Model) -> Graph:
+    """Wire the cheap judge before the second opinion."""
+    sampling = Scorer(cheap, TASK, how="sampled", n=5, temperature=1.0)
+    wires: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
+    return Graph(
+        "cascade",
+        input=Assignment,
+        nodes=[
+            Node("cheap", sampling, **wires),
+            Node("scores", SecondOpinion(Scorer(strong, TASK)), **wires, cheap=each("cheap")),
+        ],
+        output="scores",
+    )
+
+
+async def main() -> None:
+    """Judge the bundled summaries and count what each judge was asked."""
+    cheap, strong = counting_judge("cheap", shaky=True), counting_judge("strong")
+    run = await textassay.evaluate(
+        SUMMARIES, method=cascade(cheap, strong), task="summarization", aspects=["consistency"]
+    )
+    asked = f"{len(cheap.requests)} requests to the cheap judge, {len(strong.requests)} to the strong one"
+    print(f"{len(run.scores)} scores: {asked}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,35 @@
+"""A built-in method with a tool of one's own: Fusion-Eval is told which numbers of a text were made up.
+
+Run it with `python -m examples.compose.with_tool`. The judge is the project's own server, which judges nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import textassay
+from examples.compose.scripts import SUMMARIES
+from examples.mock_server import Options, serve
+from examples.own_tool import numbers_kept
+
+
+async def main() -> None:
+    """Judge the bundled summaries and show what the judge was told of one."""
+    async with serve(Options()) as server, textassay.connect("direct/mock", api_base=server.url) as model:
+        run = await textassay.evaluate(
+            SUMMARIES,
+            method="fusion-eval",
+            task="summarization",
+            aspects=["consistency"],
+            tools=[numbers_kept, "coverage"],
+            options={"plan": "none", "n": 2},
+            model=model,
+        )
+    score = next(score for score in run if score.id == "bridge-wrong")
+    print(f"{len(run.scores)} scores; the judge was told of {score.id}:")
+    for piece in score.evidence:
+        print("  ", piece)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,38 @@
+"""Every example of composing runs offline and shows what the guide says of it."""
+
+import asyncio
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "compose.md").read_text(encoding="utf-8")
+SHOWN = {
+    "jury": r"bridge-lead +[1-5](\.\d)?\n(.*\n)*.*abstained: the jurors say \[",
+    "cascade": r"20 scores: 20 requests to the cheap judge, ([1-9]|1\d) to the strong one",
+    "pairwise": r"15 pairs, 0 failed; flip rate ([1-9]|[1-9]\d)%",
+    "own_agent": r"20 scores; steps written 1 time; the judge saw \['1\. Read the text\.', '2\. Say it aloud\.'\]",
+    "with_tool": r"20 scores(.*\n)+.*numbers_kept.*",
+    "replay": r"again_from_run: same values: True; requests in both runs together: 20\n"
+    r"again_from_answers: same values: True; requests in both runs together: 20\n",
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_example_runs(name, capsys):
+    """It prints what it is there to show."""
+    asyncio.run(import_module(f"examples.compose.{name}").main())
+    assert re.search(SHOWN[name], capsys.readouterr().out)
+
+
+def test_the_guide_shows_every_example_as_it_is():
+    """What stands in the guide's code blocks stands in the examples, and each example is named."""
+    sources = {name: (ROOT / "examples" / "compose" / f"{name}.py").read_text(encoding="utf-8") for name in SHOWN}
+    for name in sources:
+        assert f"`examples/compose/{name}.py`" in GUIDE
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    assert len(blocks) >= 4
+    for block in blocks:
+        assert any(block.strip() in source for source in sources.values()), block
