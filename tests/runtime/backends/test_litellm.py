@@ -121,7 +121,7 @@ async def test_a_missing_key_is_told_at_once(name, monkeypatch):
     for variable in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     model = LiteLLMModel(name)
-    with pytest.raises(errors.AuthenticationFailed, match="no key: .*--api-key-env NAME") as told:
+    with pytest.raises(errors.AuthenticationFailed, match=r"no key: .*--api-key-env NAME") as told:
         await model.generate(ASK)
     assert "Traceback" not in str(told.value)
     await model.aclose()
