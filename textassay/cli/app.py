@@ -9,6 +9,7 @@ import typer
 
 from textassay.cli import arguments, caches, fit, meta, plans, trees
 from textassay.cli import doctor as examination
+from textassay.cli import tools as assistants
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
 from textassay.evaluation.spec import SETTABLE, split_settings
@@ -29,6 +30,8 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(help="Look after a folder of cached answers.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+tools_app = typer.Typer(help="Assistant evaluators by themselves.", no_args_is_help=True)
+app.add_typer(tools_app, name="tools")
 
 Concurrency = Annotated[int | None, typer.Option(help="Most calls in flight to one model (default 64).")]
 Rpm = Annotated[float | None, typer.Option(help="Most requests a minute.")]
@@ -289,6 +292,34 @@ def doctor(
         if unknown:
             raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
         run_async(examination.show(model, Settings(api_base=api_base, api_key_env=api_key_env, **runtime)))
+
+
+@tools_app.command("list")
+def tools_list() -> None:
+    """List the assistant evaluators."""
+    with exits():
+        assistants.show_list()
+
+
+@tools_app.command("score")
+def tools_score(
+    data: Annotated[str, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")],
+    tools: Annotated[str, typer.Option(metavar="A,B", help="Assistant evaluators, such as rouge,nli:MODEL.")],
+    out: Annotated[Path, typer.Option(help="Run folder to make.")],
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Model that lm_prob asks.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    progress: ProgressStyle = None,
+) -> None:
+    """Score every example of DATA with assistant evaluators and write the scores to a run folder."""
+    with exits():
+        given = {
+            "data": data, "method": "tools", "tools": arguments.names(tools), "out": out, "limit": limit,
+            "model": arguments.models([model]) if model else None, "api_base": api_base,
+            "api_key_env": api_key_env, "progress": progress,
+        }  # fmt: skip
+        raise typer.Exit(run_async(carry_out(order_from(given, {}))))
 
 
 @cache_app.command("info")

@@ -177,9 +177,7 @@ def _same_rows(
     return first, second
 
 
-def difference_between(
-    a: float | None, b: float | None, drawn: Floats, test: WilliamsTest | None = None
-) -> Difference:
+def difference_between(a: float | None, b: float | None, drawn: Floats, test: WilliamsTest | None = None) -> Difference:
     """Return the difference of two coefficients with interval and p-value.
 
     Args:

@@ -18,6 +18,7 @@ from textassay.methods.learned import Learned, LearnedOptions
 from textassay.methods.learned_tree import LearnedTree, LearnedTreeOptions
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
+from textassay.methods.tool_scores import ToolScores
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.tools import Tool
@@ -32,6 +33,7 @@ METHODS: dict[str, Any] = {
     "hd-eval": HDEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
+    "tools": ToolScores,
 }
 """Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own `Options`.
 
@@ -134,6 +136,7 @@ __all__ = [
     "Method",
     "Models",
     "Options",
+    "ToolScores",
     "build",
     "tasks",
     "tools_for",

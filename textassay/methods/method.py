@@ -74,13 +74,8 @@ class ChecksData(Protocol):
         ...
 
 
-class PromptOptions(Message):
-    """Options that all methods share; what is unknown is an error that lists what there is."""
-
-    prompt_layout: Layout = "paper"
-    """Order of prompts."""
-    prompt: str | None = None
-    """Path of a prompt file (`.jinja`) in place of the method's own."""
+class CheckedOptions(Message):
+    """Base of a method's options; what is unknown is an error that lists what there is."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -99,6 +94,15 @@ class PromptOptions(Message):
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "options"
             raise ConfigurationError(f"option {where}: {first['msg']} (given: {first['input']!r})") from None
+
+
+class PromptOptions(CheckedOptions):
+    """Options that all methods with prompts share."""
+
+    prompt_layout: Layout = "paper"
+    """Order of prompts."""
+    prompt: str | None = None
+    """Path of a prompt file (`.jinja`) in place of the method's own."""
 
 
 class Options(PromptOptions):
