@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from pydantic import Field, ValidationError
 
 from textassay.learning import Aggregator, explain
+from textassay.learning.training import Floats
+from textassay.methods.batched import Batched
 from textassay.methods.evaluator import Evaluator, aggregator_of
 from textassay.methods.recorded_features import read_files, row_of
 from textassay.runtime.data import DataInfo
@@ -60,6 +63,15 @@ class LearnedOptions(EvidenceOptions):
     """Files of scores, or run folders, that hold features beside the data's `metrics`: `FILE` or `NAME=FILE`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What the aggregator says of one row: predictions (targets,), contributions (targets, features) and base."""
+
+    raw: Floats
+    moved: Floats | None = None
+    base: Floats | None = None
+
+
 class Verdicts:
     """From one row of features to what people would say of each aspect, with reasons.
 
@@ -73,59 +85,58 @@ class Verdicts:
         self.aspects = {aspect.name: aspect for aspect in evaluator.aspects}
         self._features, self._options = evaluator.features, options
         self._background = np.array(evaluator.background, float)
+        self._verdict = Batched(self._of_rows)
 
-    def scores(
+    async def scores(
         self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
     ) -> list[Score]:
         """Return a score for each aspect; the evaluator abstains where the example has none of the features."""
         if all(math.isnan(value) for value in features):
-            error = ScoreError(type="NoFeatures", message="the example has none of the evaluator's features")
-            return [
-                Score(
-                    id=example.id, aspect=a.name, outcome="abstained", scale=a.scale, how="fused", error=error,
-                    signature=signature,
-                )
-                for a in aspects
-            ]  # fmt: skip
-        rows = np.array([features], float)
-        raw = self.aggregator.predict(rows, clip=False)[0]
-        told = self._contributions(rows) if self._options.explain else None
-        scores = []
-        for aspect in aspects:
-            at = self.aggregator.targets_.index(aspect.name)
-            value = min(max(float(raw[at]), aspect.scale[0]), aspect.scale[1])
-            evidence: tuple[Json, ...] = ()
-            if told is not None:
-                evidence = self._evidence(features, told[0][at], told[1][at], value - float(raw[at]))
-            scores.append(
-                Score(
-                    id=example.id, aspect=aspect.name, value=value, scale=aspect.scale, how="fused",
-                    evidence=evidence, signature=signature,
-                )
-            )  # fmt: skip
-        return scores
+            return [_abstained(example, aspect, signature) for aspect in aspects]
+        found = await self._verdict(features)
+        return [
+            Score(
+                id=example.id,
+                aspect=aspect.name,
+                value=value,
+                scale=aspect.scale,
+                how="fused",
+                evidence=self._evidence(features, found, at, value) if self._options.explain else (),
+                signature=signature,
+            )
+            for aspect in aspects
+            for at in [self.aggregator.targets_.index(aspect.name)]
+            for value in [min(max(float(found.raw[at]), aspect.scale[0]), aspect.scale[1])]
+        ]
 
-    def _contributions(self, rows: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[Any, Any]:
-        values, base = explain(self.aggregator, rows, self._background, samples=_WALKS)
-        return values[0], base
+    def _of_rows(self, rows: Sequence[Sequence[float]]) -> list[_Verdict]:
+        features = np.array(rows, float)
+        raw = self.aggregator.predict(features, clip=False)
+        if not self._options.explain:
+            return [_Verdict(one) for one in raw]
+        moved, base = explain(self.aggregator, features, self._background, samples=_WALKS)
+        return [_Verdict(one, shares, base) for one, shares in zip(raw, moved, strict=True)]
 
-    def _evidence(self, features: Sequence[float], moved: Any, base: float, cut: float) -> tuple[Json, ...]:
+    def _evidence(self, features: Sequence[float], found: _Verdict, at: int, value: float) -> tuple[Json, ...]:
         """Return the start, features by how far they moved the score, and what the ends of the scale cut off."""
+        assert found.moved is not None  # it was asked for
+        assert found.base is not None
+        moved, base, cut = found.moved[at].tolist(), float(found.base[at]), value - float(found.raw[at])
         order = sorted(range(len(features)), key=lambda i: (-abs(moved[i]), i))
         shown = order if self._options.top is None else order[: self._options.top]
-        told: list[Json] = [{"text": "(start)", "contribution": float(base)}]
+        told: list[Json] = [{"text": "(start)", "contribution": base}]
         told += [
             {
                 "text": self._features[i],
-                "value": None if math.isnan(features[i]) else float(features[i]),
-                "contribution": float(moved[i]),
+                "value": None if math.isnan(features[i]) else features[i],
+                "contribution": moved[i],
             }
             for i in shown
         ]
         if rest := order[len(shown) :]:
-            told.append({"text": f"({len(rest)} others)", "contribution": math.fsum(float(moved[i]) for i in rest)})
+            told.append({"text": f"({len(rest)} others)", "contribution": math.fsum(moved[i] for i in rest)})
         if cut:
-            told.append({"text": "(kept on the scale)", "contribution": float(cut)})
+            told.append({"text": "(kept on the scale)", "contribution": cut})
         return tuple(told)
 
 
@@ -156,7 +167,7 @@ class Learned:
 
     async def _judge(self, example: Example, aspects: tuple[Aspect, ...]) -> list[Score]:
         features = row_of(example, self._evaluator.features, self._scores)
-        return self._verdicts.scores(example, aspects, features, self.signature)
+        return await self._verdicts.scores(example, aspects, features, self.signature)
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse data that lack a feature altogether.
@@ -182,6 +193,18 @@ class Learned:
             "aspects": [{"name": a.name, "scale": list(a.scale)} for a in self.aspects],
             "options": self.options.model_dump(mode="json"),
         }
+
+
+def _abstained(example: Example, aspect: Aspect, signature: str) -> Score:
+    return Score(
+        id=example.id,
+        aspect=aspect.name,
+        outcome="abstained",
+        scale=aspect.scale,
+        how="fused",
+        error=ScoreError(type="NoFeatures", message="the example has none of the evaluator's features"),
+        signature=signature,
+    )
 
 
 def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tuple[Aspect, ...]:

@@ -93,7 +93,7 @@ class LearnedTree:
         else:
             values = [part.value for part in ratings if isinstance(part, Score)]
             features = [float("nan") if value is None else value for value in values]
-            scores = self._verdicts.scores(example, aspects, features, self.signature)
+            scores = await self._verdicts.scores(example, aspects, features, self.signature)
         usage = sum((part.usage for part in ratings if isinstance(part, Score)), Usage())
         return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
 
