@@ -57,7 +57,7 @@ class Comparer:
         said = (await self.model.generate(request)).samples[0].text.strip(" .\n")
         if said not in ("A", "B"):
             raise MalformedResponse(f"{self.model.name!r} was asked for A or B and said {said!r}")
-        return Choice(place=said)  # type: ignore[arg-type]  # it is one of the two
+        return Choice(place=said)
 
 
 async def agreed(forth: Choice, back: Choice) -> Verdict:
