@@ -2,8 +2,8 @@
 
     python -m benchmarks.method_costs [--task summarization]
 
-What is asked once a run (evaluation steps, chains of aspects, a plan) is told apart from what every example costs: it is
-counted in a dry run over either half of the examples, but only once over all of them. Nothing is asked.
+What is asked once a run (evaluation steps, chains of aspects, a plan) is told apart from what every example costs: it
+is counted in a dry run over either half of the examples, but only once over all of them. Nothing is asked.
 """
 
 from __future__ import annotations
