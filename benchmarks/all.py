@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.server import ROOT
 
-EACH = ("throughput", "limit", "faults", "kill", "memory")
+EACH = ("throughput", "graph_ten_nodes", "limit", "faults", "kill", "memory")
 
 
 def main() -> None:

@@ -1,0 +1,110 @@
+"""Calls and tokens of every method by itself: a table in markdown, from dry runs over the bundled examples.
+
+    python -m benchmarks.method_costs [--task summarization]
+
+What is asked once a run (evaluation steps, chains of aspects, a plan) is told apart from what every example costs: it
+is counted in a dry run over either half of the examples, but only once over all of them. Nothing is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import textassay
+from textassay.evaluation.api import session_of
+from textassay.methods import METHODS
+from textassay.runtime.data import Examples
+from textassay.runtime.messages import Example, Message
+
+DATA = Path(__file__).parents[1] / "examples" / "data"
+FILES = {
+    "summarization": "summaries.jsonl",
+    "dialogue": "dialogue.jsonl",
+    "data-to-text": "data-to-text.jsonl",
+    "translation": "translation.jsonl",
+}
+COMMAND = "python -m benchmarks.method_costs"
+
+
+class Cost(Message):
+    """Calls and tokens; prompt tokens are estimates, completion tokens an upper bound."""
+
+    calls: float
+    prompt: float
+    completion: float
+
+
+class MethodCost(Message):
+    """What a method costs over some examples."""
+
+    method: str
+    examples: int
+    whole: Cost
+    """Over all examples."""
+    once: Cost
+    """Of that, what does not depend on their number."""
+    each: Cost
+    """The rest, for an example on average."""
+
+
+async def dry_run(examples: Sequence[Example], method: str, task: str) -> Cost:
+    """Return what a run would ask of a server."""
+    async with (
+        textassay.connect("direct/any", api_base="http://127.0.0.1:9/v1") as model,
+        session_of(examples, method=method, task=task, model=model, dry=True) as session,
+        aclosing(session.engine.scores()) as scores,
+    ):
+        async for _ in scores:
+            pass
+        asked = session.asked
+    return Cost(calls=asked.calls, prompt=asked.prompt_tokens, completion=asked.completion_tokens)
+
+
+async def cost_of(method: str, task: str) -> MethodCost:
+    """Return what a method costs over the bundled examples of a task, on all of its aspects."""
+    examples = list(Examples(DATA / FILES[task]))
+    half = len(examples) // 2
+    parts = (examples, examples[:half], examples[half:])
+    whole, first, second = [await dry_run(part, method, task) for part in parts]
+    once = Cost(
+        calls=first.calls + second.calls - whole.calls,
+        prompt=first.prompt + second.prompt - whole.prompt,
+        completion=first.completion + second.completion - whole.completion,
+    )
+    each = Cost(
+        calls=(whole.calls - once.calls) / len(examples),
+        prompt=(whole.prompt - once.prompt) / len(examples),
+        completion=(whole.completion - once.completion) / len(examples),
+    )
+    return MethodCost(method=method, examples=len(examples), whole=whole, once=once, each=each)
+
+
+def table_of(costs: Sequence[MethodCost]) -> str:
+    """Return the table in markdown."""
+    head = "| method | calls | prompt tokens | completion tokens, at most | calls once a run | prompt tokens once |"
+    rows = [
+        f"| `{cost.method}` | {cost.each.calls:.4g} | {cost.each.prompt:,.0f} | {cost.each.completion:,.0f} "
+        f"| {cost.once.calls:g} | {cost.once.prompt:,.0f} |"
+        for cost in costs
+    ]
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows]) + "\n"
+
+
+async def all_costs(task: str) -> list[MethodCost]:
+    """Return the costs of every built-in method."""
+    return [await cost_of(method, task) for method in METHODS]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=FILES, default="summarization")
+    print(table_of(asyncio.run(all_costs(parser.parse_args().task))), end="")
+
+
+if __name__ == "__main__":
+    main()

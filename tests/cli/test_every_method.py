@@ -1,0 +1,83 @@
+"""Every method over the bundled examples, from the command line: on the project's server and on a tiny local model."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import rows_of, textassay
+from textassay.methods import METHODS, tasks
+
+DATA = Path(__file__).parents[2] / "examples" / "data"
+FILES = {
+    "summarization": ("summaries.jsonl", 20),
+    "dialogue": ("dialogue.jsonl", 12),
+    "data-to-text": ("data-to-text.jsonl", 12),
+    "translation": ("translation.jsonl", 12),
+}
+ON_A_LOCAL_MODEL = {
+    "decomp-eval": (),
+    "gptscore": (),
+    "llm-score": ("--set", "max_tokens=1", "--set", "parse_retries=0"),
+    "llm-score-cot": ("--set", "max_tokens=1", "--set", "parse_retries=0"),
+}
+"""With flags that keep answers short. The others have a model write lists, which one with random weights never ends."""
+READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
+    """One score for every example and aspect, all with a value, each with a signature that names method and model."""
+    total = 0
+    for task, (file, count) in FILES.items():
+        run = tmp_path / task
+        done = textassay(
+            "score", DATA / file, "--method", method, "--task", task, "--model", "direct/mock",
+            "--api-base", server.url, "--out", run, "--progress", "none",
+        )  # fmt: skip
+        assert done.code == 0, (task, done.out, done.err)
+        rows = rows_of(run)
+        judged = {aspect.name for aspect in tasks.load(task).aspects}
+        assert judged <= {row["aspect"] for row in rows}
+        assert (
+            len(rows) == len({(row["id"], row["aspect"]) for row in rows}) == count * len({r["aspect"] for r in rows})
+        )
+        assert {row["outcome"] for row in rows} == {"scored"}
+        assert all(f"method:{method}|model:direct/mock|" in row["signature"] for row in rows)
+        total += count
+    assert total >= 50
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory) -> Path:
+    """Random weights, one layer, a chat template and room for our longest prompts."""
+    if importlib.util.find_spec("llama_cpp") is None:
+        pytest.skip("llama-cpp-python is not installed")
+    fixture = pytest.importorskip("tests.gguf_fixture")
+    shape = fixture.Shape(width=32, layers=1, heads=2, hidden=32, context=8192, vocabulary=4096, dtype="f32", bos=True)
+    return Path(fixture.write_model(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape).path)
+
+
+@pytest.mark.parametrize("method", ON_A_LOCAL_MODEL)
+def test_over_the_bundled_examples_on_a_local_model(tiny_model, tmp_path, method):
+    """Values where they are probabilities; where a babbling model must write, typed refusals and no number."""
+    outcomes: Counter[str] = Counter()
+    for task, (file, count) in FILES.items():
+        run, first = tmp_path / task, tasks.load(task).aspects[0].name
+        done = textassay(
+            "score", DATA / file, "--method", method, "--task", task, "--model", f"llamacpp/{tiny_model}",
+            "--out", run, "--progress", "none", "--set", "n_gpu_layers=0", "--set", "threads=1", "--set",
+            "n_ctx=8192", "--aspects", first, *ON_A_LOCAL_MODEL[method],
+        )  # fmt: skip
+        assert done.code in (0, 1), (task, done.out, done.err)
+        rows = rows_of(run)
+        assert len({row["id"] for row in rows}) == count
+        assert all((row["value"] is None) == (row["outcome"] != "scored") == bool(row["error"]) for row in rows)
+        outcomes.update(row["outcome"] for row in rows)
+    if method in READ_FROM_PROBABILITIES:
+        assert outcomes == {"scored": 56}
+    else:
+        assert not outcomes["abstained"]
