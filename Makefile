@@ -53,7 +53,7 @@ demo: .venv/core  ## score the bundled examples offline
 	$(BIN)/python examples/demo.py
 
 test: .venv/dev .venv/llamacpp  ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: .venv/dev  ## check style
 	$(BIN)/ruff check .

@@ -20,7 +20,8 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
-    "cli": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation", "report"},
+    "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
+    "cli": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation", "fitting", "report"},
     "report": {"runtime", "meta", "learning", "methods"},
     "version": set(),
 }

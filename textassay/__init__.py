@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.version import __version__
 
 if TYPE_CHECKING:
-    from textassay import meta, methods
+    from textassay import learning, meta, methods, tools
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
     from textassay.runtime.connect import connect
@@ -37,7 +37,7 @@ _HOME = {
     "fixed": "textassay.runtime.graph",
     "stream": "textassay.evaluation.api",
 }
-_MODULES = ("meta", "methods")
+_MODULES = ("learning", "meta", "methods", "tools")
 
 __all__ = [
     "Aspect",
@@ -56,9 +56,11 @@ __all__ = [
     "evaluate",
     "evaluate_sync",
     "fixed",
+    "learning",
     "meta",
     "methods",
     "stream",
+    "tools",
 ]
 
 

@@ -65,7 +65,7 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
         (("--aspects", ","), "no aspect of task 'general' is chosen; it has: coherence"),
         (("--task", "poetry"), "unknown task 'poetry'; known: summarization, dialogue"),
         (("--task", "poetry.toml"), "poetry.toml does not exist"),
-        (("--set", "colour=red"), "unknown setting 'colour'; known: n, "),
+        (("--set", "colour=red"), "unknown setting 'colour'; known: prompt_layout, prompt, n, "),
         (("--set", "colour"), "--set takes key=value, not 'colour'"),
         (("--set", "attempts=0"), "--set attempts: Input should be greater than or equal to 1 (given: 0)"),
         (("--set", "timeout=-1"), "--set timeout: "),
@@ -119,7 +119,9 @@ def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run
 
 def test_unknown_methods_and_missing_arguments_are_named(data, run, tmp_path):
     """What is missing is said in the words of the command line."""
-    assert "unknown method 'best'; known: g-eval, llm-score" in refused(data, run, *MODEL, method="best")
+    assert "unknown method 'best'; known: coascore, decomp-eval, fusion-eval, g-eval, " in refused(
+        data, run, *MODEL, method="best"
+    )
     assert "score needs DATA" in textassay("score", "--method", "llm-score").err
     assert "score needs --method" in textassay("score", data, "--out", run).err
     assert "score needs --out RUN" in textassay("score", data, "--method", "llm-score", *MODEL).err

@@ -58,7 +58,7 @@ def test_a_method_of_another_package_runs_from_the_command_line(server, data, ru
 @pytest.mark.usefixtures("distribution")
 def test_nothing_is_imported_before_it_is_named():
     """Built-in names stay ours, and a list of names imports nobody."""
-    assert known() == (*METHODS, "broken", "gone", "number", "theirs")
+    assert known() == (*METHODS, "tools", "broken", "gone", "number", "theirs")
     assert type(build("llm-score", ScriptedModel())) is METHODS["llm-score"]
     assert "their_package" not in sys.modules
     with pytest.raises(UnknownName, match="theirs"):

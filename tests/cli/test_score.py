@@ -79,6 +79,18 @@ def test_a_dry_run_knows_what_a_shared_cache_holds(server, data, run, tmp_path):
     assert re.search(r"^answers in the cache +12$", foretold.out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("method", ["llm-score", "g-eval"])
+def test_litellm_and_our_own_client_ask_and_read_the_same(server, data, run, tmp_path, method):
+    """Equal values, equal usage, nothing of litellm's on the terminal."""
+    assert score(data, run, server, method=method).code == 0
+    flags = ("--method", method, *ask(server, "openai/mock"), "--aspects", "coherence,fluency", "--progress", "none")
+    done = textassay("score", data, *flags, "--out", tmp_path / "litellm")
+    assert (done.code, done.err) == (0, "")
+    assert verdicts(tmp_path / "litellm") == verdicts(run)
+    usages = [json.loads((folder / "summary.json").read_text())["usage"] for folder in (run, tmp_path / "litellm")]
+    assert usages[0] == usages[1]
+
+
 def test_a_shared_cache_answers_a_second_run(server, data, run, tmp_path):
     """The second run makes no call and says the same."""
     assert score(data, run, server, "--cache", tmp_path / "cache").code == 0

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, meta, plans, trees
+from textassay.cli import arguments, caches, fit, meta, plans, trees
 from textassay.cli import doctor as examination
+from textassay.cli import tools as assistants
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
 from textassay.evaluation.spec import SETTABLE, split_settings
@@ -29,6 +30,8 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(help="Look after a folder of cached answers.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+tools_app = typer.Typer(help="Assistant evaluators by themselves.", no_args_is_help=True)
+app.add_typer(tools_app, name="tools")
 
 Concurrency = Annotated[int | None, typer.Option(help="Most calls in flight to one model (default 64).")]
 Rpm = Annotated[float | None, typer.Option(help="Most requests a minute.")]
@@ -126,6 +129,63 @@ def resume(
             "no_cache": no_cache or None, "progress": progress,
         }  # fmt: skip
         raise typer.Exit(run_async(carry_out(order_to_resume(run, given))))
+
+
+@app.command("fit")
+def fit_command(
+    data: Annotated[str | None, typer.Argument(help="Examples with human ratings.")] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    out: Annotated[Path | None, typer.Option(help="Evaluator folder to make.")] = None,
+    method: Annotated[str | None, typer.Option(help="hd-eval: grow criteria and let a model rate them.")] = None,
+    model: Annotated[list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")] = None,
+    features: Annotated[
+        str | None, typer.Option(metavar="NAME,GLOB*", help="Learn from recorded metrics; no model is asked.")
+    ] = None,
+    scores: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="Learn from files of scores or runs; may repeat.")
+    ] = None,
+    aggregator: Annotated[list[str] | None, typer.Option(help="Aggregator (default auto); may repeat.")] = None,
+    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Human aspects (default: all rated).")] = None,
+    scale: Annotated[
+        list[str] | None, typer.Option(metavar="ASPECT=LOW,HIGH", help="Scale that people rated on; may repeat.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Keep what together: group (default) or row.")] = None,
+    train_fraction: Annotated[float | None, typer.Option(help="Share of the rows to learn from (default 0.5).")] = None,
+    report: Annotated[Literal["basic", "full"] | None, typer.Option(help="full adds curves and ablations.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers of criteria (default 3).")] = None,
+    children: Annotated[int | None, typer.Option(help="Most parts of a criterion (default 4).")] = None,
+    keep: Annotated[int | None, typer.Option(help="Criteria taken apart from layer 2 on (default 4).")] = None,
+    task: Annotated[str | None, typer.Option(help="Task with the aspects' definitions.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    n: Annotated[int | None, typer.Option(help="Samples per judgement.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of split and learning.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
+    concurrency: Concurrency = None,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and cost; ask nothing.")] = False,
+    progress: ProgressStyle = None,
+) -> None:
+    """Learn from people's ratings how to judge, and write an evaluator folder."""
+    with exits():
+        flags = {
+            "data": data, "more": more, "out": out, "method": method, "model": arguments.models(model or ()) or None,
+            "features": arguments.names(features), "scores": scores, "aggregator": aggregator,
+            "aspects": arguments.names(aspects), "scale": scale, "split": split, "train_fraction": train_fraction,
+            "report": report, "layers": layers, "children": children, "keep": keep, "task": task,
+            "api_base": api_base, "api_key_env": api_key_env, "n": n, "temperature": temperature, "seed": seed,
+            "limit": limit, "concurrency": concurrency, "rpm": rpm, "tpm": tpm, "max_cost": max_cost,
+            "price": arguments.price(price), "cache": cache, "no_cache": no_cache or None,
+            "dry_run": dry_run or None, "progress": progress,
+        }  # fmt: skip
+        raise typer.Exit(fit.carry_out(flags, arguments.settings(set_ or ())))
 
 
 @app.command("meta")
@@ -232,6 +292,34 @@ def doctor(
         if unknown:
             raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
         run_async(examination.show(model, Settings(api_base=api_base, api_key_env=api_key_env, **runtime)))
+
+
+@tools_app.command("list")
+def tools_list() -> None:
+    """List the assistant evaluators."""
+    with exits():
+        assistants.show_list()
+
+
+@tools_app.command("score")
+def tools_score(
+    data: Annotated[str, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")],
+    tools: Annotated[str, typer.Option(metavar="A,B", help="Assistant evaluators, such as rouge,nli:MODEL.")],
+    out: Annotated[Path, typer.Option(help="Run folder to make.")],
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Model that lm_prob asks.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
+    api_base: ApiBase = None,
+    api_key_env: ApiKeyEnv = None,
+    progress: ProgressStyle = None,
+) -> None:
+    """Score every example of DATA with assistant evaluators and write the scores to a run folder."""
+    with exits():
+        given = {
+            "data": data, "method": "tools", "tools": arguments.names(tools), "out": out, "limit": limit,
+            "model": arguments.models([model]) if model else None, "api_base": api_base,
+            "api_key_env": api_key_env, "progress": progress,
+        }  # fmt: skip
+        raise typer.Exit(run_async(carry_out(order_from(given, {}))))
 
 
 @cache_app.command("info")

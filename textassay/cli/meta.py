@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -51,31 +52,37 @@ def show(
         typer.echo(json.dumps(table.as_dict(), allow_nan=False))
     else:
         console = results()
-        wide = _one_row_each(table)
-        fits = console.measure(wide, options=console.options.update(width=PIPE_WIDTH)).maximum <= console.width
-        console.print(wide if fits else _one_line_a_coefficient(table))
+        console.print(drawn(table, console))
+
+
+def drawn(table: AgreementTable, console: Console) -> Table:
+    """Draw agreement so that nothing is folded on this console, as far as names allow."""
+    wide = _one_row_each(table)
+    fits = console.measure(wide, options=console.options.update(width=PIPE_WIDTH)).maximum <= console.width
+    return wide if fits else _one_line_a_coefficient(table)
 
 
 def _one_row_each(table: AgreementTable) -> Table:
     """Draw all coefficients of an aspect and level next to each other."""
-    drawn = plain_table("score", "human", "level", "n", "coverage", "groups", *COEFFICIENTS, left=3)
+    lines = plain_table("score", "human", "level", "n", "coverage", "groups", *COEFFICIENTS, left=3)
     for row in table.rows:
         figures = [f"{value} {interval}".rstrip() for _, value, interval in _figures(row.agreement)]
-        drawn.add_row(*_heading(row), *figures)
-    for column in drawn.columns:
+        lines.add_row(*_heading(row), *figures)
+    for column in lines.columns:
         column.no_wrap = True
-    return drawn
+    return lines
 
 
 def _one_line_a_coefficient(table: AgreementTable) -> Table:
     """Draw the coefficients of an aspect and level below each other, for narrow terminals."""
-    drawn = plain_table("score", "human", "level", "n", "coverage", "groups", "", "", "95 % interval", left=3)
+    lines = plain_table("score", "level", "n", "coverage", "groups", "", "", "95 % interval", left=2)
     for row in table.rows:
-        heading = _heading(row)
+        name = row.aspect if row.aspect == row.human else f"{row.aspect} vs {row.human}"
+        heading: list[Text | str] = [Text(printable(name)), *_heading(row)[2:]]
         for name, value, interval in _figures(row.agreement):
-            drawn.add_row(*heading, name, value, interval)
+            lines.add_row(*heading, name, value, interval)
             heading = [""] * len(heading)
-    return drawn
+    return lines
 
 
 def _heading(row: TableRow) -> list[Text | str]:

@@ -19,6 +19,7 @@ from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import SETTABLE, RunSpec, spec_of, split_settings
 from textassay.methods import tasks
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
+from textassay.runtime.messages import Usage
 from textassay.runtime.run_folder import read_manifest
 from textassay.runtime.settings import Settings
 
@@ -145,11 +146,16 @@ async def _dry_run(session: Session, order: Order) -> int:
     async with shown(lambda: session.engine.progress, order.progress), aclosing(session.engine.scores()) as scores:
         async for _ in scores:
             pass
-    asked = session.asked
+    print_estimate(session.asked, session.engine.progress.done)
+    return 0
+
+
+def print_estimate(asked: Usage, examples: int) -> None:
+    """Print what a dry run counted."""
     cost = "unknown (give --price IN,OUT)" if asked.cost is None else f"${asked.cost:.4f} at most"
     table = plain_table("", "")
     for name, value in (
-        ("examples", f"{session.engine.progress.done}"),
+        ("examples", f"{examples}"),
         ("calls", f"{asked.calls}"),
         ("answers in the cache", f"{asked.cached_calls}"),
         ("prompt tokens", f"{asked.prompt_tokens} (estimate)"),
@@ -158,7 +164,6 @@ async def _dry_run(session: Session, order: Order) -> int:
     ):
         table.add_row(name, value)
     results().print("dry run: nothing was asked", table, sep="\n")
-    return 0
 
 
 def print_result(run: Run) -> int:

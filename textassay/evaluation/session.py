@@ -13,7 +13,7 @@ from typing import Any
 from textassay.evaluation.engine import Engine
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
 from textassay.methods import build, tools_for
-from textassay.methods.method import Method
+from textassay.methods.method import ChecksData, Method
 from textassay.runtime.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
 from textassay.runtime.data import DataInfo, Examples
@@ -95,8 +95,9 @@ async def open_session(
     data, info = await _checked(examples, spec)
     async with AsyncExitStack() as stack:
         given = await _connected(spec, dict(models or {}), settings, stack)
-        if method is None:
-            _build(spec, given, specs)  # what cannot be built is refused before a folder is made
+        planned = method or _build(spec, given, specs)  # what cannot be built is refused before a folder is made
+        if isinstance(planned, ChecksData):
+            planned.check_data(info)
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_store(settings, folder, stack)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}

@@ -11,7 +11,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from textassay.methods.evaluator import is_evaluator
 from textassay.methods.method import Method
+from textassay.methods.recorded_features import rooted_scores
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.data import DataInfo
@@ -85,7 +87,9 @@ def rooted(spec: RunSpec) -> RunSpec:
     paths = {"data": spec.data, "task": spec.task if _is_path(spec.task) else None}
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
-    options = {key: _rooted_file(value) for key, value in spec.options.items()}
+    options = {key: (_rooted_scores if key == "scores" else _rooted_file)(v) for key, v in spec.options.items()}
+    if is_evaluator(spec.method):
+        found["method"] = str(Path(spec.method).absolute())
     return spec.model_copy(update={**found, "models": models, "options": options})
 
 
@@ -101,6 +105,10 @@ def _rooted_replay(name: str) -> str:
 def _rooted_file(value: Any) -> Any:
     """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
     return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(FILE_ENDINGS) else value
+
+
+def _rooted_scores(value: Any) -> tuple[str, ...]:
+    return tuple(rooted_scores([value] if isinstance(value, str) else value))
 
 
 def _record(model: Model) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def compare(
     for name in COEFFICIENTS:
         test = _williams_of(first, second, level) if name == "pearson" else None
         values = [getattr(point, name) for point in points]
-        found[name] = _difference(values[0], values[1], draws[0][name] - draws[1][name], test)
+        found[name] = difference_between(values[0], values[1], draws[0][name] - draws[1][name], test)
     return Comparison(
         level=level,
         n=len(first.scores),
@@ -177,7 +177,15 @@ def _same_rows(
     return first, second
 
 
-def _difference(a: float | None, b: float | None, drawn: Floats, test: WilliamsTest | None) -> Difference:
+def difference_between(a: float | None, b: float | None, drawn: Floats, test: WilliamsTest | None = None) -> Difference:
+    """Return the difference of two coefficients with interval and p-value.
+
+    Args:
+        a: Coefficient of the first scores.
+        b: Coefficient of the second scores.
+        drawn: Their differences in resamples that both sides share, shape (resamples,).
+        test: Williams' test, where it applies.
+    """
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
     interval = percentile_interval(drawn)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from textassay.methods import tasks, trees
 from textassay.methods.coascore import CoAScore
 from textassay.methods.decomp_eval import DecompEval
+from textassay.methods.evaluator import is_evaluator, load
 from textassay.methods.fusion_eval import FusionEval
 from textassay.methods.g_eval import GEval
 from textassay.methods.gptscore import GPTScore
 from textassay.methods.hd_eval import HDEval
+from textassay.methods.learned import Learned, LearnedOptions
+from textassay.methods.learned_tree import LearnedTree, LearnedTreeOptions
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
+from textassay.methods.tool_scores import ToolScores
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.tools import Tool
@@ -51,7 +56,7 @@ def build(
     """Return a method that is ready to run.
 
     Args:
-        name: Name of a method.
+        name: Name of a method, or path of an evaluator folder.
         models: One model, or models by role.
         task: Built-in task or path of a TOML file; see `tasks.load` for `None`.
         aspects: Names of aspects, or aspects of the caller's own; `None` for all of the task.
@@ -62,8 +67,10 @@ def build(
         UnknownName: There is no such method, task, aspect, option or tool.
         ConfigurationError: Something does not fit together.
     """
-    method = find(name)
     assistants = tools_for(name, tools, models)
+    if _is_folder(name):
+        return _fitted(name, models, task, aspects, options or {})
+    method = find(name)
     loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
     built: Method = method(models, loaded, read, tools=assistants) if assistants else method(models, loaded, read)
     return built
@@ -81,7 +88,7 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
         UnknownName: There is no such method or tool.
         ConfigurationError: The method takes no tools, or a tool cannot be made.
     """
-    default = getattr(find(name), "default_tools", None)
+    default = None if _is_folder(name) else getattr(find(name), "default_tools", None)
     wanted = tuple(tools)
     if default is None:
         if wanted:
@@ -93,7 +100,7 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
 
 def known() -> tuple[str, ...]:
     """Return the names of all methods: the built-in ones, then those of other packages, none of which is imported."""
-    return (*METHODS, *sorted(_points().keys() - METHODS.keys()))
+    return (*METHODS, ToolScores.name, *sorted(_points().keys() - METHODS.keys()))
 
 
 def find(name: str) -> Any:
@@ -105,9 +112,11 @@ def find(name: str) -> Any:
     """
     if name in METHODS:
         return METHODS[name]
+    if name == ToolScores.name:
+        return ToolScores
     point = _points().get(name)
     if point is None:
-        raise UnknownName("method", name, known())
+        raise UnknownName("method", name, [*known(), "or the path of an evaluator folder"])
     package = point.dist.name if point.dist else "another package"
     try:
         found = point.load()
@@ -127,7 +136,24 @@ def _points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
-_WITH_TOOLS = [name for name, method in METHODS.items() if hasattr(method, "default_tools")]
+def _is_folder(name: str) -> bool:
+    return name not in known() and (is_evaluator(name) or Path(name).is_dir())
+
+
+def _fitted(
+    folder: str, models: Models, task: str | None, aspects: Iterable[str | Aspect] | None, options: Mapping[str, Any]
+) -> Method:
+    if task is not None:
+        raise ConfigurationError(f"{folder} is a fitted evaluator and brings its own task; leave out --task {task}")
+    evaluator = load(folder)
+    if evaluator.kind == "hd-eval":
+        return LearnedTree(evaluator, models, aspects, LearnedTreeOptions.read(options))
+    if models:
+        raise ConfigurationError(f"{folder} was fitted on recorded scores and asks no model; leave out --model")
+    return Learned(evaluator, aspects, LearnedOptions.read(options))
+
+
+_WITH_TOOLS = [*(name for name, method in METHODS.items() if hasattr(method, "default_tools")), ToolScores.name]
 
 
 __all__ = [
@@ -140,9 +166,12 @@ __all__ = [
     "HDEval",
     "LLMScore",
     "LLMScoreCoT",
+    "Learned",
+    "LearnedTree",
     "Method",
     "Models",
     "Options",
+    "ToolScores",
     "build",
     "find",
     "known",

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from textassay.agents.scorer import Layout
 from textassay.agents.wording import Form
+from textassay.runtime.data import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, How, Message
@@ -60,13 +61,21 @@ class Method(Protocol):
         ...
 
 
-class PromptOptions(Message):
-    """Options that all methods share; what is unknown is an error that lists what there is."""
+@runtime_checkable
+class ChecksData(Protocol):
+    """A method that needs more of the data than their texts."""
 
-    prompt_layout: Layout = "paper"
-    """Order of prompts."""
-    prompt: str | None = None
-    """Path of a prompt file (`.jinja`) in place of the method's own."""
+    def check_data(self, info: DataInfo) -> None:
+        """Refuse data that lack it, before anything is asked.
+
+        Raises:
+            ConfigurationError: Names what is missing.
+        """
+        ...
+
+
+class CheckedOptions(Message):
+    """Base of a method's options; what is unknown is an error that lists what there is."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -85,6 +94,15 @@ class PromptOptions(Message):
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "options"
             raise ConfigurationError(f"option {where}: {first['msg']} (given: {first['input']!r})") from None
+
+
+class PromptOptions(CheckedOptions):
+    """Options that all methods with prompts share."""
+
+    prompt_layout: Layout = "paper"
+    """Order of prompts."""
+    prompt: str | None = None
+    """Path of a prompt file (`.jinja`) in place of the method's own."""
 
 
 class Options(PromptOptions):

@@ -113,3 +113,24 @@ async def test_a_time_limit_of_litellm_is_ours(mock_server):
     with pytest.raises(errors.TimedOut):
         await model.generate(ASK.model_copy(update={"extra": {"timeout": 0.1}}))
     await model.aclose()
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-4.1-mini", "gemini/gemini-2.0-flash"])
+async def test_a_missing_key_is_told_at_once(name, monkeypatch):
+    """Nothing was sent, and no retry would help; no traceback of litellm's stands in the message."""
+    for variable in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    model = LiteLLMModel(name)
+    with pytest.raises(errors.AuthenticationFailed, match=r"no key: .*--api-key-env NAME") as told:
+        await model.generate(ASK)
+    assert "Traceback" not in str(told.value)
+    await model.aclose()
+
+
+async def test_a_server_of_ones_own_needs_no_key(mock_server, monkeypatch):
+    """OpenAI's client wants a key even where the server wants none."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    server = await mock_server()
+    model = LiteLLMModel("openai/judge", api_base=server.url)
+    assert (await model.generate(ASK)).samples[0].text
+    await model.aclose()

@@ -52,6 +52,7 @@ _SWITCHES = (
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
 """What newer versions of pydantic say of litellm's types, whenever one of them is first validated."""
 _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
+_NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _ASK_INSTEAD = {
@@ -277,7 +278,8 @@ class LiteLLMModel:
     def _translated(self, error: Exception, body: Json) -> TextassayError:
         """Return our error for one of litellm's."""
         exceptions = load_litellm().exceptions
-        text = self._scrub(_LITELLM_WORDS.sub("", str(error)))
+        words = str(error).partition("Traceback (most recent call last)")[0].rstrip()
+        text = self._scrub(_LITELLM_WORDS.sub("", words))
         if isinstance(error, exceptions.UnsupportedParamsError):
             return self._unsupported(text)
         if isinstance(error, exceptions.Timeout):
@@ -303,11 +305,11 @@ class LiteLLMModel:
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
         """Return the error where there are no response headers: nobody answered, or nothing readable."""
+        if _NO_KEY.search(text):
+            return AuthenticationFailed(f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME")
         unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
         if unreadable or "Empty or invalid response" in text:
             return MalformedResponse(f"{self._name} answered no valid JSON: {http_errors.quote(text)}")
-        if "Missing credentials" in text:
-            return AuthenticationFailed(f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME")
         if http_errors.is_transport(error):
             return http_errors.from_exception(error, where=self._api_base or self._name, secret=self._key)
         if "connection" in text.lower():

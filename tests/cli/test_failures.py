@@ -1,0 +1,186 @@
+"""Servers, keys and disks that fail: exit 3, what to do, nothing paid for lost, no key anywhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+
+ROOT = Path(__file__).parents[2]
+MAIN = "from textassay.cli import main; main()"
+
+
+def flags(url, *, method="llm-score", name="direct/mock"):
+    """The flags of most runs here."""
+    return ("--method", method, "--model", name, "--api-base", url, "--aspects", "coherence,fluency")
+
+
+def test_a_server_that_is_not_there_stops_the_run_soon(data, run, server):
+    """Exit 3 within seconds, with the address and what to check; once the server is there, resume finishes."""
+    began = time.monotonic()
+    stopped = textassay("score", data, *flags("http://127.0.0.1:9/v1"), "--out", run)
+    assert time.monotonic() - began < 10
+    assert stopped.code == 3
+    assert stopped.out == ""
+    assert "stopped: nothing answers at http://127.0.0.1:9/v1" in stopped.err
+    assert "is --api-base right?" in stopped.err
+    assert f"go on with: textassay resume {run}" in stopped.err
+    assert textassay("resume", run, "--api-base", server.url).code == 0
+    assert len(verdicts(run)) == 12
+
+
+def test_a_wrong_key_stops_the_run_and_shows_nowhere(data, run, tmp_path, monkeypatch):
+    """The server echoes the key in its refusal; neither output nor any file holds it. The right one finishes."""
+    monkeypatch.setenv("JUDGE_KEY", "sk-wrong-0123456789")
+    with served(require_key="sk-right-9876543210") as server:
+        stopped = textassay(
+            "score", data, *flags(server.url), "--out", run, "--cache", tmp_path / "cache", "--api-key-env", "JUDGE_KEY"
+        )
+        assert stopped.code == 3
+        assert "401" in stopped.err
+        assert "--api-key-env names the variable that holds it" in stopped.err
+        monkeypatch.setenv("JUDGE_KEY", "sk-right-9876543210")
+        assert textassay("resume", run).code == 0
+    for path in [*run.rglob("*"), *(tmp_path / "cache").rglob("*")]:
+        if path.is_file():
+            assert b"sk-wrong" not in path.read_bytes(), path
+            assert b"sk-right" not in path.read_bytes(), path
+    assert "sk-" not in stopped.out + stopped.err
+
+
+def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data, run, server):
+    """User and password in --api-base are used and not written."""
+    address = server.url.replace("http://", "http://me:secret-word@")
+    assert textassay("score", data, *flags(address), "--out", run).code == 0
+    assert all(b"secret-word" not in path.read_bytes() for path in run.rglob("*") if path.is_file())
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["settings"]["api_base"] == manifest["models"][""]["identity"]["api_base"] == server.url
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "message"),
+    [
+        ("direct/other", "", "answered 404: The model `other` does not exist."),
+        ("direct/mock", "/../", "answered 404: no such path"),
+    ],
+)
+def test_an_unknown_model_stops_the_run(data, run, name, base, message):
+    """Exit 3 after the first answer, not one error a score."""
+    with served(models="mock") as server:
+        stopped = textassay("score", data, *flags(server.url + base, name=name), "--out", run, "--concurrency", 1)
+        assert stopped.code == 3
+        assert message in stopped.err
+        assert "check the model's name, and that --api-base ends in /v1" in stopped.err
+        assert server.counters.requests <= 2
+
+
+@pytest.mark.parametrize("lack", ["refuse_logprobs", "omit_logprobs"])
+def test_a_server_without_log_probabilities_stops_g_eval_with_the_way_out(data, run, lack):
+    """No fallback to text: an error that names --n 20, which then works."""
+    with served(**{lack: True}) as server:
+        stopped = textassay("score", data, *flags(server.url, method="g-eval"), "--out", run)
+        assert stopped.code == 3
+        assert "--n 20" in stopped.err
+        assert "resume" not in stopped.err  # it would stop in the same way
+        assert rows_of(run) == []
+        done = textassay("score", data, *flags(server.url, method="g-eval"), "--n", 20, "--out", run.with_name("20"))
+        assert done.code == 0
+    assert {(row["how"], row["samples"]) for row in rows_of(run.with_name("20"))} == {("sampled", 20)}
+
+
+def limited(size: int):
+    """Return what makes a child process unable to write files beyond so many bytes, as on a full disk."""
+    import resource
+    import signal
+
+    def apply() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return apply
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file sizes are limited by setrlimit")
+@pytest.mark.parametrize("size", [150, 20_000, 300_000])
+def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, run, size):
+    """Exit 2 where not even an empty run fits, else 3; with room again the run is finished, and no score was lost."""
+    data = write_examples(tmp_path / "data.jsonl", 600)
+    with served() as server:
+        command = [sys.executable, "-c", MAIN, "score", data, *flags(server.url), "--out", run, "--progress", "none"]
+        stopped = subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, preexec_fn=limited(size), timeout=60
+        )
+        assert "Traceback" not in stopped.stderr
+        assert str(run) in stopped.stderr
+        if size < 100_000:
+            assert stopped.returncode == 2
+            assert not run.exists()
+            assert server.counters.requests == 0
+            return
+        assert stopped.returncode == 3
+        kept = verdicts(run)
+        assert textassay("resume", run).code == 0
+        assert set(kept) <= set(verdicts(run))
+        assert len(verdicts(run)) == len(rows_of(run)) == 1200
+        assert server.counters.requests - 1200 <= 64  # what was in flight when the disk was full
+
+
+UNPRIVILEGED = """
+import os, sys
+import textassay.cli.app
+from textassay.runtime.backends.scripted import ScriptedModel
+textassay.methods.build("llm-score", ScriptedModel())  # loads the rest while the interpreter's files can be read
+if os.geteuid() == 0:
+    os.setuid(65534)
+textassay.cli.app.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are closed to a user by their mode")
+def test_a_folder_without_leave_to_write_is_refused(tmp_path, server):
+    """A run folder, or one above it, that belongs to somebody else: exit 2, and what is wrong with it."""
+    with tempfile.TemporaryDirectory() as name:  # where everybody may look
+        place = Path(name)
+        data = write_examples(place / "data.jsonl", 2)
+        (place / "empty").mkdir()
+        for folder in (place / "empty", place):
+            folder.chmod(0o555)
+        command = [sys.executable, "-c", UNPRIVILEGED, "score", data, *flags(server.url)]
+        for out in (place / "run", place / "empty"):
+            done = subprocess.run([*command, "--out", out], capture_output=True, text=True, cwd=ROOT, timeout=60)
+            assert done.returncode == 2, done.stderr
+            assert "Traceback" not in done.stderr
+            assert str(out) in done.stderr
+            assert "Permission denied" in done.stderr
+        for folder in (place, place / "empty"):
+            folder.chmod(0o755)
+    assert server.counters.requests == 0
+
+
+def test_a_damaged_cache_is_named_and_never_answers_wrongly(data, run, server):
+    """`cache verify` finds the damage, resume refuses to use it, and without it the run goes on."""
+    with served(p500=1.0, retry_after=0.0) as ill:
+        assert textassay("score", data, *flags(ill.url), "--out", run, "--set", "attempts=1", "--limit", 3).code == 1
+    assert textassay("resume", run, "--api-base", server.url).code == 0
+    (file,) = (run / "answers").glob("shard-*/cache.db")
+    intact = file.read_bytes()
+    assert textassay("cache", "verify", run / "answers").code == 0
+    file.write_bytes(intact[:100] + b"\xff" * 2000 + intact[2100:])
+    verified = textassay("cache", "verify", run / "answers")
+    assert verified.code == 1
+    assert str(file) in verified.out
+    (run / "scores.jsonl").write_text("")
+    stopped = textassay("resume", run, "--api-base", server.url)
+    assert stopped.code in (2, 3)
+    assert str(file) in stopped.err
+    assert "textassay cache verify" in stopped.err
+    shutil.rmtree(run / "answers")
+    assert textassay("resume", run, "--api-base", server.url).code == 0

@@ -1,0 +1,182 @@
+"""Real processes that are killed, interrupted or run at once: what was finished stays, and resume finishes the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from examples.mock_server import MockServer
+from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+
+ROOT = Path(__file__).parents[2]
+MAIN = "from textassay.cli import main; main()"
+COUNT = 120
+IN_FLIGHT = 8
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and terminals of POSIX")
+
+
+def command(data: Path, run: Path, server: MockServer, *more: object) -> list[str]:
+    """The command line of a run of 240 calls that takes some seconds."""
+    flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url)
+    more = ("--aspects", "coherence,fluency", "--concurrency", IN_FLIGHT, "--out", run, *more)
+    return [sys.executable, "-c", MAIN, "score", *map(str, (data, *flags, *more))]
+
+
+@contextmanager
+def begun(arguments: list[str], run: Path, lines: int) -> Iterator[subprocess.Popen[str]]:
+    """Start a run and wait until it has written so many scores."""
+    with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline, never = time.monotonic() + 30, threading.Event()
+            while not (run / "scores.jsonl").exists() or (run / "scores.jsonl").read_bytes().count(b"\n") < lines:
+                assert process.poll() is None, process.stderr and process.stderr.read()
+                assert time.monotonic() < deadline
+                never.wait(0.02)
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """More examples than a process finishes before it is stopped."""
+    return write_examples(tmp_path / "data.jsonl", COUNT)
+
+
+@pytest.mark.parametrize("lines", [1, 50])
+def test_a_killed_run_loses_no_finished_score_and_repeats_only_what_was_in_flight(data, run, lines):
+    """`kill -9`, then resume: each score once, the same as in an undisturbed run."""
+    with served(latency_ms=20) as server:
+        with begun(command(data, run, server, "--progress", "none"), run, lines) as process:
+            process.send_signal(signal.SIGKILL)
+            process.wait(10)
+        raw = (run / "scores.jsonl").read_bytes()
+        finished = {tuple(json.loads(line)[key] for key in ("id", "aspect", "value")) for line in raw.splitlines(True)
+                    if line.endswith(b"\n")}  # fmt: skip
+        assert len(finished) >= lines
+        server.options.latency_ms = 0
+        done = textassay("resume", run)
+        assert done.code == 0
+        assert server.counters.requests - 2 * COUNT <= IN_FLIGHT
+        assert finished <= {row[:3] for row in verdicts(run)}
+        assert len(rows_of(run)) == len(verdicts(run)) == 2 * COUNT
+        undisturbed = run.with_name("undisturbed")
+        again = textassay(*command(data, undisturbed, server, "--cache", run / "answers")[3:])
+        assert again.code == 0
+        assert server.counters.requests - 2 * COUNT <= IN_FLIGHT
+        assert verdicts(undisturbed) == verdicts(run)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
+    """Ctrl-C and SIGTERM: exit 3 soon, a summary that fits the scores, a word on how to go on, and it does."""
+    with served(latency_ms=20) as server:
+        with begun(command(data, run, server), run, 10) as process:
+            process.send_signal(sent)
+            out, err = process.communicate(timeout=10)
+        assert process.returncode == 3
+        assert out == ""
+        assert "Traceback" not in err
+        assert err.count("interrupted") == 1
+        assert f"textassay resume {run}" in err
+        summary = json.loads((run / "summary.json").read_text())
+        assert summary["outcomes"] == {"scored": len(rows_of(run)), "abstained": 0, "invalid": 0, "error": 0}
+        assert server.counters.in_flight == 0
+        server.options.latency_ms = 0
+        assert textassay("resume", run).code == 0
+        assert len(rows_of(run)) == 2 * COUNT
+        assert server.counters.requests - 2 * COUNT <= IN_FLIGHT
+
+
+def test_a_second_process_on_one_run_is_refused(data, run):
+    """Whether it wants to resume or to start anew; the first goes on undisturbed. Reading is allowed."""
+    with served(latency_ms=20) as server, begun(command(data, run, server), run, 10) as process:
+        second = textassay("resume", run)
+        assert second.code == 2
+        assert "in use by another process" in second.err
+        assert textassay(*command(data, run, server)[3:]).code == 2
+        assert textassay("meta", run, data, "--bootstrap", "0").code == 0
+        server.options.latency_ms = 0
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+    assert len(rows_of(run)) == 2 * COUNT
+
+
+def test_two_runs_may_share_a_cache_at_the_same_time(data, run, tmp_path):
+    """Both finish, and the cache is sound."""
+    cache = tmp_path / "cache"
+    with served(latency_ms=10) as server, begun(command(data, run, server, "--cache", cache), run, 10) as process:
+        other = textassay(*command(data, tmp_path / "other", server, "--cache", cache)[3:])
+        assert other.code == 0
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+    assert verdicts(run) == verdicts(tmp_path / "other")
+    assert textassay("cache", "verify", cache).code == 0
+
+
+def in_terminal(arguments: list[str], *, columns: int, typed: bytes = b"", after: bytes = b"") -> tuple[int, str]:
+    """Run a command in a terminal of its own; type something once it has shown `after`."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        arguments, cwd=ROOT, stdin=side, stdout=side, stderr=side, start_new_session=True, env=environment,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:  # fmt: skip
+        os.close(side)
+        shown = b""
+        while True:
+            try:
+                part = os.read(main, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+            if typed and after in shown:
+                os.write(main, typed)
+                typed = b""
+        code = process.wait(10)
+    os.close(main)
+    return code, shown.decode()
+
+
+def test_a_terminal_shows_a_live_line_that_fits(data, run):
+    """Two lines that are drawn over, no wider than the terminal; the final state and the result stay."""
+    with served(latency_ms=20) as server:
+        code, shown = in_terminal(command(data, run, server), columns=60)
+    assert code == 0
+    assert "\x1b[1A" in shown  # goes back up to draw over the line
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+    states = re.findall(r"(\d+)% (\d+)/120 \| \d+\.\d/s", plain)
+    assert len(set(states)) > 2
+    assert states[-1] == ("100", "120")
+    assert max(len(line) for line in re.split(r"[\r\n]+", plain) if "calls |" in line or "/s" in line) <= 60
+    assert "mean" in plain.split("100%")[-1]
+
+
+def test_ctrl_c_in_a_terminal_stops_the_run_and_says_how_to_go_on(data, run):
+    """The terminal's own interrupt, as a person types it."""
+    with served(latency_ms=20) as server:
+        code, shown = in_terminal(command(data, run, server), columns=100, typed=b"\x03", after=b"/s")
+    assert code == 3
+    assert "interrupted" in shown
+    assert "resume" in shown
+    assert "Traceback" not in shown

@@ -1,0 +1,161 @@
+"""`textassay meta`: exact JSON, a table that can be read anywhere, and errors that name what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.harness import textassay, write_examples
+
+KEYS = [
+    "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman", "kendall", "ci",
+]  # fmt: skip
+
+
+@pytest.fixture
+def scores(tmp_path):
+    """Scores of three aspects, one of them under another name, with a gap."""
+    rows = []
+    for i in range(12):
+        rows += [
+            {"id": f"x{i}", "aspect": "coherence", "value": None if i == 3 else 1 + i % 5},
+            {"id": f"x{i}", "aspect": "fluency", "value": 2.0},
+            {"id": f"x{i}", "aspect": "judge_fluency", "value": 5 - (i + i // 5) % 3},
+        ]
+    path = tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def people(tmp_path):
+    """Twelve examples, two to a group, of two systems."""
+    return write_examples(tmp_path / "people.jsonl", 12)
+
+
+def test_json_is_one_document_of_the_documented_shape(scores, people):
+    """All keys in order, gaps counted, null where undefined, and nothing but JSON on stdout."""
+    done = textassay("meta", scores, people, "--level", "dataset", "--level", "group", "--level", "system", "--json")
+    assert (done.code, done.err) == (0, "")
+    document = json.loads(done.out, parse_constant=pytest.fail)
+    assert list(document) == ["rows"]
+    assert [list(row) for row in document["rows"]] == [KEYS] * 6
+    by_place = {(row["aspect"], row["level"]): row for row in document["rows"]}
+    assert list(by_place) == [
+        (aspect, level) for aspect in ("coherence", "fluency") for level in ("dataset", "group", "system")
+    ]
+    pooled = by_place["coherence", "dataset"]
+    assert (pooled["n"], pooled["coverage"], pooled["pearson"]) == (11, 11 / 12, pytest.approx(1.0))
+    assert set(pooled["ci"]) == {"pearson", "spearman", "kendall"}
+    assert pooled["ci"]["pearson"] == pytest.approx([1.0, 1.0])
+    constant = by_place["fluency", "dataset"]
+    assert (constant["pearson"], constant["ci"]["pearson"]) == (None, None)
+    grouped = by_place["fluency", "group"]
+    assert (grouped["groups"], grouped["groups_skipped"]) == (0, 6)
+
+
+def test_the_same_seed_gives_the_same_intervals(scores, people):
+    """And without --bootstrap there are none."""
+    runs = [textassay("meta", scores, people, "--json", "--seed", seed).out for seed in (1, 1)]
+    assert runs[0] == runs[1]
+    without = json.loads(textassay("meta", scores, people, "--json", "--bootstrap", "0").out)
+    assert all(not row["ci"] for row in without["rows"])
+
+
+def test_names_are_mapped(scores, people):
+    """Several scores may be held against one human aspect; equal names that are not mapped still pair."""
+    done = textassay(
+        "meta", scores, people, "--aspect-map", "judge_fluency=fluency", "--aspect-map", "coherence=fluency", "--json"
+    )
+    assert {(row["aspect"], row["human"]) for row in json.loads(done.out)["rows"]} == {
+        ("judge_fluency", "fluency"),
+        ("coherence", "fluency"),
+        ("fluency", "fluency"),
+    }
+
+
+def test_a_pipe_gets_whole_lines(scores, people):
+    """One line a row, with intervals, names unbroken, whatever the width."""
+    done = textassay("meta", scores, people, "--level", "dataset", "--level", "group")
+    lines = done.out.splitlines()
+    assert len(lines) == 5
+    assert lines[0].split() == [
+        "score", "human", "level", "n", "coverage", "groups", "pearson", "spearman", "kendall",
+    ]  # fmt: skip
+    assert "[1.000, 1.000]" in lines[1]
+    assert max(map(len, lines)) < 200
+
+
+def test_a_narrow_terminal_gets_a_line_a_coefficient(scores, people):
+    """Nothing is folded in 80 columns."""
+    from rich.console import Console
+
+    from textassay.cli.meta import drawn
+    from textassay.meta.recorded import read_scores
+    from textassay.meta.table import agreement_table
+    from textassay.runtime.data import Examples
+
+    table = agreement_table(read_scores(scores), Examples(people), bootstrap=50)
+    for width, lines in ((80, 7), (160, 3)):
+        console = Console(width=width, force_terminal=True, color_system=None)
+        with console.capture() as capture:
+            console.print(drawn(table, console))
+        shown = capture.get().splitlines()
+        assert len(shown) == lines
+        assert max(map(len, shown)) <= width
+        assert sum("[1.000, 1.000]" in line for line in shown) == (3 if width == 80 else 1)
+
+
+def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
+    """Ids that the data lack are counted on stderr."""
+    few = write_examples(tmp_path / "few.jsonl", 5)
+    done = textassay("meta", scores, few)
+    assert done.code == 0
+    assert f"7 scored ids are not in {few} and were left out" in done.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--level", "planet"), "unknown level 'planet'; known: dataset, group, system"),
+        (("--aspect-map", "wit=fluency"), "unknown score"),
+        (("--aspect-map", "fluency=wit"), "wit"),
+        (("--aspect-map", "fluency"), "fluency"),
+        (("--bootstrap", "-1"), "bootstrap"),
+    ],
+)
+def test_what_does_not_fit_is_named(scores, people, flags, message):
+    """Exit 2 and what there is."""
+    done = textassay("meta", scores, people, *flags)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "x0", "aspect": "fluency"}', "line 1, field 'value'"),
+        ('{"id": "x0", "aspect": "fluency", "value": "4"}', "line 1, field 'value'"),
+        ('{"id": "x0", "aspect": "fluency", "value": NaN}', "line 1"),
+        ('{"id": "x0", "aspect": "fluency", "value": 1e999}', "line 1"),
+        ('{"aspect": "fluency", "value": 3}', "line 1, field 'id'"),
+        ("[]", "line 1"),
+        ("{", "line 1"),
+    ],
+)
+def test_bad_scores_name_file_line_and_field(tmp_path, people, line, message):
+    """Recorded scores are checked like data."""
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(line + "\n" + '{"id": "x1", "aspect": "fluency", "value": 3}\n')
+    done = textassay("meta", bad, people)
+    assert (done.code, done.out) == (2, "")
+    assert str(bad) in done.err
+    assert message in done.err
+
+
+def test_missing_files_are_named(scores, people, tmp_path):
+    """Both arguments."""
+    assert "nothing" in textassay("meta", tmp_path / "nothing", people).err
+    missing = textassay("meta", scores, tmp_path / "nothing.jsonl")
+    assert (missing.code, "there is no such file" in missing.err) == (2, True)

@@ -1,0 +1,69 @@
+"""`graph`, `cache`, `--version` and help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import textassay as package
+from tests.cli.harness import textassay
+from textassay.methods import METHODS
+
+
+def test_graphs_are_drawn_without_a_model():
+    """Mermaid on stdout, equal each time."""
+    drawn = textassay("graph", "g-eval")
+    assert (drawn.code, drawn.err) == (0, "")
+    assert drawn.out.startswith("flowchart LR\n")
+    assert "steps" in drawn.out
+    assert "==>" in drawn.out
+    assert textassay("graph", "g-eval").out == drawn.out
+    assert textassay("graph", "nothing").code == 2
+
+
+def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
+    """`cache info`, `verify` and `clear`, also while nobody writes; a foreign folder is never cleared."""
+    flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url, "--aspects", "fluency")
+    assert textassay("score", data, *flags, "--out", run).code == 0
+    answers = run / "answers"
+    assert textassay("cache", "info", answers).out.startswith("6 answers in 1 files, ")
+    verified = textassay("cache", "verify", answers)
+    assert (verified.code, verified.out) == (0, "6 answers are sound\n")
+    assert textassay("cache", "clear", answers).out.startswith("deleted 6 answers, ")
+    assert textassay("cache", "info", answers).out.startswith("0 answers ")
+    refused = textassay("cache", "clear", data.parent)
+    assert (refused.code, data.exists()) == (2, True)
+    assert "is no cache folder" in refused.err
+
+
+def test_version_and_help_go_to_standard_output():
+    """Exit 0; every command is listed."""
+    version = textassay("--version")
+    assert (version.code, version.out) == (0, f"textassay {package.__version__}\n")
+    told = textassay("--help")
+    assert told.code == 0
+    for command in ("score", "resume", "meta", "graph", "cache"):
+        assert command in told.out
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_has_a_graph(name):
+    """Each built-in method that needs no tool of its own can be drawn."""
+    drawn = textassay("graph", name)
+    assert drawn.code in (0, 2)
+    assert drawn.out.startswith("flowchart") or "error:" in drawn.err
+
+
+def test_a_reader_that_goes_away_is_no_crash():
+    """`textassay graph g-eval | head -0` leaves no traceback."""
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", "from textassay.cli import main; main()", "graph", "g-eval"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root,
+    ) as process:  # fmt: skip
+        process.stdout.close()
+        told = process.stderr.read()
+    assert "Traceback" not in told

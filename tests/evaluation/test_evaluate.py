@@ -1,0 +1,290 @@
+"""`evaluate` and its kin: what goes in, what comes out, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import textassay
+from textassay import Aspect, Example, Graph, Node, Score, each, evaluate, evaluate_sync
+from textassay.methods import LLMScore, tasks
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.messages import Assignment
+from textassay.runtime.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+ROWS = [{"id": f"x{i}", "output": f"Text number {i}.", "source": "A source."} for i in range(5)]
+WIT = Aspect(name="wit", definition="whether it makes one laugh.", scale=(0, 10))
+
+
+def judge(said="Rating: 4", **options):
+    """A model that always says the same."""
+    return ScriptedModel(lambda request: said, **options)
+
+
+def values(run):
+    """What a run says by example and aspect."""
+    return {(score.id, score.aspect): score.value for score in run}
+
+
+@pytest.mark.asyncio
+async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypatch):
+    """Without `out` the run lives in memory only; it iterates, sums up and turns into a table."""
+    monkeypatch.chdir(tmp_path)
+    run = await evaluate(ROWS, method="llm-score", model=judge(), aspects=["coherence", "fluency"])
+    assert list(tmp_path.iterdir()) == []
+    assert len(run.scores) == 10
+    assert all(isinstance(score, Score) for score in run)
+    assert set(values(run).values()) == {4.0}
+    assert run.folder is None
+    assert run.summary()["aspects"] == {"coherence": {"n": 5, "mean": 4.0}, "fluency": {"n": 5, "mean": 4.0}}
+    assert run.summary()["usage"]["calls"] == 10
+    table = run.to_pandas()
+    assert list(table.columns) == list(Score.model_fields)
+    assert table.groupby("aspect")["value"].mean().to_dict() == {"coherence": 4.0, "fluency": 4.0}
+
+
+@pytest.mark.asyncio
+async def test_a_folder_says_the_same_as_memory(tmp_path):
+    """With `out` scores, summary and table are read from the folder, which anybody may read."""
+    kept = await evaluate(ROWS, method="llm-score", model=judge(), aspects=["fluency"], out=tmp_path / "run")
+    here = await evaluate(ROWS, method="llm-score", model=judge(), aspects=["fluency"])
+    assert sorted(kept.scores, key=lambda score: score.id) == sorted(here.scores, key=lambda score: score.id)
+    assert kept.summary() == here.summary()
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"format": 1, **kept.summary()}
+    assert len(kept.to_pandas()) == 5
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("kind", ["path", "text path", "examples", "dicts", "generator", "pandas", "csv"])
+async def test_examples_may_come_in_many_forms(tmp_path, kind):
+    """Each form gives the same scores."""
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    pd.DataFrame(ROWS).to_csv(tmp_path / "data.csv", index=False)
+    examples = {
+        "path": path,
+        "text path": str(path),
+        "examples": [Example(**row) for row in ROWS],
+        "dicts": ROWS,
+        "generator": (row for row in ROWS),
+        "pandas": pd.DataFrame(ROWS),
+        "csv": tmp_path / "data.csv",
+    }[kind]
+    run = await evaluate(examples, method="llm-score", model=judge(), aspects=["fluency"])
+    assert values(run) == {(row["id"], "fluency"): 4.0 for row in ROWS}
+
+
+@pytest.mark.asyncio
+async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
+    """All ways reach the server; a connected model serves several evaluations at once and stays open."""
+    server = await mock_server()
+    settings = Settings(api_base=server.url)
+    await evaluate(ROWS, method="llm-score", model="direct/mock", settings=settings, aspects=["fluency"])
+    assert server.counters.requests == 5
+    roles = {"scorer": "direct/mock", "steps": judge("1. Read. 2. Rate from 1 to 5.")}
+    run = await evaluate(ROWS, method="g-eval", model=roles, settings=settings, aspects=["fluency"])
+    assert server.counters.requests == 10
+    assert {score.how for score in run} == {"logprob"}
+    async with textassay.connect("direct/mock", api_base=server.url) as model, asyncio.TaskGroup() as group:
+        both = [
+            group.create_task(evaluate(ROWS, method="llm-score", model=model, aspects=[name]))
+            for name in ("coherence", "relevance")
+        ]
+    assert [len(task.result().scores) for task in both] == [5, 5]
+
+
+@pytest.mark.asyncio
+async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
+    """Calls that serve every example, such as g-eval's steps, are on one line; prices are applied."""
+    server = await mock_server()
+    async with textassay.connect("direct/mock", api_base=server.url, price=(1.0, 10.0)) as model:
+        run = await evaluate(ROWS, method="g-eval", model=model, aspects=["coherence", "fluency"])
+    usage = run.summary()["usage"]
+    assert usage["calls"] == sum(score.usage.calls for score in run) == server.counters.requests == 12
+    assert usage["cost"] == pytest.approx((usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6)
+
+
+@pytest.mark.asyncio
+async def test_aspects_of_ones_own_need_no_file():
+    """An `Aspect` stands beside the task's; its scale and definition reach the judge."""
+    model = judge("Rating: 9")
+    run = await evaluate(ROWS[:1], method="llm-score", model=model, aspects=[WIT])
+    assert [(score.aspect, score.value, score.scale) for score in run] == [("wit", 9.0, (0.0, 10.0))]
+    assert "whether it makes one laugh" in model.requests[0].text
+    other = await evaluate(ROWS[:1], method="llm-score", model=judge(), aspects=["coherence", WIT])
+    assert [score.aspect for score in other] == ["coherence", "wit"]
+    builtin = await evaluate(ROWS[:1], method="llm-score", model=judge(), aspects=["coherence"])
+    assert other.scores[0].signature != builtin.scores[0].signature
+    with pytest.raises(ConfigurationError, match="two aspects are called 'wit'"):
+        await evaluate(ROWS, method="llm-score", model=model, aspects=[WIT, WIT.model_copy(update={"scale": (1, 5)})])
+
+
+@pytest.mark.asyncio
+async def test_a_run_with_own_aspects_can_be_resumed(tmp_path):
+    """The manifest holds the aspects as they are."""
+    wanted = {"method": "llm-score", "model": judge("Rating: 3"), "aspects": [WIT], "out": tmp_path / "run"}
+    await evaluate(ROWS, **wanted)
+    again = await evaluate(ROWS, **wanted, resume=True)
+    assert len(again.scores) == 5
+    with pytest.raises(ConfigurationError, match="cannot be resumed"):
+        await evaluate(ROWS, **{**wanted, "aspects": [WIT.model_copy(update={"scale": (0, 5)})]}, resume=True)
+
+
+@pytest.mark.asyncio
+async def test_a_method_object_is_used_as_it_is(tmp_path):
+    """It brings its model, task and options; what it would not heed is refused."""
+    method = LLMScore(judge("Rating: 2"), tasks.load("dialogue", ["coherence"]))
+    run = await evaluate(ROWS, method=method, out=tmp_path / "run")
+    assert {(score.value, score.scale) for score in run} == {(2.0, (1.0, 3.0))}
+    for extra in ({"model": judge()}, {"options": {"n": 3}}, {"task": "dialogue"}, {"aspects": ["coherence"]}):
+        with pytest.raises(ConfigurationError, match=f"{next(iter(extra))}= goes with the name of a method"):
+            await evaluate(ROWS, method=method, **extra)
+    with pytest.raises(ConfigurationError, match="a name, a method object or a graph, not 3"):
+        await evaluate(ROWS, method=3)
+
+
+async def count_words(example: Example, aspect: Aspect) -> Score:
+    """Rate by the number of words; refuse the third example."""
+    if example.id == "x2":
+        raise ValueError("I cannot count this")
+    words = len(example.output.split())
+    return Score(id=example.id, aspect=aspect.label, value=float(min(words, 5)), scale=aspect.scale, how="tool")
+
+
+def word_counter():
+    """A graph of the user's own."""
+    nodes = [Node("count", count_words, example="input.example", aspect=each("input.aspects"))]
+    return Graph("words", input=Assignment, nodes=nodes, output="count")
+
+
+@pytest.mark.asyncio
+async def test_a_graph_of_ones_own_is_a_method(tmp_path):
+    """It is evaluated over the task's aspects; a node that fails gives an error score that names it."""
+    wanted = {"method": word_counter(), "aspects": ["fluency", WIT], "out": tmp_path / "run"}
+    run = await evaluate(ROWS, **wanted)
+    assert values(run) == {
+        (row["id"], name): None if row["id"] == "x2" else 3.0 for row in ROWS for name in ("fluency", "wit")
+    }
+    failed = [(score.error.type, score.error.message) for score in run if score.outcome == "error"]
+    assert failed == [("ValueError", "count: I cannot count this")] * 2
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["method"]["graph"] == word_counter().to_mermaid()
+    again = await evaluate(ROWS, **wanted, resume=True)
+    assert again.progress.outcomes == {"error": 2}
+
+
+@pytest.mark.asyncio
+async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
+    """What does not fit is told before or, where only running tells, as a fault of the graph."""
+
+    async def one(example: Example) -> Score:
+        return Score(id=example.id, aspect="fluency", value=1.0)
+
+    graph = Graph("one", input=Example, nodes=[Node("one", one, example="input")], output="one")
+    with pytest.raises(ConfigurationError, match="must take an Assignment"):
+        await evaluate(ROWS, method=graph)
+
+    async def none(example: Example) -> list[Score]:
+        return []
+
+    empty = Graph("none", input=Assignment, nodes=[Node("none", none, example="input.example")], output="none")
+    with pytest.raises(TypeError, match="method 'none' yielded 0 scores for 1 aspects"):
+        await evaluate(ROWS, method=empty, aspects=["fluency"])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("wanted", "error", "message"),
+    [
+        ({}, ConfigurationError, "evaluate needs a method"),
+        ({"method": "nothing"}, UnknownName, "unknown method 'nothing'"),
+        ({"method": "llm-score"}, ConfigurationError, "no model for the role 'scorer'"),
+        ({"method": "llm-score", "model": judge(), "task": "poetry"}, UnknownName, "unknown task"),
+        ({"method": "llm-score", "model": judge(), "aspects": ["colour"]}, UnknownName, "unknown aspect 'colour'"),
+        ({"method": "llm-score", "model": judge(), "options": {"m": 1}}, UnknownName, "unknown option 'm'"),
+        ({"method": "llm-score", "model": judge(), "limit": 0}, ConfigurationError, "limit="),
+        ({"method": "llm-score", "model": judge(), "fields": {"a": "colour"}}, DataError, "colour"),
+        ({"method": "llm-score", "model": "direct/mock"}, ConfigurationError, "api-base"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_before_anything_is_made(tmp_path, wanted, error, message):
+    """A typed error, and no folder."""
+    with pytest.raises(error, match=message):
+        await evaluate(ROWS, **wanted, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("rows", [[], [{"id": "a"}], [{"output": "x"}, {"output": "x"}], 3])
+async def test_unusable_examples_are_refused(rows):
+    """As from a file."""
+    with pytest.raises(DataError):
+        await evaluate(rows, method="llm-score", model=judge())
+
+
+@pytest.mark.asyncio
+async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server, tmp_path):
+    """No call stays in flight, no task is left, finished scores are kept."""
+    server = await mock_server(latency_ms=20)
+    rows = [{"id": f"x{i}", "output": f"Text {i}."} for i in range(200)]
+    settings = Settings(api_base=server.url, concurrency=8)
+    wanted = {
+        "method": "llm-score", "model": "direct/mock", "aspects": ["fluency"], "out": tmp_path / "run",
+        "settings": settings,
+    }  # fmt: skip
+    task = asyncio.create_task(evaluate(rows, **wanted))
+    scores = tmp_path / "run" / "scores.jsonl"
+    while not scores.exists() or scores.read_bytes().count(b"\n") < 10:  # noqa: ASYNC110  # no event tells of a file
+        await asyncio.sleep(0.005)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    asked = server.counters.requests
+    await asyncio.sleep(0.05)
+    assert server.counters.requests == asked
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert 10 <= summary["outcomes"]["scored"] < 200
+    server.options.latency_ms = 0
+    run = await evaluate(rows, **wanted, resume=True)
+    assert len(run.scores) == 200
+    assert server.counters.requests <= 200 + 8
+    assert run.progress.settled_before == summary["outcomes"]["scored"]
+    assert run.progress.done == run.progress.total == 200
+
+
+@pytest.mark.asyncio
+async def test_evaluate_sync_says_what_to_do_in_a_running_loop():
+    """A notebook gets a sentence instead of a deadlock."""
+    with pytest.raises(ConfigurationError, match=r"write `await textassay.evaluate\(\.\.\.\)` instead"):
+        evaluate_sync(ROWS, method="llm-score", model=judge())
+
+
+def test_evaluate_sync_works_in_a_plain_script():
+    """Without a running loop it needs nothing more than `evaluate`."""
+    run = evaluate_sync(ROWS, method="llm-score", model=judge(), aspects=["fluency"])
+    assert len(run.scores) == 5
+
+
+def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
+    """No warning, no hanging thread, exit 0."""
+    program = (
+        "import textassay\n"
+        "from textassay.runtime.backends.scripted import ScriptedModel\n"
+        "model = ScriptedModel(lambda request: 'Rating: 3')\n"
+        "run = textassay.evaluate_sync([{'output': 'x'}], method='llm-score', model=model, out='run')\n"
+        "print(len(run.scores))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")

@@ -1,0 +1,206 @@
+"""Iterative alignment with a scripted judge: what is expanded, what is gained, and going on where it was stopped."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.fitting.judge import Planted
+from textassay import evaluate
+from textassay.fitting.aligned import Alignment, AlignmentOrder
+from textassay.fitting.alignment import Growth
+from textassay.fitting.recorded import Learning
+from textassay.fitting.text import text_of
+from textassay.methods.hd_eval import HDEvalOptions
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.data import Examples
+from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
+from textassay.runtime.messages import Assignment
+
+
+def alignment(planted, out, *, model=None, **order):
+    fields = {"growth": Growth(keep=2), "learning": Learning(aggregators=("ridge",)), "task": "summarization", **order}
+    models = {"": model or planted.model()}
+    return Alignment(AlignmentOrder(data=Examples(planted.rows), models=models, out=out, **fields))
+
+
+async def fitted(planted, out, **order):
+    found = await alignment(planted, out, **order).run()
+    found.save(out)
+    return found
+
+
+def built_elsewhere(folder):
+    """What a new process says when it builds the evaluator; prompts are read once a process."""
+    code = (
+        "import sys; from textassay.methods import build; "
+        "from textassay.runtime.backends.scripted import ScriptedModel; build(sys.argv[1], ScriptedModel([]))"
+    )
+    return subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.asyncio
+async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path):
+    planted = Planted()
+    found = await fitted(planted, tmp_path / "ev")
+    first, second, third = found.report["alignment"]
+    assert [row["id"] for row in first["criteria"]] == ["coherence", "fluency"]
+    assert len(second["criteria"]) == 8
+    assert {row["criterion"] for row in first["importance"] if row["expanded"]} == {"coherence", "fluency"}
+    assert {row["criterion"] for row in second["importance"] if row["expanded"]} == {
+        "coherence/order", "fluency/grammar"
+    }  # fmt: skip
+    assert len(third["criteria"]) == 8
+    assert not any(row["expanded"] for row in third["importance"])
+    assert [one["features"] for one in (first, second, third)] == [2, 10, 18]
+    assert sorted(planted.asked_for_parts) == ["Grammar", "Order", "coherence", "fluency"]
+    steps = [layer["agreement"]["pearson"] for layer in (first, second, third)]
+    assert steps[0] + 0.1 < steps[1]
+    assert steps[1] + 0.05 < steps[2]
+    assert steps[2] == pytest.approx(found.report["held_out"]["mean"]["evaluator"]["pearson"])
+    assert {row["criterion"] for row in third["importance"][:3]} == {
+        "coherence/order/opening", "coherence/order/ending", "fluency/grammar/tense"
+    }  # fmt: skip
+
+
+@pytest.mark.asyncio
+async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
+    planted = Planted()
+    out = tmp_path / "ev"
+    found = await fitted(planted, out)
+    run = await evaluate(planted.rows[:40], method=str(out), model=planted.model())
+    scores = run.scores
+    assert {s.aspect for s in scores} == {"coherence", "fluency"}
+    assert {(s.outcome, s.how, s.scale) for s in scores} == {("scored", "fused", (1, 5))}
+    assert sum(score.usage.calls for score in scores) == 40 * len(found.evaluator.features)
+    for score in scores:
+        told = {one["text"]: one for one in score.evidence}
+        assert told["coherence/order/opening"]["value"] in (1, 2, 3, 4, 5)
+        assert sum(one["contribution"] for one in score.evidence) == pytest.approx(score.value, abs=1e-9)
+    again = await evaluate(planted.rows[:40], method=str(out), model=planted.model())
+    assert sorted((s.id, s.aspect, s.value) for s in again) == sorted((s.id, s.aspect, s.value) for s in scores)
+
+
+@pytest.mark.asyncio
+async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path):
+    planted, out = Planted(60), tmp_path / "ev"
+    await fitted(planted, out, growth=Growth(layers=1))
+    other = planted.model("another")
+    with pytest.raises(ConfigurationError, match="the model was 'scripted' and is now 'another'"):
+        await evaluate(planted.rows[:4], method=str(out), model=other)
+    run = await evaluate(planted.rows[:4], method=str(out), model=other, options={"allow_change": True})
+    assert {s.outcome for s in run} == {"scored"}
+
+
+@pytest.mark.asyncio
+async def test_a_changed_prompt_is_refused(tmp_path):
+    planted, out, prompt = Planted(60), tmp_path / "ev", tmp_path / "own.jinja"
+    words = (
+        "Rate on the following metric:\n\n{{ aspect.name }}: {{ aspect.definition }}\n\n{% include '_material.jinja' %}"
+    )
+    prompt.write_text(words)
+    await fitted(planted, out, growth=Growth(layers=1), options=HDEvalOptions(prompt=str(prompt)))
+    await evaluate(planted.rows[:2], method=str(out), model=planted.model())
+    assert built_elsewhere(out) == ""
+    prompt.write_text(words + " Be strict.")
+    assert "the prompt's digest was" in built_elsewhere(out)
+
+
+@pytest.mark.asyncio
+async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
+    planted, whole = Planted(120), Planted(120)
+    complete = await fitted(whole, tmp_path / "whole")
+    calls, answered = 0, []
+
+    def breaks(request):
+        nonlocal calls
+        calls += 1
+        if calls > 500:
+            return AuthenticationFailed("the key was withdrawn")
+        answered.append(request.text)
+        return planted.answer(request)
+
+    with pytest.raises(AuthenticationFailed):
+        await alignment(planted, tmp_path / "ev", model=ScriptedModel(breaks, name="scripted")).run()
+    assert not (tmp_path / "ev" / "evaluator.json").exists()
+
+    def goes_on(request):
+        answered.append(request.text)
+        return planted.answer(request)
+
+    found = await fitted(planted, tmp_path / "ev", model=ScriptedModel(goes_on, name="scripted"))
+    assert len(answered) == len(set(answered)) == 120 * 18 + 4
+    assert found.report["held_out"] == complete.report["held_out"]
+    assert found.evaluator.aggregator == complete.evaluator.aggregator
+    with pytest.raises(RunFolderError, match="holds an evaluator already"):
+        await fitted(planted, tmp_path / "ev")
+
+
+@pytest.mark.asyncio
+async def test_another_order_does_not_go_on_in_the_same_folder(tmp_path):
+    planted = Planted(60)
+    refused = ScriptedModel([AuthenticationFailed("no")], name="scripted")
+    with pytest.raises(AuthenticationFailed):
+        await alignment(planted, tmp_path / "ev", model=refused).run()
+    with pytest.raises(RunFolderError, match="another alignment: its growth was"):
+        await alignment(planted, tmp_path / "ev", growth=Growth(keep=3)).run()
+
+
+@pytest.mark.asyncio
+async def test_a_dry_run_counts_every_call_and_asks_none(tmp_path):
+    planted = Planted(60)
+    model = planted.model()
+    usage = await alignment(planted, None, model=model).dry_run()
+    assert model.requests == []
+    assert usage.calls == 60 * (2 + 8 + 8) + 2 + 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.asyncio
+async def test_ratings_that_are_missing_are_gaps(tmp_path):
+    planted = Planted()
+
+    def silent_at_times(request):
+        return "I cannot say." if "text 7." in request.text and "Order:" in request.text else planted.answer(request)
+
+    order = alignment(planted, tmp_path / "ev", model=ScriptedModel(silent_at_times, name="scripted"))
+    found = await order.run()
+    assert sum(order.unscored.values()) == 1
+    assert found.report["unscored"] == order.unscored
+    assert found.report["data"]["left_out"] == 0
+
+
+@pytest.mark.asyncio
+async def test_the_report_tells_layers_and_ablations(tmp_path):
+    planted = Planted()
+    found = await fitted(planted, tmp_path / "ev", learning=Learning(aggregators=("ridge",), depth="full"))
+    table = {row["without"]: row["pearson"] for row in found.report["ablations"]}
+    assert list(table) == ["nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"]
+    assert table["nothing"] > table["layer 3"] > table["layer 2, 3"]
+    assert table["nothing"] > table["aggregator"] + 0.1
+    told = text_of(json.loads(json.dumps(found.report)))
+    assert "layer 2: 8 criteria, aggregator ridge" in told
+    assert "coherence/order" in told
+
+
+@pytest.mark.asyncio
+async def test_a_rating_that_could_not_be_asked_for_makes_the_scores_errors(tmp_path):
+    planted, out = Planted(60), tmp_path / "ev"
+    await fitted(planted, out, growth=Growth(layers=1))
+    from textassay.methods import build
+    from textassay.runtime.errors import ContentRefused
+    from textassay.runtime.messages import Example
+
+    model = ScriptedModel(lambda request: ContentRefused("filtered"), name="scripted")
+    method = build(str(out), model)
+    scores = await method.graph.run(Assignment(example=Example(id="x", output="text 1."), aspects=method.aspects))
+    assert [(s.outcome, s.value, s.error.type) for s in scores] == [("error", None, "ContentRefused")] * 2
+
+
+def test_what_people_rated_must_be_defined_somewhere(tmp_path):
+    planted = Planted(60)
+    for row in planted.rows:
+        row["human"] = {"wit": row["human"]["fluency"]}
+    with pytest.raises(ConfigurationError, match="no task defines what people rated"):
+        alignment(planted, tmp_path / "ev", task=None)

@@ -1,0 +1,177 @@
+"""What the fit report says, held against the same figures found another way."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.benchmark_data import FOLDER, benchmark
+from tests.fitting.making import rows_of
+from textassay.fitting.ceiling import competition_ranks
+from textassay.fitting.curves import steps
+from textassay.fitting.recorded import Learning, fit_recorded
+from textassay.fitting.text import text_of
+from textassay.learning import Aggregator, group_codes, split_rows
+from textassay.meta import compare, correlate
+from textassay.runtime.data import Examples
+
+ASPECTS = ("clarity", "charm")
+
+
+def fitted(rows, **learning):
+    return fit_recorded(Examples(rows), features=("*",), learning=Learning(**{"aggregators": ("ridge",), **learning}))
+
+
+@pytest.fixture(scope="module")
+def full():
+    rows = rows_of(240)
+    rng = np.random.default_rng(0)
+    for row in rows:
+        row["annotators"] = {"charm": [float(np.clip(row["human"]["charm"] + e, 0, 10)) for e in rng.normal(size=3)]}
+    return rows, fitted(rows, depth="full").report
+
+
+def arrays(rows):
+    names = list(rows[0]["metrics"])
+    x = np.array([[row["metrics"][name] for name in names] for row in rows])
+    y = np.array([[row["human"][aspect] for aspect in ASPECTS] for row in rows])
+    return names, x, y, group_codes(row["group"] for row in rows)
+
+
+def test_agreement_is_that_of_an_aggregator_that_saw_the_other_sources(full):
+    rows, report = full
+    names, x, y, groups = arrays(rows)
+    train = split_rows(groups, 0.5, seed=0)
+    aggregator = Aggregator("ridge", scales={"clarity": (1, 5), "charm": (0, 10)})
+    aggregator.fit(x[train], y[train], groups=groups[train], feature_names=names, target_names=ASPECTS)
+    predicted = aggregator.predict(x[~train])
+    for at, aspect in enumerate(ASPECTS):
+        found = report["held_out"]["aspects"][aspect]
+        ours = correlate(predicted[:, at], y[~train, at], groups=groups[~train].tolist(), bootstrap=1000)
+        told = found["agreement"]["evaluator"]
+        assert (told["pearson"], told["spearman"], told["kendall"]) == (ours.pearson, ours.spearman, ours.kendall)
+        assert told["ci"]["kendall"] == list(ours.ci["kendall"])
+        single = found["agreement"]["best single"]["feature"]
+        other = compare(
+            predicted[:, at], x[~train, names.index(single)], y[~train, at], groups=groups[~train].tolist()
+        ).pearson
+        difference = found["evaluator_minus"]["best single"]["pearson"]
+        assert difference["difference"] == other.difference
+        assert (difference["p"], difference["ci"]) == (other.p, list(other.ci))
+        assert difference["significant"] == (other.p < 0.05)
+    mean = report["held_out"]["mean"]["evaluator"]["pearson"]
+    by_aspect = [report["held_out"]["aspects"][a]["agreement"]["evaluator"]["pearson"] for a in ASPECTS]
+    assert mean == pytest.approx(np.mean(by_aspect))
+
+
+def test_importance_finds_the_judges_that_carry_the_ratings(full):
+    _, report = full
+    for kind in ("permutation", "shap"):
+        names = [one["feature"] for one in report["importance"][kind]]
+        assert {name.partition("/")[0] for name in names[:3]} == {"judge-0", "judge-1", "judge-2"}
+    last = report["importance"]["permutation"][-1]
+    assert abs(last["mean"]) < 0.02
+
+
+def test_more_data_and_more_criteria_help_until_they_do_not(full):
+    _, report = full
+    data = {row["fraction"]: row["ridge"]["pearson"] for row in report["data_efficiency"]}
+    assert set(data) == {0.05, 0.1, 0.25, 0.5, 0.75, 1.0}
+    assert data[1.0]["mean"] > data[0.1]["mean"]
+    criteria = report["criteria_efficiency"]
+    assert [row["count"] for row in criteria] == [1, 2, 3, 4, 6, 8]
+    assert criteria[2]["pearson"] > criteria[0]["pearson"] + 0.1
+    assert criteria[5]["pearson"] == pytest.approx(criteria[2]["pearson"], abs=0.03)
+    whole = report["held_out"]["mean"]["evaluator"]["pearson"]
+    assert criteria[-1]["pearson"] == pytest.approx(whole)
+    assert report["data_efficiency"][-1]["ridge"]["pearson"]["mean"] == pytest.approx(whole)
+
+
+def test_a_part_too_small_to_learn_from_says_so():
+    report = fitted(rows_of(60), depth="full").report
+    smallest = report["data_efficiency"][0]["ridge"]
+    assert smallest["seeds"] < 3
+    assert "at least 2 groups" in smallest["failed"]
+
+
+def test_without_the_aggregator_agreement_falls(full):
+    _, report = full
+    whole, averaged = report["ablations"]
+    assert (whole["without"], averaged["without"]) == ("nothing", "aggregator")
+    assert averaged["pearson"] < whole["pearson"] - 0.1
+
+
+def test_experts_are_held_against_each_other_and_against_the_evaluator(full):
+    rows, report = full
+    assert set(report["experts"]) == {"charm"}
+    found = report["experts"]["charm"]
+    train = split_rows(arrays(rows)[3], 0.5, seed=0)
+    ratings = np.array([row["annotators"]["charm"] for row in rows])[~train]
+    assert set(found["pairs"]) == {"1-2", "1-3", "2-3"}
+    assert found["pairs"]["1-3"]["pearson"] == pytest.approx(np.corrcoef(ratings[:, 0], ratings[:, 2])[0, 1])
+    others = ratings[:, 1:].mean(axis=1)
+    assert found["one_with_the_others"]["pearson"] > found["mean_of_pairs"]["pearson"]
+    assert np.corrcoef(ratings[:, 0], others)[0, 1] == pytest.approx(found["one_with_the_others"]["pearson"], abs=0.05)
+
+
+def test_ranks_are_those_of_a_competition():
+    """The case study of the paper's table 8."""
+    assert competition_ranks(np.array([2.33, 1.67, 4, 3.33, 2.67, 3.33, 1])).tolist() == [4, 5, 0, 1, 3, 1, 6]
+    assert competition_ranks(np.array([3.0, 2, 2, 3, 2, 3, 2])).tolist() == [0, 3, 3, 0, 3, 0, 3]
+
+
+def test_ranking_counts_items_whose_rank_is_peoples(full):
+    rows, report = full
+    names, x, y, groups = arrays(rows)
+    train = split_rows(groups, 0.5, seed=0)
+    told = report["ranking"]["charm"]["best single"]
+    column = x[:, names.index(told["feature"])]
+    hits = [
+        sum(column[j] > column[i] for j in np.flatnonzero(groups == groups[i]))
+        == sum(y[j, 1] > y[i, 1] for j in np.flatnonzero(groups == groups[i]))
+        for i in np.flatnonzero(~train)
+    ]
+    assert told["items"] == 120
+    assert told["share"] == pytest.approx(np.mean(hits))
+    assert report["ranking"]["charm"]["evaluator"]["share"] > told["share"]
+
+
+def test_steps_end_at_the_count():
+    assert steps(1) == [1]
+    assert steps(20) == [1, 2, 3, 4, 6, 8, 12, 16, 20]
+
+
+def test_the_report_is_json_without_nan_and_reads_as_text(full):
+    _, report = full
+    json.dumps(report, allow_nan=False)
+    told = text_of(report)
+    for words in ("charm, 120 held-out rows", "best single: judge-", "share of the training rows", "annotators"):
+        assert words in told
+
+
+def test_an_average_that_cannot_be_fitted_leaves_the_rest_of_the_report():
+    rows = rows_of()
+    for row in rows:
+        row["metrics"] = {name: -value for name, value in row["metrics"].items()}
+    found = fitted(rows).report["held_out"]["aspects"]["charm"]
+    assert "does not rise" in found["agreement"]["avg"]["failed"]
+    assert found["agreement"]["best single"]["turned_round"] is True
+    assert found["agreement"]["best single"]["pearson"] > 0.3
+    assert set(found["evaluator_minus"]) == {"best single", "corrw"}
+
+
+def test_summeval_is_learnt_from_its_recorded_judges():
+    """The same figures as the aggregators' own: four aspects, half the documents, grouped."""
+    benchmark("summeval/summeval.jsonl.gz")
+    learning = Learning(aggregators=("ridge",), aspects=("coherence", "consistency", "fluency", "relevance"))
+    report = fit_recorded(
+        Examples(FOLDER / "summeval" / "summeval.jsonl.gz"),
+        features=("gpt-4-0314/*", "gpt-3.5-turbo-0301/*", "llama-2*/*"),
+        learning=learning,
+    ).report
+    assert report["split"]["train"] == {"rows": 600, "groups": 50}
+    assert report["data"]["left_out"] == 400
+    means = report["held_out"]["mean"]
+    assert means["evaluator"]["pearson"] > means["corrw"]["pearson"] + 0.02 > means["avg"]["pearson"] + 0.03
+    differences = report["held_out"]["aspects"]["coherence"]["evaluator_minus"]["avg"]["pearson"]
+    assert differences["significant"] is True

@@ -1,0 +1,202 @@
+"""`textassay fit`: learn an evaluator from people's ratings and write its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from textassay.cli.console import printable, say
+from textassay.cli.exits import UNSCORED, Stopped, run_async
+from textassay.cli.progress import Style, shown
+from textassay.cli.score import RUNTIME_FLAGS, print_estimate
+from textassay.evaluation.session import Session
+from textassay.evaluation.spec import split_settings
+from textassay.fitting.aligned import Alignment, AlignmentOrder
+from textassay.fitting.alignment import Growth
+from textassay.fitting.recorded import Fit, Learning, check_out, fit_recorded
+from textassay.fitting.text import text_of
+from textassay.learning import AGGREGATORS
+from textassay.methods import HDEval
+from textassay.runtime.data import Examples
+from textassay.runtime.errors import (
+    ConfigurationError,
+    RunFolderError,
+    StorageError,
+    TextassayError,
+    UnknownName,
+)
+from textassay.runtime.settings import Settings
+
+
+def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
+    """Do what the flags of `fit` and its `--set` pairs say, and return the exit status.
+
+    Raises:
+        ConfigurationError: A flag that is needed is missing, or two exclude each other.
+    """
+    if not flags.get("data"):
+        raise ConfigurationError("fit needs DATA, examples with human ratings")
+    if flags.get("more"):
+        if not flags.get("scores"):
+            raise ConfigurationError(f"fit takes one DATA; {flags['more'][0]!r} is one too many")
+        flags = {**flags, "scores": [*flags["scores"], *flags["more"]]}  # --scores A B
+    if flags.get("method") is not None:
+        if flags.get("features") or flags.get("scores"):
+            raise ConfigurationError(
+                "--method learns from a model's ratings, --features and --scores from recorded ones"
+            )
+        return run_async(fit_by_alignment(flags, chosen))
+    if chosen:
+        raise UnknownName("setting of fit without a model", next(iter(chosen)))
+    for name in ("model", "dry_run", "layers", "children", "keep", "task", "n", "temperature", "max_cost"):
+        if flags.get(name) is not None:
+            raise ConfigurationError(
+                f"--{name.replace('_', '-')} goes with --method hd-eval; learning from recorded scores asks no model"
+            )
+    if flags.get("out") is None:
+        raise ConfigurationError("fit needs --out EVALUATOR_DIR")
+    return fit_from_recorded(flags)
+
+
+def learning_from(flags: dict[str, Any]) -> Learning:
+    """Read the flags that say how to learn.
+
+    Raises:
+        UnknownName: There is no such aggregator or report.
+        ConfigurationError: A value does not fit.
+    """
+    names = tuple(flags.get("aggregator") or ("auto",))
+    for name in names:
+        if name not in AGGREGATORS:
+            raise UnknownName("aggregator", name, list(AGGREGATORS))
+    if flags.get("split") not in (None, "group", "row"):
+        raise UnknownName("split", flags["split"], ["group", "row"])
+    given = {
+        "train_fraction": flags.get("train_fraction"),
+        "seed": flags.get("seed"),
+        "depth": flags.get("report"),
+        "aspects": flags.get("aspects"),
+    }
+    return Learning(
+        aggregators=names,
+        scales=scales(flags.get("scale") or ()),
+        by_row=flags.get("split") == "row",
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """Read `ASPECT=LOW,HIGH` items.
+
+    Raises:
+        ConfigurationError: One is not of that form.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for item in items:
+        name, equals, ends = item.rpartition("=")
+        try:
+            low, high = (float(part) for part in ends.split(","))
+        except ValueError:
+            low = high = 0.0
+        if not (equals and name and low < high):
+            raise ConfigurationError(f"--scale takes ASPECT=LOW,HIGH, not {item!r}")
+        found[name] = (low, high)
+    return found
+
+
+async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
+    """Align HD-Eval with people, write the folder and print the report; return the exit status.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was asked.
+        Stopped: It began and was stopped; its cause tells why.
+    """
+    order = alignment_from(flags, chosen)
+    alignment = Alignment(order)
+    style: Style = flags.get("progress") or "auto"
+
+    def watch(session: Session) -> AbstractAsyncContextManager[None]:
+        return shown(lambda: session.engine.progress, style)
+
+    if flags.get("dry_run"):
+        print_estimate(await alignment.dry_run(watch), len(alignment.examples))
+        return 0
+    try:
+        found = await alignment.run(watch)
+    except (RunFolderError, UnknownName):
+        raise
+    except TextassayError as error:
+        error.__notes__ = ["what is finished is kept; go on by giving the same command again"]
+        raise Stopped from error
+    write(found, Path(flags["out"]))
+    unscored = ", ".join(f"{count} {outcome}" for outcome, count in alignment.unscored.items())
+    if unscored:
+        say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
+    return UNSCORED if unscored else 0
+
+
+def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOrder:
+    """Read the flags of `fit --method`.
+
+    Raises:
+        UnknownName: There is no such method or option.
+        ConfigurationError: A flag that is needed is missing, or a value does not fit.
+    """
+    if flags["method"] != HDEval.name:
+        raise UnknownName("method with alignment", flags["method"], [HDEval.name])
+    if not flags.get("model"):
+        raise ConfigurationError("fit --method hd-eval needs --model MODEL")
+    if flags.get("out") is None and not flags.get("dry_run"):
+        raise ConfigurationError("fit needs --out EVALUATOR_DIR (or --dry-run)")
+    runtime, options = split_settings(chosen)
+    options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
+    runtime |= {name: flags[name] for name in RUNTIME_FLAGS if flags.get(name) is not None}
+    growth = {name: flags[name] for name in ("layers", "children", "keep") if flags.get(name) is not None}
+    return AlignmentOrder(
+        data=Examples(flags["data"]),
+        models=flags["model"],
+        out=None if flags.get("out") is None else Path(flags["out"]),
+        task=flags.get("task"),
+        options=HDEval.Options.read(options),
+        growth=Growth(**growth),
+        learning=learning_from(flags),
+        settings=Settings(**runtime),
+        limit=flags.get("limit"),
+    )
+
+
+def fit_from_recorded(flags: dict[str, Any]) -> int:
+    """Learn from recorded scores, write the folder and print the report; return the exit status.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was written.
+    """
+    out = Path(flags["out"])
+    check_out(out)
+    found = fit_recorded(
+        Examples(flags["data"]),
+        features=tuple(flags.get("features") or ()),
+        scores=tuple(flags.get("scores") or ()),
+        learning=learning_from(flags),
+    )
+    write(found, out)
+    return 0
+
+
+def write(found: Fit, out: Path) -> None:
+    """Write the evaluator folder and print the report.
+
+    Raises:
+        StorageError: The folder cannot be written.
+    """
+    try:
+        found.save(out)
+    except OSError as error:
+        raise StorageError(f"cannot write the evaluator to {out}: {error}") from error
+    typer.echo(printable(text_of(found.report)), nl=False)
+    model = "" if found.evaluator.model is None else f" --model {found.evaluator.model}"
+    say(f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model} --out RUN")

@@ -1,0 +1,129 @@
+"""Agreement of the evaluator with people on held-out rows, beside what is to be had without learning, on the same rows.
+
+Baselines: the single feature that agrees best with people on the training rows, the plain average, and the average
+weighted by correlation (Fusion-Eval's AVG and CorrW); all of what they learn comes from the training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from textassay.fitting.learn import Choice, Fitter
+from textassay.fitting.table import FeatureTable
+from textassay.learning.training import Floats
+from textassay.meta.agreement import agreement_of
+from textassay.meta.bootstrap import percentile_interval, resampled
+from textassay.meta.correlation import COEFFICIENTS
+from textassay.meta.levels import pair_up
+from textassay.meta.significance import difference_between
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import slug
+
+EVALUATOR, SINGLE = "evaluator", "best single"
+SIGNIFICANT = 0.05
+_RESAMPLES, _FEWEST_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
+
+Json = dict[str, Any]
+
+
+def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
+    """Return agreement by aspect, and its mean over the aspects."""
+    predicted = {name: one.predict(test.features) for name, one in choice.fitted.items()}
+    aspects: Json = {}
+    for column, aspect in enumerate(test.aspects):
+        predictions = {EVALUATOR: predicted[choice.chosen][:, column]}
+        notes: Json = {}
+        single = best_single(train, aspect)
+        if single is not None:
+            feature, sign = single
+            predictions[SINGLE] = sign * test.features[:, test.names.index(feature)]
+            notes[SINGLE] = {"feature": feature} | ({"turned_round": True} if sign < 0 else {})
+        for name in ("avg", "corrw"):
+            try:
+                predictions[name] = fitter.fit(name, train, aspect).predict(test.features)[:, 0]
+            except DataError as error:
+                notes[name] = {"failed": str(error)}
+        for name, values in predicted.items():
+            if name != choice.chosen and name not in predictions:
+                predictions[name] = values[:, column]
+        aspects[aspect] = _on_same_rows(predictions, notes, test, test.human[:, column], fitter.seed)
+    return {"aspects": aspects, "mean": _mean(aspects)}
+
+
+def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
+    """Return the feature that agrees best with people on the training rows and its direction, 1 or -1.
+
+    Features that bear the aspect's name go first; where none does, all are looked at.
+    """
+    own = [n for n in train.names if slug(aspect) in [slug(part) for part in n.split("/")]]
+    best: tuple[str, float] | None = None
+    for name in own or train.names:
+        pairs = pair_up(train.features[:, train.names.index(name)], train.human[:, train.aspects.index(aspect)])
+        r = agreement_of(pairs, "dataset").pearson
+        if r is not None and (best is None or abs(r) > abs(best[1])):
+            best = (name, r)
+    return None if best is None else (best[0], 1.0 if best[1] >= 0 else -1.0)
+
+
+def resamples_for(rows: int) -> int:
+    """Return how many resamples stand behind intervals: 1,000, and fewer beyond 5,000 rows."""
+    return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _FEWEST_RESAMPLES, _RESAMPLES))
+
+
+def _on_same_rows(predictions: Mapping[str, Floats], notes: Json, test: FeatureTable, human: Floats, seed: int) -> Json:
+    """Return agreement of all predictions on the rows where every one of them has a value."""
+    missing = np.isnan(np.stack(list(predictions.values()))).any(axis=0)
+    groups, draws = test.groups.tolist(), {}
+    rows: Json = {}
+    for name, values in predictions.items():
+        pairs = pair_up(np.where(missing, np.nan, values), human, groups=groups)
+        found = agreement_of(pairs, "dataset")
+        draws[name] = resampled(pairs, "dataset", resamples=resamples_for(found.n), seed=seed)
+        rows[name] = {
+            **{coefficient: getattr(found, coefficient) for coefficient in COEFFICIENTS},
+            "ci": {c: _listed(percentile_interval(draws[name][c])) for c in COEFFICIENTS},
+            **notes.get(name, {}),
+        }
+        rated = {"n": found.n, "groups": found.groups, "coverage": found.coverage}
+    differences = {
+        name: {
+            c: _told(difference_between(rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c]))
+            for c in COEFFICIENTS
+        }
+        for name in predictions
+        if name != EVALUATOR
+    }
+    failed = {name: note for name, note in notes.items() if name not in rows}
+    return {**rated, "agreement": {**rows, **failed}, "evaluator_minus": differences}
+
+
+def _told(difference: Any) -> Json:
+    told = asdict(difference)
+    p = told["p"]
+    return {
+        "difference": told["difference"],
+        "ci": _listed(told["ci"]),
+        "p": p,
+        "significant": None if p is None else p < SIGNIFICANT,
+    }
+
+
+def _mean(aspects: Json) -> Json:
+    """Return each coefficient's mean over the aspects, for those that are defined on all of them."""
+    names = list(dict.fromkeys(name for one in aspects.values() for name in one["agreement"]))
+    means: Json = {}
+    for name in names:
+        rows = [one["agreement"].get(name, {}) for one in aspects.values()]
+        for c in COEFFICIENTS:
+            values = [row.get(c) for row in rows]
+            mean = None if None in values else float(np.mean(values))
+            means.setdefault(name, {})[c] = mean
+    return means
+
+
+def _listed(span: tuple[float, float] | None) -> list[float] | None:
+    return None if span is None else list(span)

@@ -1,0 +1,97 @@
+"""Ranking within a source (HD-Eval, appendix D), and how well single experts agree with each other (its table 9)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from textassay.fitting.agreement import best_single
+from textassay.fitting.learn import Choice
+from textassay.fitting.table import FeatureTable
+from textassay.learning import Aggregator
+from textassay.learning.training import Floats
+from textassay.meta.agreement import agreement_of
+from textassay.meta.levels import pair_up
+
+Json = dict[str, Any]
+
+
+def competition_ranks(values: Floats) -> Floats:
+    """Return how many values are greater, shape (n,): the best has rank 0, equal values share one."""
+    return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
+
+
+def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
+    """Return by aspect the share of items whose rank within their source is the one that people gave them.
+
+    Sources count that have two items or more with a rating and a score; `None` where there is none.
+    """
+    predicted = choice.aggregator.predict(test.features)
+    found: Json = {}
+    for at, aspect in enumerate(test.aspects):
+        human = test.human[:, at]
+        told: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
+        single = best_single(train, aspect)
+        if single is not None:
+            values = single[1] * test.features[:, test.names.index(single[0])]
+            told["best single"] = {**_share_of_equal_ranks(values, human, test), "feature": single[0]}
+        found[aspect] = told
+    return found
+
+
+def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> Json:
+    equal = items = groups = 0
+    for code in np.unique(test.groups):
+        rows = (test.groups == code) & ~np.isnan(scores) & ~np.isnan(human)
+        if rows.sum() < 2:
+            continue
+        same = competition_ranks(scores[rows]) == competition_ranks(human[rows])
+        equal, items, groups = equal + int(same.sum()), items + len(same), groups + 1
+    return {"share": equal / items if items else None, "items": items, "groups": groups}
+
+
+def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
+    """Return by aspect how two annotators agree, how one does with the mean of the others, and how the evaluator does.
+
+    Empty where no aspect has ratings of single annotators. Annotators are told apart by their position in the data.
+    """
+    predicted = aggregator.predict(test.features)
+    found: Json = {}
+    for aspect, ratings in test.annotators.items():
+        at = test.aspects.index(aspect)
+        pairs = {
+            f"{a + 1}-{b + 1}": _correlations(ratings[:, a], ratings[:, b])
+            for a, b in combinations(range(ratings.shape[1]), 2)
+        }
+        found[aspect] = {
+            "pairs": pairs,
+            "mean_of_pairs": _mean(list(pairs.values())),
+            "one_with_the_others": _mean(
+                [_correlations(ratings[:, a], _mean_of_others(ratings, a)) for a in range(ratings.shape[1])]
+            ),
+            "evaluator_with_the_mean": _correlations(predicted[:, at], test.human[:, at]),
+            "evaluator_with_one": _mean([_correlations(predicted[:, at], one) for one in ratings.T]),
+        }
+    return found
+
+
+def _mean_of_others(ratings: Floats, one: int) -> Floats:
+    others = np.delete(ratings, one, axis=1)
+    counts = (~np.isnan(others)).sum(axis=1)
+    sums = np.nansum(others, axis=1)
+    return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
+
+
+def _correlations(a: Floats, b: Floats) -> Json:
+    found = agreement_of(pair_up(a, b), "dataset")
+    return {"pearson": found.pearson, "spearman": found.spearman, "n": found.n}
+
+
+def _mean(rows: list[Json]) -> Json:
+    told: Json = {}
+    for coefficient in ("pearson", "spearman"):
+        values = [row[coefficient] for row in rows if row[coefficient] is not None]
+        told[coefficient] = float(np.mean(values)) if values else None
+    return told

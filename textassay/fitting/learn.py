@@ -1,0 +1,162 @@
+"""Splits rows by source and fits aggregators; where several are named, the one with the least error over folds wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.fitting.scales import Scales
+from textassay.fitting.table import FeatureTable
+from textassay.learning import Aggregator, Importance, folds, permutation_importance
+from textassay.learning.training import Floats
+from textassay.runtime.errors import DataError
+
+_FOLDS = 5
+_ROWS_TO_CHOOSE = 5_000
+_ROWS_TO_SHUFFLE = 1_000
+_NUMBERS_FOR_THREADS = 500_000
+"""Numbers in a table below which threads wait for each other longer than they work."""
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """How aggregators are fitted to a table.
+
+    Attributes:
+        scales: Scale of each human aspect.
+        seed: Seed of everything random.
+        threads: Threads that training may use.
+    """
+
+    scales: Scales
+    seed: int
+    threads: int
+
+    def fit(self, name: str, table: FeatureTable, aspect: str | None = None) -> Aggregator:
+        """Return an aggregator for all aspects of the table, or for one.
+
+        Raises:
+            DataError: The rows do not allow it.
+        """
+        targets = table.aspects if aspect is None else (aspect,)
+        columns = [table.aspects.index(target) for target in targets]
+        threads = self.threads if table.features.size > _NUMBERS_FOR_THREADS else 1
+        aggregator = Aggregator(name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads)
+        return aggregator.fit(
+            table.features,
+            table.human[:, columns],
+            groups=table.groups.tolist(),
+            feature_names=table.names,
+            target_names=targets,
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of several aggregators was taken.
+
+    Attributes:
+        chosen: Its name.
+        fitted: Every one that could be fitted, by name.
+        errors: Error over folds of the training rows, relative to predicting the mean; empty where one was named.
+        failed: Why others could not be fitted.
+    """
+
+    chosen: str
+    fitted: dict[str, Aggregator]
+    errors: dict[str, float]
+    failed: dict[str, str]
+
+    @property
+    def aggregator(self) -> Aggregator:
+        """The chosen one."""
+        return self.fitted[self.chosen]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"chosen": self.chosen, "cross_validated_error": self.errors, "failed": self.failed}
+
+
+def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
+    """Fit the named aggregators to training rows and take the one with the least error over folds of them.
+
+    Raises:
+        DataError: None can be fitted.
+    """
+    names = list(dict.fromkeys(names))
+    if len(names) == 1:
+        return Choice(names[0], {names[0]: fitter.fit(names[0], train)}, {}, {})
+    fitted: dict[str, Aggregator] = {}
+    errors: dict[str, float] = {}
+    failed: dict[str, str] = {}
+    for name in names:
+        try:
+            fitted[name] = fitter.fit(name, train)
+            errors[name] = _error_over_folds(name, _at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter)
+        except DataError as error:
+            fitted.pop(name, None)
+            failed[name] = str(error)
+    if not fitted:
+        raise DataError("no aggregator can be fitted: " + "; ".join(f"{k}: {why}" for k, why in failed.items()))
+    return Choice(min(errors, key=lambda name: errors[name]), fitted, errors, failed)
+
+
+def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
+    fold = folds(table.groups, _FOLDS, seed=fitter.seed)
+    predicted = np.full(table.human.shape, np.nan)
+    for number in range(int(fold.max()) + 1):
+        outside = fold == number
+        predicted[outside] = fitter.fit(name, table.rows(~outside)).predict(table.features[outside])
+    squared = np.nanmean((predicted - table.human) ** 2, axis=0)
+    return float(np.mean(squared / np.nanvar(table.human, axis=0)))
+
+
+def importance_over_folds(
+    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2, repeats: int = 10
+) -> Importance:
+    """Measure which features matter, from training rows alone: each fold's by an aggregator that has not seen it.
+
+    Raises:
+        DataError: The folds are too small to learn from.
+    """
+    fold = folds(train.groups, count, seed=fitter.seed)
+    found = []
+    for number in range(int(fold.max()) + 1):
+        aggregator = fitter.fit(name, train.rows(fold != number))
+        found.append(importance_on(aggregator, train.rows(fold == number), seed=fitter.seed, repeats=repeats))
+    draws = np.concatenate([one.draws for one in found], axis=2)
+    return Importance(train.names, draws.mean(axis=2), draws.std(axis=2), draws)
+
+
+def importance_on(aggregator: Aggregator, rows: FeatureTable, *, seed: int, repeats: int) -> Importance:
+    """Measure permutation importance on rows that the aggregator has not seen, at most 1,000 of them.
+
+    Raises:
+        DataError: An aspect's ratings do not vary there.
+    """
+    rows = _at_most(rows, _ROWS_TO_SHUFFLE, seed)
+    return permutation_importance(
+        aggregator.predict, rows.features, rows.human, columns=rows.names, repeats=repeats, seed=seed
+    )
+
+
+def _at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
+    """Return the table, or as many whole groups of it, drawn at random, as have about so many rows."""
+    if len(table.ids) <= rows:
+        return table
+    groups, sizes = np.unique(table.groups, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(groups))
+    count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
+    return table.rows(np.isin(table.groups, groups[order[:count]]))
+
+
+def background_of(train: FeatureTable, aggregator: Aggregator, rows: int = 32) -> tuple[tuple[float | None, ...], ...]:
+    """Return training rows for sampled contributions, none where contributions are exact."""
+    if aggregator.explains_exactly:
+        return ()
+    drawn = np.random.default_rng(0).permutation(len(train.ids))[:rows]
+    chosen: Floats = train.features[np.sort(drawn)]
+    return tuple(tuple(None if v != v else float(v) for v in row) for row in chosen)

@@ -1,0 +1,105 @@
+"""The fit report: how an evaluator was learnt, how well it agrees with people, and what it rests on, as JSON values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from textassay.fitting import ablations, ceiling, curves
+from textassay.fitting.agreement import held_out
+from textassay.fitting.learn import Choice, Fitter, importance_on
+from textassay.fitting.table import FeatureTable
+from textassay.learning import Importance, explain, global_importance
+from textassay.runtime.errors import DataError
+from textassay.version import __version__
+
+FORMAT = 1
+Json = dict[str, Any]
+Depth = Literal["basic", "full"]
+
+_REPEATS = 5
+_EXPLAINED_ROWS = 300
+_WALKS = 16
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows on both sides of the split."""
+
+    train: FeatureTable
+    test: FeatureTable
+
+
+def report_of(choice: Choice, parts: Parts, fitter: Fitter, *, depth: Depth, made: Json, layers: int = 1) -> Json:
+    """Return the report as JSON values.
+
+    Args:
+        choice: What was fitted.
+        parts: Training and held-out rows.
+        fitter: How it was fitted.
+        depth: `basic`, or `full` with curves, ablations, ranking and the expert ceiling.
+        made: What the evaluator tells of how it was made.
+        layers: Layers of the tree whose nodes the features are; 1 where there is no tree.
+    """
+    train, test = parts.train, parts.test
+    report: Json = {
+        "format": FORMAT,
+        "textassay": __version__,
+        **made,
+        "aggregators": choice.as_dict(),
+        "aspects": {
+            name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
+            for name in train.aspects
+        },
+        "features": {name: {"coverage": share} for name, share in train.coverage.items()},
+        "held_out": held_out(choice, train, test, fitter),
+        "importance": importance(choice, parts, fitter),
+    }
+    if depth == "full":
+        report["data_efficiency"] = curves.over_data(choice.chosen, train, test, fitter)
+        report["criteria_efficiency"] = curves.over_criteria(choice.chosen, train, test, fitter)
+        report["ablations"] = ablations.table(choice.chosen, train, test, fitter, depth=layers)
+        report["ranking"] = ceiling.ranking(choice, train, test)
+        report["experts"] = ceiling.experts(choice.aggregator, test)
+    return report
+
+
+def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
+    """Return what people value: permutation importance and mean size of Shapley values, on held-out rows."""
+    aggregator, test = choice.aggregator, parts.test
+    told: Json = {}
+    try:
+        told["permutation"] = _permutation(importance_on(aggregator, test, seed=fitter.seed, repeats=_REPEATS), test)
+    except DataError as error:
+        told["permutation"] = {"failed": str(error)}
+    rng = np.random.default_rng(fitter.seed)
+    rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
+    values, _ = explain(aggregator, test.features[rows], parts.train.features, samples=_WALKS, seed=fitter.seed)
+    sizes = global_importance(values)
+    order = np.argsort(-sizes.mean(axis=0), kind="stable")
+    told["shap"] = [
+        {
+            "feature": test.names[i],
+            "mean": float(sizes[:, i].mean()),
+            "by_aspect": {aspect: float(sizes[at, i]) for at, aspect in enumerate(test.aspects)},
+        }
+        for i in order
+    ]
+    return told
+
+
+def _permutation(found: Importance, table: FeatureTable) -> list[Json]:
+    mean, sd = dict(zip(found.names, found.mean, strict=True)), dict(zip(found.names, found.sd, strict=True))
+    return [
+        {
+            "feature": name,
+            "mean": overall,
+            "by_aspect": {
+                aspect: {"mean": float(mean[name][at]), "sd": float(sd[name][at])}
+                for at, aspect in enumerate(table.aspects)
+            },
+        }
+        for name, overall in found.ranking()
+    ]

@@ -1,0 +1,232 @@
+"""The rows to learn from: recorded features, people's ratings and sources as columns. Texts are not kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from textassay.learning import find_leaks, group_codes
+from textassay.learning.splits import Codes, Mask
+from textassay.learning.training import Floats
+from textassay.meta.recorded import Recorded
+from textassay.methods.recorded_features import choose, row_of
+from textassay.runtime.data import DataInfo, Examples
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.messages import Example
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Rated rows with features.
+
+    Attributes:
+        ids: Id of each row.
+        features: Shape (n, features); NaN where a row has none.
+        names: Names of the features.
+        human: Ratings, shape (n, aspects); NaN where a row has none.
+        aspects: Names of the human aspects.
+        groups: Code of each row's source, shape (n,).
+        grouped_by: What rows are kept together by: `group`, `source`, or `row`.
+        annotators: Ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps.
+        left_out: Rated rows without any feature.
+        unrated: Rows without a rating.
+    """
+
+    ids: tuple[str, ...]
+    features: Floats
+    names: tuple[str, ...]
+    human: Floats
+    aspects: tuple[str, ...]
+    groups: Codes
+    grouped_by: str
+    annotators: Mapping[str, Floats]
+    left_out: int
+    unrated: int
+
+    def rows(self, chosen: Mask) -> FeatureTable:
+        """Return the chosen rows."""
+        return replace(
+            self,
+            ids=tuple(id_ for id_, kept in zip(self.ids, chosen, strict=True) if kept),
+            features=self.features[chosen],
+            human=self.human[chosen],
+            groups=self.groups[chosen],
+            annotators={name: values[chosen] for name, values in self.annotators.items()},
+        )
+
+    def only(self, names: Sequence[str]) -> FeatureTable:
+        """Return the table with some of its features."""
+        columns = [self.names.index(name) for name in names]
+        return replace(self, features=np.ascontiguousarray(self.features[:, columns]), names=tuple(names))
+
+    def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
+        """Return the rows with these features instead, by name and id; rows without any stay in, as gaps."""
+        columns = [[_number(values.get(id_)) for id_ in self.ids] for values in features.values()]
+        return replace(self, features=np.ascontiguousarray(np.array(columns, float).T), names=tuple(features))
+
+    @property
+    def filled(self) -> Mask:
+        """Whether each row has any feature, shape (n,)."""
+        return np.asarray(~np.isnan(self.features).all(axis=1), bool)
+
+    @property
+    def coverage(self) -> dict[str, float]:
+        """Share of the rows that have each feature."""
+        shares = 1 - np.isnan(self.features).mean(axis=0)
+        return {name: float(share) for name, share in zip(self.names, shares, strict=True)}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to read.
+
+    Attributes:
+        patterns: Names or globs of recorded metrics.
+        scores: Value by feature and id, from files.
+        aspects: Human aspects; `None` for all that the data have.
+        by_row: Whether rows are split one by one rather than by source.
+    """
+
+    patterns: tuple[str, ...] = ()
+    scores: Recorded | None = None
+    aspects: tuple[str, ...] | None = None
+    by_row: bool = False
+
+
+def human_aspects(info: DataInfo, wanted: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the human aspects to learn.
+
+    Raises:
+        UnknownName: Nobody rated one of them.
+        DataError: The data hold no ratings.
+    """
+    if not info.human:
+        raise DataError(f"{info.name} holds no human ratings to learn from; give them in the field 'human'")
+    chosen = tuple(dict.fromkeys(wanted)) if wanted is not None else tuple(info.human)
+    for name in chosen:
+        if name not in info.human:
+            raise UnknownName(f"human aspect of {info.name}:", name, list(info.human))
+    return chosen
+
+
+def read_table(data: Examples, wanted: Wanted) -> FeatureTable:
+    """Read rated rows with the wanted features; one pass over the data.
+
+    Raises:
+        UnknownName: A pattern matches no metric, or an aspect is not rated.
+        DataError: No id of the scores occurs in the data, no rated row has a feature, or a feature has no value in any.
+    """
+    info = data.check()
+    aspects, scores = human_aspects(info, wanted.aspects), wanted.scores or {}
+    metrics = choose(wanted.patterns, list(info.metrics))
+    if both := [name for name in metrics if name in scores]:
+        raise ConfigurationError(f"feature {both[0]!r} stands in the data's metrics and in the files of scores")
+    names = (*metrics, *scores)
+    rows = _Rows(names, aspects, scores)
+    for example in data:
+        rows.add(example)
+    return rows.table(info, by_row=wanted.by_row)
+
+
+class _Rows:
+    """Columns that grow."""
+
+    def __init__(self, names: tuple[str, ...], aspects: tuple[str, ...], scores: Recorded) -> None:
+        self._names, self._aspects, self._scores = names, aspects, scores
+        self._ids: list[str] = []
+        self._features: list[Floats] = []
+        self._human: list[list[float]] = []
+        self._groups: list[str | None] = []
+        self._by: set[str] = set()
+        self._annotators: list[dict[str, tuple[float | None, ...]]] = []
+        self._unrated = self._left_out = 0
+        self._known: set[str] = set()
+
+    def add(self, example: Example) -> None:
+        if self._scores:
+            self._known.add(example.id)
+        ratings = [_number(example.human.get(name)) for name in self._aspects]
+        if all(rating != rating for rating in ratings):
+            self._unrated += 1
+            return
+        features = np.array(row_of(example, self._names, self._scores), float)
+        if self._names and np.isnan(features).all():
+            self._left_out += 1
+            return
+        self._ids.append(example.id)
+        self._features.append(features)
+        self._human.append(ratings)
+        self._groups.append(self._source(example))
+        self._annotators.append(
+            {name: example.annotators[name] for name in self._aspects if name in example.annotators}
+        )
+
+    def _source(self, example: Example) -> str | None:
+        if example.group is not None:
+            self._by.add("group")
+            return f"group {example.group}"
+        if example.source:
+            self._by.add("source")
+            return "source " + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
+        return None
+
+    def table(self, info: DataInfo, *, by_row: bool) -> FeatureTable:
+        scored = {id_ for values in self._scores.values() for id_ in values}
+        if self._scores and not scored & self._known:
+            raise DataError(
+                f"no id of the scores occurs in {info.name}: the scores have {sorted(scored)[:3]}, "
+                f"the data {sorted(self._known)[:3]}"
+            )
+        if not self._ids:
+            raise DataError(f"{info.name}: none of {self._left_out} rated rows has any of the features")
+        features = np.array(self._features)
+        for name, empty in zip(self._names, _empty_columns(features), strict=True):
+            if empty:
+                raise DataError(f"{info.name}: feature {name!r} has no value in any rated row; leave it out")
+        return FeatureTable(
+            ids=tuple(self._ids),
+            features=features,
+            names=self._names,
+            human=np.array(self._human, float),
+            aspects=self._aspects,
+            groups=np.arange(len(self._ids)) if by_row else group_codes(self._groups),
+            grouped_by="row" if by_row or not self._by else " or ".join(sorted(self._by)),
+            annotators={name: _padded([row.get(name, ()) for row in self._annotators]) for name in self._annotated},
+            left_out=self._left_out,
+            unrated=self._unrated,
+        )
+
+    @property
+    def _annotated(self) -> list[str]:
+        return [name for name in self._aspects if any(len(row.get(name, ())) > 1 for row in self._annotators)]
+
+
+def refuse_leaks(table: FeatureTable) -> None:
+    """Refuse features that hold the answer.
+
+    Raises:
+        DataError: A feature correlates above .999 with a human aspect.
+    """
+    leaks = find_leaks(table.features, table.human, table.names, table.aspects)
+    if leaks:
+        told = "; ".join(f"{feature!r} is as good as the ratings of {aspect!r}" for feature, aspect in leaks[:5])
+        raise DataError(
+            f"leakage: {told} (correlation above .999), so there would be nothing to learn; leave out such features"
+        )
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _empty_columns(features: Floats) -> list[bool]:
+    return [bool(np.isnan(column).all()) for column in features.T]
+
+
+def _padded(rows: Sequence[tuple[Any, ...]]) -> Floats:
+    width = max(len(row) for row in rows)
+    return np.array([[*(_number(v) for v in row), *[float("nan")] * (width - len(row))] for row in rows], float)

@@ -1,0 +1,163 @@
+"""The fit report as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+Json = dict[str, Any]
+_SHOWN = 15
+
+
+def text_of(report: Json) -> str:
+    """Return the report as lines of text."""
+    parts = [_head(report), *_held_out(report["held_out"]), _importance(report["importance"])]
+    if "alignment" in report:
+        parts.insert(1, _alignment(report["alignment"]))
+    if "data_efficiency" in report:
+        parts += [_data_curve(report), _criteria_curve(report), _ablations(report), _ranking(report), _experts(report)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(report: Json) -> str:
+    data, split, chosen = report["data"], report["split"], report["aggregators"]
+    lines = [
+        f"learnt from {data['path'] or 'data in memory'}: {split['train']['rows']} rows in {split['train']['groups']} "
+        f"groups; held out: {split['held_out']['rows']} in {split['held_out']['groups']} "
+        f"(split by {split['by']}, seed {split['seed']})",
+    ]
+    if data["left_out"]:
+        lines.append(f"left out: {data['left_out']} rated rows without any feature")
+    lines.append(f"aggregator: {chosen['chosen']} over {len(report['features'])} features")
+    if chosen["cross_validated_error"]:
+        errors = ", ".join(f"{name} {error:.3f}" for name, error in chosen["cross_validated_error"].items())
+        lines.append(f"error over folds of the training rows, 1 being that of the mean: {errors}")
+    lines += [f"could not be fitted: {name}: {why}" for name, why in chosen["failed"].items()]
+    sparse = [f"{name} {one['coverage']:.0%}" for name, one in report["features"].items() if one["coverage"] < 0.5]
+    if sparse:
+        lines.append(f"features that fewer than half of the rows have: {', '.join(sparse)}")
+    return "\n".join(lines)
+
+
+def _held_out(found: Json) -> list[str]:
+    parts = []
+    for aspect, one in found["aspects"].items():
+        rows: list[tuple[str, ...]] = [("", "Pearson", "Spearman", "Kendall", "evaluator better by (p)")]
+        for name, row in one["agreement"].items():
+            if "failed" in row:
+                rows.append((name, "-", "-", "-", row["failed"]))
+                continue
+            label = f"{name}: {row['feature']}" if "feature" in row else name
+            figures = (_spanned(row, c) for c in ("pearson", "spearman", "kendall"))
+            rows.append((label, *figures, _better(one["evaluator_minus"].get(name))))
+        parts.append(f"{aspect}, {one['n']} held-out rows\n{_aligned(rows)}")
+    means = [("mean over the aspects", "Pearson", "Spearman", "Kendall")]
+    means += [
+        (name, *(_figure(row[c]) for c in ("pearson", "spearman", "kendall"))) for name, row in found["mean"].items()
+    ]
+    return [*parts, _aligned(means)]
+
+
+def _better(difference: Json | None) -> str:
+    if difference is None:
+        return ""
+    told = []
+    for c in ("pearson", "spearman"):
+        one = difference[c]
+        if one["difference"] is not None:
+            p = "" if one["p"] is None else f" ({one['p']:.3f}{'*' if one['significant'] else ''})"
+            told.append(f"{one['difference']:+.3f}{p}")
+    return " / ".join(told)
+
+
+def _importance(found: Json) -> str:
+    lines = ["what the evaluator rests on: growth of the squared error when shuffled; mean size of the contributions"]
+    permutation = found["permutation"]
+    if isinstance(permutation, dict):
+        return f"{lines[0]}\n  {permutation['failed']}"
+    sizes = {row["feature"]: row["mean"] for row in found["shap"]}
+    rows = [(row["feature"], f"{row['mean']:.4f}", f"{sizes[row['feature']]:.4f}") for row in permutation[:_SHOWN]]
+    more = [f"  and {len(permutation) - _SHOWN} more"] if len(permutation) > _SHOWN else []
+    return "\n".join([*lines, _aligned(rows), *more])
+
+
+def _alignment(layers: list[Json]) -> str:
+    lines = ["iterative alignment"]
+    for layer in layers:
+        lines.append(f"  layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator {layer['aggregator']}")
+        if layer["agreement"]["pearson"] is not None:
+            figures = layer["agreement"]
+            lines[-1] += f", held-out {_figure(figures['pearson'])} / {_figure(figures['spearman'])}"
+        lines += [
+            f"    {row['criterion']} {row['importance']:.4f}" + (" *" if row["expanded"] else "")
+            for row in layer["importance"]
+        ]
+    return "\n".join([*lines, "  * taken apart for the next layer"])
+
+
+def _data_curve(report: Json) -> str:
+    name = report["aggregators"]["chosen"]
+    rows = [("share of the training rows", "rows", name, "avg")]
+    rows += [
+        (f"{row['fraction']:.0%}", str(row[name]["rows"] or "-"), _pair(row[name]), _pair(row.get("avg", row[name])))
+        for row in report["data_efficiency"]
+    ]
+    return _aligned(rows)
+
+
+def _pair(one: Json) -> str:
+    figures = [None if one[c] is None else one[c]["mean"] for c in ("pearson", "spearman")]
+    return " / ".join(_figure(value) for value in figures)
+
+
+def _criteria_curve(report: Json) -> str:
+    found = report["criteria_efficiency"]
+    if isinstance(found, dict):
+        return f"criteria by importance: {found['failed']}"
+    rows = [("criteria by importance", "Pearson", "Spearman", "last one added")]
+    rows += [(str(r["count"]), _figure(r.get("pearson")), _figure(r.get("spearman")), r["last"]) for r in found]
+    return _aligned(rows)
+
+
+def _ablations(report: Json) -> str:
+    rows = [("without", "Pearson", "Spearman", "left")]
+    rows += [
+        (row["without"], _figure(row.get("pearson")), _figure(row.get("spearman")), row.get("left", ""))
+        for row in report["ablations"]
+    ]
+    return _aligned(rows)
+
+
+def _ranking(report: Json) -> str:
+    rows = [("items whose rank within their source is people's", "evaluator", "best single")]
+    for aspect, one in report["ranking"].items():
+        shares = (one.get(name, {}).get("share") for name in ("evaluator", "best single"))
+        rows.append((aspect, *("-" if share is None else f"{share:.1%}" for share in shares)))
+    return _aligned(rows)
+
+
+def _experts(report: Json) -> str:
+    if not report["experts"]:
+        return ""
+    names = ("mean_of_pairs", "one_with_the_others", "evaluator_with_the_mean", "evaluator_with_one")
+    rows = [("annotators", *(name.replace("_", " ") for name in names))]
+    for aspect, one in report["experts"].items():
+        rows.append((aspect, *(" / ".join(_figure(one[n][c]) for c in ("pearson", "spearman")) for n in names)))
+    return _aligned(rows)
+
+
+def _spanned(row: Json, coefficient: str) -> str:
+    span = row["ci"][coefficient]
+    return _figure(row[coefficient]) + ("" if span is None else f" [{span[0]:.3f}, {span[1]:.3f}]")
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _aligned(rows: Iterable[tuple[str, ...]]) -> str:
+    table = list(rows)
+    if not table:
+        return ""
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    return "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in table)

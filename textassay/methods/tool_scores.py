@@ -1,0 +1,77 @@
+"""Assistant evaluators by themselves, in the form of a method, so that a run of tools is a run like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from textassay.agents.task import Task
+from textassay.methods.method import CheckedOptions, Models
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.graph import Graph, Node
+from textassay.runtime.messages import Aspect, Assignment, How, Score
+from textassay.tools import ToolScorer
+from textassay.tools.tool import Tool
+
+
+class ToolScores:
+    """Scores of assistant evaluators alone: no paper, no prompt, and no model unless a tool asks one.
+
+    One score a tool, called by the tool's name, on the tool's own scale.
+    """
+
+    name = "tools"
+    default_tools: tuple[str, ...] = ()
+    how: How = "tool"
+    Options = CheckedOptions
+
+    def __init__(
+        self, models: Models, task: Task, options: CheckedOptions | None = None, *, tools: Sequence[Tool] = ()
+    ) -> None:
+        if not tools:
+            raise ConfigurationError("no tools to score with; name them with --tools a,b (see: textassay tools list)")
+        scorer = ToolScorer(tools)
+        self.options = options or CheckedOptions()
+        # the scale of an unbounded tool is null in its scores; the one here is never shown
+        self.aspects = tuple(_aspect(tool) for tool in scorer.tools)
+        self.signature = f"method:tools|tools:{'+'.join(tool.signature for tool in scorer.tools)}"
+        self._tools = scorer.tools
+
+        async def score(assignment: Assignment) -> list[Score]:
+            wanted = [aspect.label for aspect in assignment.aspects]
+            chosen = scorer if wanted == list(scorer.names) else _some(scorer, wanted)
+            return await chosen.score(assignment.example)
+
+        self.graph = Graph(
+            self.name, input=Assignment, nodes=[Node("scores", score, assignment="input")], output="scores"
+        )
+
+    @property
+    def task(self) -> None:
+        """Tools know no task."""
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the tools' names, scales and signatures."""
+        return {
+            "name": self.name,
+            "tools": [
+                {
+                    "name": tool.name,
+                    "scale": None if tool.scale is None else list(tool.scale),
+                    "higher_is_better": tool.higher_is_better,
+                    "signature": tool.signature,
+                }
+                for tool in self._tools
+            ],
+        }
+
+
+def _aspect(tool: Tool) -> Aspect:
+    fields = {"name": tool.name, "definition": tool.description, "higher_is_better": tool.higher_is_better}
+    return Aspect(**fields) if tool.scale is None else Aspect(**fields, scale=tool.scale)
+
+
+def _some(scorer: ToolScorer, names: Sequence[str]) -> ToolScorer:
+    by_name = {tool.name: tool for tool in scorer.tools}
+    return ToolScorer([by_name[name] for name in names])
