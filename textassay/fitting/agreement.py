@@ -17,7 +17,7 @@ from textassay.fitting.table import FeatureTable
 from textassay.learning.training import Floats
 from textassay.meta.agreement import agreement_of
 from textassay.meta.bootstrap import percentile_interval, resampled
-from textassay.meta.correlation import COEFFICIENTS
+from textassay.meta.correlation import COEFFICIENTS, pearson
 from textassay.meta.levels import pair_up
 from textassay.meta.significance import difference_between
 from textassay.runtime.errors import DataError
@@ -63,7 +63,7 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
     best: tuple[str, float] | None = None
     for name in own or train.names:
         pairs = pair_up(train.features[:, train.names.index(name)], train.human[:, train.aspects.index(aspect)])
-        r = agreement_of(pairs, "dataset").pearson
+        r = pearson(pairs.scores, pairs.human)
         if r is not None and (best is None or abs(r) > abs(best[1])):
             best = (name, r)
     return None if best is None else (best[0], 1.0 if best[1] >= 0 else -1.0)

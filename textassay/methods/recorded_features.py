@@ -75,11 +75,12 @@ def choose(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
 
 def row_of(example: Example, features: Sequence[str], scores: Mapping[str, Mapping[str, float | None]]) -> list[float]:
     """Return an example's features in order, NaN where it has none."""
-    values: list[float] = []
-    for name in features:
-        value = scores[name].get(example.id) if name in scores else example.metrics.get(name)
-        values.append(float("nan") if value is None else value)
-    return values
+    metrics, nan = example.metrics, float("nan")
+    if not scores:
+        found = [metrics.get(name) for name in features]
+    else:
+        found = [scores[name].get(example.id) if name in scores else metrics.get(name) for name in features]
+    return [nan if value is None else value for value in found]
 
 
 def _stem(path: str) -> str:
