@@ -94,13 +94,15 @@ async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_a_changed_prompt_is_refused(tmp_path):
+async def test_a_changed_prompt_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     planted, out, prompt = Planted(60), tmp_path / "ev", tmp_path / "own.jinja"
     words = (
         "Rate on the following metric:\n\n{{ aspect.name }}: {{ aspect.definition }}\n\n{% include '_material.jinja' %}"
     )
     prompt.write_text(words)
-    await fitted(planted, out, growth=Growth(layers=1), options=HDEvalOptions(prompt=str(prompt)))
+    await fitted(planted, out, growth=Growth(layers=1), options=HDEvalOptions(prompt="own.jinja"))
+    monkeypatch.chdir("/")
     await evaluate(planted.rows[:2], method=str(out), model=planted.model())
     assert built_elsewhere(out) == ""
     prompt.write_text(words + " Be strict.")

@@ -269,3 +269,15 @@ def test_aspects_on_different_scales_and_rated_in_different_rows_are_learnt_each
         assert report["held_out"]["aspects"][aspect]["n"] == 60
     values = [s.value for s in evaluate_sync(rows_of(50, seed=3), method=str(tmp_path / "ev")) if s.aspect == "charm"]
     assert np.ptp(values) > 2
+
+
+def test_a_score_does_not_depend_on_the_rows_that_are_judged_beside_it(data, tmp_path):
+    """Rows in work at once are computed together; the bits are those of each alone."""
+    for name in ("auto", "mlp"):
+        fit(data, tmp_path / name, "--features", "*", "--aggregator", name)
+        rows = rows_of(12, seed=5)
+        together = {(s.id, s.aspect): s for s in evaluate_sync(rows, method=str(tmp_path / name))}
+        for row in rows[:3]:
+            for score in evaluate_sync([row], method=str(tmp_path / name)):
+                beside = together[score.id, score.aspect]
+                assert (score.value, score.evidence) == (beside.value, beside.evidence)

@@ -163,7 +163,10 @@ class Alignment:
     @property
     def judging(self) -> HDEvalOptions:
         """How the judge and the decomposer are asked."""
-        return self.order.options.model_copy(update={"children": self.order.growth.children})
+        prompt = self.order.options.prompt
+        if prompt is not None and prompt.endswith(".jinja"):  # the evaluator may be applied from another folder
+            prompt = str(Path(prompt).absolute())
+        return self.order.options.model_copy(update={"children": self.order.growth.children, "prompt": prompt})
 
     def session(
         self, method: NodeRatings, connected: Mapping[str, Model], folder: Path | None
