@@ -229,3 +229,18 @@ async def test_signatures_tell_apart_what_is_not_comparable():
     ]
     signatures = {judge.signature, *(scorer([], **fields)[1].signature for fields in others)}
     assert len(signatures) == len(others) + 1
+
+
+@pytest.mark.asyncio
+async def test_a_source_that_was_cut_is_told_in_the_score():
+    """Where a model left out part of the source, as it was asked to, the score says how much."""
+    asked = []
+
+    def reply(request):
+        asked.append(request.shorten)
+        return Response(samples=(Sample(text="Score: 4"),), truncated_tokens=7)
+
+    scorer = Scorer(model=ScriptedModel(reply), task=TASK)
+    score = await scorer(EXAMPLE, TASK.aspects[0])
+    assert asked == [EXAMPLE.source]
+    assert [piece["truncated_tokens"] for piece in score.evidence] == [7]

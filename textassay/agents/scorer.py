@@ -22,7 +22,7 @@ from textassay.agents.task import Task
 from textassay.agents.wording import Form
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
 from textassay.runtime.messages import Aspect, Example, How, Outcome, Score, ScoreError, Usage
-from textassay.runtime.model import ChatMessage, Json, Model, Request, Sample
+from textassay.runtime.model import ChatMessage, Json, Model, Request, Response, Sample
 from textassay.version import __version__
 
 Reading = Literal["text", "sampled", "logprob"]
@@ -162,10 +162,13 @@ class Scorer:
             **told,
         )
 
-    def _request(self, messages: tuple[ChatMessage, ...], aspect: Aspect, n: int = 1, draw: int = 0) -> Request:
+    def _request(
+        self, example: Example, messages: tuple[ChatMessage, ...], aspect: Aspect, n: int = 1, draw: int = 0
+    ) -> Request:
         as_json = self.asks_for_json
         return Request(
             messages=messages,
+            shorten=example.source,
             n=n,
             draw=draw,
             temperature=self.temperature,
@@ -180,11 +183,13 @@ class Scorer:
         usage = Usage()
         unusable: list[Json] = []
         for draw in range(self.parse_retries + 1):
-            sample, found, cost = await self._attempt(self._request(messages, aspect, draw=draw), aspect)
+            request = self._request(example, messages, aspect, draw=draw)
+            response, found, cost = await self._attempt(request, aspect)
+            sample = response.samples[0]
             usage += cost
             if isinstance(found, Rating):
                 fields = self._from_labels(sample, found, aspect) if self.how == "logprob" else _as_said(sample, found)
-                fields["evidence"] = (*unusable, *fields.get("evidence", ()))
+                fields["evidence"] = (*unusable, *_cut(response), *fields.get("evidence", ()))
                 return self._score(example, aspect, usage=usage, **fields)
             problem = found
             unusable.append({"text": sample.text.strip()[:QUOTED], "problem": problem.reason})
@@ -194,7 +199,7 @@ class Scorer:
         fields = _no_value(problem.reason, f"{problem.message}; the judge said: {said[:QUOTED]!r}")
         return self._score(example, aspect, usage=usage, evidence=tuple(unusable), explanation=said or None, **fields)
 
-    async def _attempt(self, request: Request, aspect: Aspect) -> tuple[Sample, Rating | NoRating, Usage]:
+    async def _attempt(self, request: Request, aspect: Aspect) -> tuple[Response, Rating | NoRating, Usage]:
         """Ask, and once more with more room where the answer was cut before its rating was complete."""
         usage = Usage()
         for room in (self.max_tokens, MORE_ROOM * self.max_tokens):
@@ -203,9 +208,9 @@ class Scorer:
             sample = response.samples[0]
             found = self._read(sample, aspect)
             if not self._is_cut(sample, found):
-                return sample, found, usage
+                return response, found, usage
         limit = f"the answer was cut after {room} tokens, before its rating; raise --set max_tokens"
-        return sample, NoRating("NoScoreFound", limit), usage
+        return response, NoRating("NoScoreFound", limit), usage
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         found = parse_rating(sample.text, scale=aspect.scale, form=self.form, aspect=aspect.name)
@@ -236,11 +241,13 @@ class Scorer:
         samples: list[Sample] = []
         usage = Usage()
         while len(samples) < self.n:  # a response holds at least one sample, and some servers give no more
-            request = self._request(messages, aspect, n=self.n - len(samples), draw=len(samples))
+            request = self._request(example, messages, aspect, n=self.n - len(samples), draw=len(samples))
             response = await self.model.generate(request)
             samples += response.samples[: request.n]
             usage += response.usage
-        return self._score(example, aspect, usage=usage, **mean_of(samples, [self._read(s, aspect) for s in samples]))
+        fields = mean_of(samples, [self._read(s, aspect) for s in samples])
+        fields["evidence"] = (*fields["evidence"], *_cut(response))
+        return self._score(example, aspect, usage=usage, **fields)
 
     def _score(self, example: Example, aspect: Aspect, **fields: Any) -> Score:
         return Score(
@@ -251,6 +258,12 @@ class Scorer:
         return (
             is_whole(aspect.scale) and len(points) <= TOP_LOGPROBS and (aspect.scale[0] >= 0 or self.form == "letters")
         )
+
+
+def _cut(response: Response) -> tuple[Json, ...]:
+    """Return the evidence that a local model left out the end of a source that did not fit, as it was asked to."""
+    cut = response.truncated_tokens
+    return ({"text": f"the last {cut} tokens of the source did not fit", "truncated_tokens": cut},) if cut else ()
 
 
 def _as_said(sample: Sample, rating: Rating) -> dict[str, Any]:
