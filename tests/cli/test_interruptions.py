@@ -20,7 +20,8 @@ from examples.mock_server import MockServer
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
 
 ROOT = Path(__file__).parents[2]
-MAIN = "from textassay.cli import main; main()"
+# a test run that was started in the background hands its children an interrupt that is ignored; a terminal does not
+MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from textassay.cli import main; main()"
 COUNT = 120
 IN_FLIGHT = 8
 
