@@ -1,0 +1,35 @@
+"""Makes English text plain for models that are too small for case and typography.
+
+Benchmarks hold lower-cased, tokenized outputs beside sources that are neither; a model of a few million parameters
+sees two spellings of a word as two words. What the embedded model was trained on went through here as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TYPOGRAPHY = str.maketrans(
+    {"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "`": "'"}
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015", "-")
+    | {"\u2026": "...", "\u00a0": " ", "\u200b": ""}
+)
+_BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]"}
+_BRACKET = re.compile("|".join(_BRACKETS))
+_QUOTES = re.compile(r"``|''")
+_CLITIC = re.compile(r" (n't|'(?:s|re|ve|ll|d|m))\b")
+_BEFORE = re.compile(r" +(?=[.,;:!?%)\]])")
+_AFTER = re.compile(r"(?<=[(\[$#]) +")
+_BLANKS = re.compile(r"[^\S\n]+")
+
+
+def simplify(text: str) -> str:
+    """Return a text in lower case with ASCII quotes and dashes, Penn Treebank tokens joined, and single spaces.
+
+    Line breaks stay; blanks at either end of a line do not.
+    """
+    plain = text.translate(_TYPOGRAPHY).lower()
+    plain = _BRACKET.sub(lambda found: _BRACKETS[found[0]], plain)
+    plain = _QUOTES.sub('"', plain)
+    plain = _CLITIC.sub(r"\1", plain)
+    plain = _AFTER.sub("", _BEFORE.sub("", _BLANKS.sub(" ", plain)))
+    return "\n".join(line.strip() for line in plain.split("\n")).strip()
