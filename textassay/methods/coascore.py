@@ -13,10 +13,9 @@ from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, gr
 from textassay.agents.fuser import Average, as_evidence
 from textassay.agents.joint_scorer import JointScorer, Ratings
 from textassay.agents.knowledge import Knowledge
-from textassay.agents.scorer import Scorer
 from textassay.agents.task import Task
 from textassay.methods import trees
-from textassay.methods.llm_score import describe
+from textassay.methods.judging import Rating
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -44,7 +43,7 @@ class CoAScoreOptions(Options):
     """Tree file with the chains: each target a root, its relevant aspects below it."""
 
 
-class CoAScore:
+class CoAScore(Rating):
     """CoAScore (Gong and Mao 2023, arXiv 2312.10355).
 
     1. For each target aspect the model names `n_aspects` relevant aspects with definitions (once a run).
@@ -61,6 +60,7 @@ class CoAScore:
     prompt = "coascore"
     room = 512
     Options = CoAScoreOptions
+    options: CoAScoreOptions
 
     def __init__(self, models: Models, task: Task, options: CoAScoreOptions | None = None) -> None:
         self.options = options or CoAScoreOptions()
@@ -75,20 +75,8 @@ class CoAScore:
             seed=self.options.seed,
             parse_retries=self.options.parse_retries,
         )
-        self.scorer = Scorer(
-            model=model_for(models, "scorer"),
-            task=task,
-            method=self.name,
-            prompt=self.options.prompt or self.prompt,
-            how=self.options.how,
-            form=self.options.form,
-            layout=self.options.prompt_layout,
-            n=self.options.n,
-            temperature=self.options.warmth,
-            seed=self.options.seed,
-            parse_retries=self.options.parse_retries,
-            max_tokens=self.options.max_tokens or self.room,
-            variant="|".join((self.options.variant, chains_digest, self.joint.digest)),
+        self.scorer = self.scorer_for(
+            models, task, self.options, variant="|".join((self.options.variant, chains_digest, self.joint.digest))
         )
         self._average = Average(signature=self.signature)
         judge: Callable[..., Awaitable[Score]] = self._judge
@@ -171,28 +159,9 @@ class CoAScore:
         )
 
     @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects."""
-        return self._task.aspects
-
-    @property
     def how(self) -> How:
         """`text`, `sampled` for `n` above 1, or `fused` for the plain average."""
-        return "fused" if self.options.variant == "average" else self.scorer.how
-
-    @property
-    def signature(self) -> str:
-        """The scorer's, with how the value is obtained."""
-        return self.scorer.signature_as(self.how)
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest."""
-        return describe(self.name, self._task, self.options, self.scorer.prompt_digest)
+        return "fused" if self.options.variant == "average" else super().how
 
 
 def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decomposer:

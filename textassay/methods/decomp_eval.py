@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -12,7 +11,7 @@ from textassay.agents.asking import prompt_digest
 from textassay.agents.questions import QuestionBook, SentenceQuestions
 from textassay.agents.recomposer import Recomposer
 from textassay.agents.task import Task
-from textassay.methods.llm_score import describe
+from textassay.methods.judging import Judging
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.methods.toml_table import read_table, validated
 from textassay.prompts.table_files import table_file
@@ -39,7 +38,7 @@ class DecompEvalOptions(PromptOptions):
     """Probability of yes and no together below which an answer is unusable; the paper has no such bound."""
 
 
-class DecompEval:
+class DecompEval(Judging):
     """DecompEval (Ke et al. 2023, arXiv 2307.06869).
 
     1. The aspect is a yes/no question about the output; instruction, inputs and question make the prompt (tables 8-10).
@@ -60,6 +59,7 @@ class DecompEval:
     prompt = "decomp_eval"
     how: How = "logprob"
     Options = DecompEvalOptions
+    options: DecompEvalOptions
 
     def __init__(self, models: Models, task: Task, options: DecompEvalOptions | None = None) -> None:
         self.options = options or DecompEvalOptions()
@@ -108,19 +108,9 @@ class DecompEval:
         )
 
     @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The task's chosen aspects, each on the scale of P(yes)."""
-        return tuple(aspect.model_copy(update={"scale": (0.0, 1.0)}) for aspect in self._task.aspects)
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest."""
-        task = self._task.model_copy(update={"aspects": self.aspects})
-        return describe(self.name, task, self.options, self.prompt_digest)
+        return tuple(aspect.model_copy(update={"scale": (0.0, 1.0)}) for aspect in super().aspects)
 
 
 def read_questions(path: str | None = None) -> tuple[QuestionBook, str]:

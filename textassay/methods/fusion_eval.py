@@ -15,7 +15,7 @@ from textassay.agents.task import Task
 from textassay.agents.tool_average import ToolAverage
 from textassay.methods import plans
 from textassay.methods.g_eval import GEval, GEvalOptions
-from textassay.methods.llm_score import describe
+from textassay.methods.judging import Judging
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -56,7 +56,7 @@ class FusionEvalOptions(Options):
         return TEMPERATURE if self.temperature is None else self.temperature
 
 
-class FusionEval:
+class FusionEval(Judging):
     """Fusion-Eval (Shu et al. 2023, arXiv 2311.09204).
 
     1. The planning model is told task, criteria and assistant evaluators, and writes which of them serve which
@@ -79,6 +79,7 @@ class FusionEval:
     default_tools = ("rougeL", "chrf", "coverage", "repetition")
     """Tools where none are named: those that need no model, two of them against references and two without."""
     Options = FusionEvalOptions
+    options: FusionEvalOptions
 
     def __init__(
         self, models: Models, task: Task, options: FusionEvalOptions | None = None, *, tools: Sequence[Tool] = ()
@@ -90,7 +91,7 @@ class FusionEval:
         self._check()
         self.plan, self._plan_digest = self._source_of_plan(models)
         make = self._judged if self.options.fusion == "llm" else self._averaged
-        nodes, self.signature, self._prompts = make(models)
+        nodes, self.signature, self.prompt_digest = make(models)
         given = [] if self.plan is None else [Node("plan", self.plan)]
         measured = Node("tools", ToolScorer(self.tools).score, example="input.example")
         self.graph = Graph(self.name, input=Assignment, nodes=[*given, measured, *nodes], output="scores")
@@ -176,16 +177,6 @@ class FusionEval:
         return {} if self.plan is None else {"plan": "plan"}
 
     @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects, and the overall one."""
-        return self._task.aspects
-
-    @property
     def how(self) -> How:
         """`sampled`, `text` for `n` of 1, or `fused` for the averages."""
         return self.options.how if self.options.fusion == "llm" else "fused"
@@ -193,7 +184,7 @@ class FusionEval:
     def describe(self) -> dict[str, Any]:
         """Return options, task, tools, and the digests of prompts and plan."""
         tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
-        told = describe(self.name, self._task, self.options, self._prompts)
+        told = super().describe()
         if self.options.fusion != "llm":
             told["aspects"] = [{**aspect, "scale": list(UNIT)} for aspect in told["aspects"]]
         return {**told, "tools": tools, "plan": self._plan_digest or None}
