@@ -26,7 +26,7 @@ class LabelScorer(Scorer):
     def _check_reading(self) -> None:
         if self.n > 1:
             raise ConfigurationError(
-                f"profile {self.profile.name!r} reads ratings from probabilities, so that n={self.n} samples would tell "
+                f"profile {self.profile.name!r} reads ratings from probabilities, so that n={self.n} samples tell "
                 "nothing more; leave n out, or take another profile (--set profile=none)"
             )
         if self.profile.scale is not None and self.form != "number":
@@ -42,7 +42,7 @@ class LabelScorer(Scorer):
         if not is_whole(self._asked_scale(aspect)) or len(points) > MOST_LABELS:
             low, high = aspect.scale
             raise ConfigurationError(
-                f"aspect {aspect.name!r}: profile {self.profile.name!r} reads ratings from the probabilities of labels, "
+                f"aspect {aspect.name!r}: profile {self.profile.name!r} reads ratings from probabilities of labels, "
                 f"at most {MOST_LABELS} whole numbers, which the scale {low:g} to {high:g} has not; give the profile "
                 "a scale"
             )

@@ -15,8 +15,8 @@ from textassay.agents.asking import chat, material, prompt_digest
 from textassay.agents.assistants import Assistant, as_assistance, reading_of
 from textassay.agents.joint_answer import JointAnswer, parse_joint
 from textassay.agents.parsing import NoRating, Rating
-from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
+from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.scorer import Layout, mean_of
 from textassay.agents.task import Task
 from textassay.runtime.errors import ContentRefused, UnknownName

@@ -181,7 +181,9 @@ class PassageWriter:
         output = example.output.strip()
         if direction == "src-hypo":
             given = premise(example)
-            return [] if given is None else [_Pair(direction, given, output, texts=bare(example, ("source", "context")))]
+            return (
+                [] if given is None else [_Pair(direction, given, output, texts=bare(example, ("source", "context")))]
+            )
         known = list(enumerate(text.strip() for text in references(example)))
         chosen = known[:1] if self.first_reference else known
         if direction == "ref-hypo":

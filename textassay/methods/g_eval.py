@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Literal
 
 from textassay.agents.asking import prompt_digest
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps
 from textassay.agents.task import Task
+from textassay.methods import profiles
 from textassay.methods.judging import Rating
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.graph import Graph, Node, each
@@ -30,8 +31,8 @@ def _once(writer: StepsWriter | WrittenSteps) -> Callable[[Aspect], Awaitable[St
 class GEvalOptions(Options):
     """Options of G-Eval."""
 
-    steps: Literal["auto", "task"] = "auto"
-    """Whether the model writes the evaluation steps or they are taken from the task's file."""
+    steps: Literal["auto", "task", "none"] = "auto"
+    """Whether the model writes the evaluation steps, they are taken from the task's file, or there are none."""
 
 
 class GEval(Rating):
@@ -54,7 +55,7 @@ class GEval(Rating):
     options: GEvalOptions
 
     def __init__(self, models: Models, task: Task, options: GEvalOptions | None = None) -> None:
-        self.options = options or GEvalOptions()
+        self.options, self.profile = profiles.settled(options or GEvalOptions(), self.name, models, task)
         self._task = task
         self.scorer = self.scorer_for(
             models,
@@ -63,23 +64,23 @@ class GEval(Rating):
             how="logprob" if self.options.n == 1 else "sampled",
             variant=self._steps_variant(),
         )
-        writer = WrittenSteps(task) if self.options.steps == "task" else StepsWriter(model_for(models, "steps"), task)
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                Node("steps", _once(writer), aspect=each("input.aspects")),
-                Node(
-                    "scores",
-                    self.scorer,
-                    example="input.example",
-                    aspect=each("input.aspects"),
-                    steps=each("steps"),
-                ),
-            ],
-            output="scores",
-        )
+        wires: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
+        nodes = []
+        if self.options.steps != "none":
+            nodes.append(Node("steps", _once(self._writer(models)), aspect=each("input.aspects")))
+            wires["steps"] = each("steps")
+        nodes.append(Node("scores", self.scorer, **wires))
+        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+
+    def _writer(self, models: Models) -> StepsWriter | WrittenSteps:
+        if self.options.steps == "task":
+            return WrittenSteps(self._task)
+        profiles.needs_writing(
+            "evaluation steps", "take the task's (--set steps=task) or none (steps=none)", self.options.profile, models,
+            "steps",
+        )  # fmt: skip
+        return StepsWriter(model_for(models, "steps"), self._task)
 
     def _steps_variant(self) -> str:
         """Return what tells apart scores whose steps came about differently."""
-        return "task" if self.options.steps == "task" else prompt_digest((STEPS_PROMPT,))
+        return prompt_digest((STEPS_PROMPT,)) if self.options.steps == "auto" else self.options.steps

@@ -13,7 +13,7 @@ from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Over
 from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
 from textassay.agents.qualities import Qualities
 from textassay.agents.task import Task
-from textassay.methods import tasks
+from textassay.methods import profiles, tasks
 from textassay.methods.judging import Judging
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.methods.toml_table import read_table, validated
@@ -81,7 +81,7 @@ class GPTScore(Judging):
     options: GPTScoreOptions
 
     def __init__(self, models: Models, task: Task, options: GPTScoreOptions | None = None) -> None:
-        self.options = options or GPTScoreOptions()
+        self.options, self.profile = profiles.settled(options or GPTScoreOptions(), self.name, models, task)
         self._task = task
         model = model_for(models, "scorer")
         protocols, qualities, tables = read_protocols()
@@ -101,9 +101,10 @@ class GPTScore(Judging):
             first_reference=self.options.over_references == "first",
             alone=self.options.pmi,
             prompt=self.options.prompt,
+            profile=self.profile,
         )
-        prompt = self.options.prompt or ("gptscore" if scored == "output" else "gptscore_question")
-        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest)
+        prompt = self.options.prompt or self.profile.prompt("gptscore" if scored == "output" else "gptscore_question")
+        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest, *self.profile.marks)
         self.prompt_digest = prompt_digest((prompt,), self.options.prompt_layout, *variants)
         self.signature = (
             f"method:{self.name}|model:{model.name}|prompt:{self.prompt_digest}|layout:{self.options.prompt_layout}"

@@ -10,7 +10,7 @@ from pydantic import Field
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.fuser import Average, as_evidence
 from textassay.agents.task import Task
-from textassay.methods import trees
+from textassay.methods import profiles, trees
 from textassay.methods.judging import Rating
 from textassay.methods.method import Models, Options, model_for
 from textassay.prompts import TREES
@@ -102,7 +102,7 @@ class HDEval(Rating):
     options: HDEvalOptions
 
     def __init__(self, models: Models, task: Task, options: HDEvalOptions | None = None) -> None:
-        self.options = options or HDEvalOptions()
+        self.options, self.profile = profiles.settled(options or HDEvalOptions(), self.name, models, task)
         self._given, roots = _given_branches(task, self.options)
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = task.model_copy(update={"aspects": roots})
@@ -200,7 +200,19 @@ class HDEval(Rating):
 
 
 def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomposer:
-    """Return the agent that takes one criterion apart (HD-Eval, section 2.1)."""
+    """Return the agent that takes one criterion apart (HD-Eval, section 2.1).
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot take any apart.
+    """
+    if options.depth > 1:
+        profiles.needs_writing(
+            "a tree of criteria",
+            "give one with --set tree=FILE, or rate the first layer alone (depth=1)",
+            options.profile,
+            models,
+            "decomposer",
+        )
     return Decomposer(
         model=model_for(models, "decomposer"),
         task=task,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar
 
+from textassay.agents.label_scorer import scorer_with
+from textassay.agents.profile import Profile
 from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
+from textassay.methods import profiles
 from textassay.methods.method import Models, Options, PromptOptions, model_for
 from textassay.runtime.messages import Aspect, How
 
@@ -16,6 +19,7 @@ class Judging:
 
     Attributes:
         options: How it was set up.
+        profile: How the judge is asked, where it does not follow the papers' prompts.
         prompt_digest: Hex digits that change with the words that are sent apart from the examples' own.
     """
 
@@ -26,6 +30,7 @@ class Judging:
 
     _task: Task
     options: PromptOptions
+    profile: Profile
     prompt_digest: str
 
     @property
@@ -48,6 +53,7 @@ class Judging:
             ],
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
+            "profile": {"name": self.profile.name, "digest": self.profile.digest} if self.profile.digest else None,
         }
 
 
@@ -83,11 +89,15 @@ class Rating(Judging):
             ConfigurationError: There is no model for the role, or the options do not go together.
             CapabilityError: The model lacks what `how` needs.
         """
-        return Scorer(
-            model=model_for(models, "scorer"),
+        model, profile = model_for(models, "scorer"), profiles.of(options.profile, models, "scorer")
+        if profile.ratings == "choices" and options.n == 1:
+            how = "logprob"
+        return scorer_with(
+            profile,
+            model=model,
             task=task,
             method=cls.name,
-            prompt=options.prompt or cls.prompt,
+            prompt=options.prompt or profile.prompt(cls.prompt),
             how=how or options.how,
             form=options.form,
             layout=options.prompt_layout,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textassay.agents.task import Task
+from textassay.methods import profiles
 from textassay.methods.judging import Rating
 from textassay.methods.method import Models, Options
 from textassay.runtime.graph import Graph, Node, each
@@ -25,7 +26,7 @@ class LLMScore(Rating):
     room = 512
 
     def __init__(self, models: Models, task: Task, options: Options | None = None) -> None:
-        self.options = options or Options()
+        self.options, self.profile = profiles.settled(options or Options(), self.name, models, task)
         self._task = task
         self.scorer = self.scorer_for(models, task, self.options)
         self.graph = Graph(

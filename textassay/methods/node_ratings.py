@@ -33,6 +33,7 @@ class NodeRatings(Rating):
         rated = tuple(nodes)
         self._tree, self._task, self.options = tree, task.model_copy(update={"aspects": rated}), options
         self.scorer = scorer_of(models, task, options, rated)
+        self.profile = self.scorer.profile
         wires = [Node("scores", self.rate, example="input.example", aspect=each("input.aspects"))]
         self.graph = Graph(self.name, input=Assignment, nodes=wires, output="scores")
 
