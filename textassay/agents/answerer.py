@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from textassay.agents.asking import chat
 from textassay.agents.profile import NO_PROFILE, Asking, Profile
@@ -103,7 +104,7 @@ class Answerer:
 
     def _request(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]) -> ChoicesRequest:
         ahead = self.question_first and question == inquiry.question
-        told = {"bare": inquiry.bare, "task": self.task} if self.profile.digest else {}
+        told: dict[str, Any] = {"bare": inquiry.bare, "task": self.task} if self.profile.digest else {}
         messages = chat(
             self.prompt,
             **told,

@@ -163,6 +163,12 @@ def needs_writing(what: str, instead: str, option: str, models: Models, role: st
         )
 
 
+def rooted(option: Any) -> Any:
+    """Return the option `profile` with an absolute path where it names a folder."""
+    named = isinstance(option, str) and option not in (AUTO, NONE, *PROFILES)
+    return str(Path(option).absolute()) if named and Path(option).is_dir() else option
+
+
 def _model(models: Models, role: str) -> Model | None:
     return (models.get(role) or models.get("")) if isinstance(models, Mapping) else models
 
