@@ -191,12 +191,12 @@ class Alignment:
     def _tell_what_is_kept(self, error: DataError, out: Path) -> None:
         """Note on an error of learning that the ratings need not be paid for again, and what to change."""
         error.add_note(f"the model's ratings are kept in {out / LAYERS}; only learning from them failed")
-        error.add_note("go on by giving the same command with another --aggregator, such as ridge or avg")
+        error.add_note("go on by giving the same command with another --aggregator, such as ridge or avg;")
         if not self.order.settings.no_cache:
             answers = self.order.settings.cache or out / ANSWERS
             error.add_note(
-                f"or, with more rated rows or another task, with --out NEW --cache {answers}: what was asked before is "
-                "not asked again"
+                f"or, with more rated rows or another task, with --out NEW --cache {answers}: "
+                "what was asked before is not asked again"
             )
 
     def _plan(self) -> Json:
