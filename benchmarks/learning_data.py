@@ -45,7 +45,17 @@ _JUDGED = "gpt-4-0314/rts/coherence"
 _JUDGES = ("gpt-", "llama-")
 _DATA_TO_TEXT = ("informativeness", "naturalness", "quality")
 _TURN = ("interesting", "engaging", "specific", "relevant", "correct", "understandable", "fluent", "overall")
-_DIALOG = ("coherent", "consistent", "diverse", "depth", "likeable", "flexible", "informative", "inquisitive", "overall")
+_DIALOG = (
+    "coherent",
+    "consistent",
+    "diverse",
+    "depth",
+    "likeable",
+    "flexible",
+    "informative",
+    "inquisitive",
+    "overall",
+)
 
 SETS: Mapping[str, Wanted] = {
     "summeval": Wanted("SummEval, 36 judge features", _SUMMEVAL[0], _JUDGES, _SUMMEVAL[1], _JUDGED),

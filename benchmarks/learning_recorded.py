@@ -101,7 +101,7 @@ def told(data: Recorded, label: str, values: Floats, first: Floats | None, secon
 def report(data: Recorded, names: list[str], fraction: float, seeds: int) -> None:
     """Print a block of lines: one for each aggregator, then the best single feature."""
     sizes = [int(split_rows(data.groups, fraction, seed=seed).sum()) for seed in range(seeds)]
-    print(f"{data.name}: {fraction:.0%} of {len(data.human)} rows for training, by group ({min(sizes)}-{max(sizes)} rows)")
+    print(f"{data.name}: {fraction:.0%} of {len(data.human)} rows for training, by group ({min(sizes)}-{max(sizes)})")
     first: Floats | None = None
     arms = {name: learnt(data, name) for name in names} | {"best single": best_single(data)}
     for label, predict in arms.items():

@@ -11,7 +11,6 @@ from tests.benchmark_data import FOLDER, benchmark
 from tests.learning.planted import planted
 from textassay.learning import Aggregator
 
-
 SEEDS = 5
 
 

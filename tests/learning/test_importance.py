@@ -95,9 +95,7 @@ def test_parts_together_are_their_mean_with_a_narrower_interval():
     x, y, groups = planted(240)
 
     def part(chosen):
-        return permutation_importance(
-            lambda rows: rows[:, :2], x[chosen], y[chosen], groups=groups[chosen], repeats=5
-        )
+        return permutation_importance(lambda rows: rows[:, :2], x[chosen], y[chosen], groups=groups[chosen], repeats=5)
 
     parts = [part(groups % 2 == number) for number in (0, 1)]
     both = pooled(parts)
