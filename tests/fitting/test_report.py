@@ -84,7 +84,7 @@ def test_no_p_value_is_told_below_what_the_resamples_can_show(full):
     assert found["resamples"] == 1000
     assert found["evaluator_minus"]["avg"]["pearson"]["p"] == pytest.approx(2 / 1001)
     assert "(<0.002*)" in text_of(report)
-    assert [resamples_for(rows) for rows in (0, 5_000, 10_000, 10**6)] == [1000, 1000, 500, 200]
+    assert [resamples_for(rows) for rows in (0, 5_000, 10_000, 10**6)] == [1000, 1000, 500, 100]
 
 
 def test_more_data_and_more_criteria_help_until_they_do_not(full):

@@ -25,7 +25,7 @@ from textassay.runtime.messages import slug
 
 EVALUATOR, SINGLE = "evaluator", "best single"
 SIGNIFICANT = 0.05
-_RESAMPLES, _FEWEST_RESAMPLES, _RESAMPLED_ROWS = 1000, 200, 5_000_000
+_RESAMPLES, _FEWEST_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
 
 Json = dict[str, Any]
 
@@ -70,9 +70,9 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
 
 
 def resamples_for(rows: int) -> int:
-    """Return how many resamples stand behind intervals: 1,000, and fewer beyond 5,000 rows, but at least 200.
+    """Return how many resamples stand behind intervals: 1,000, and fewer beyond 5,000 rows, but at least 100.
 
-    No p-value can be below 2 / (resamples + 1), that is .002 to .01.
+    No p-value can be below 2 / (resamples + 1), that is .002 to .02.
     """
     return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _FEWEST_RESAMPLES, _RESAMPLES))
 

@@ -20,7 +20,7 @@ FORMAT = 1
 Json = dict[str, Any]
 Depth = Literal["basic", "full"]
 
-_REPEATS = 10
+_REPEATS = 5
 _EXPLAINED_ROWS = 300
 _WALKS = 16
 
