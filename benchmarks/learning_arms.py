@@ -40,7 +40,8 @@ class _Sum:
         return np.asarray(self.start + np.tensordot(self.weights, parts, axes=1), float)
 
     def to_dict(self) -> dict[str, Any]:
-        raise NotImplementedError("a trial, which is never saved")
+        members = [member.to_dict() for member in self.members]
+        return {"kind": "sum", "members": members, "weights": self.weights.tolist(), "start": self.start}
 
 
 def learn_stacked(training: Training) -> Learned:
