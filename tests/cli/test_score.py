@@ -163,6 +163,16 @@ def test_a_file_of_flags_is_read_and_the_command_line_wins(server, data, run, tm
     assert {row["how"] for row in rows_of(run)} == {"sampled"}
 
 
+def test_a_file_describes_the_tools_of_a_method(server, data, run, tmp_path):
+    """`[tools.NAME]` tables stand for --tools, and those that --tools names are taken from there."""
+    config = tmp_path / "flags.toml"
+    config.write_text("[tools.lower]\nkind = 'bleu'\nlowercase = true\n[tools.chrf]\n")
+    flags = ("--method", "fusion-eval", "--set", "fusion=avg", "--config", config, "--dry-run", "--limit", 1)
+    assert textassay("score", data, *flags).code == 0
+    done = textassay("score", data, *flags, "--tools", "lower,nothing")
+    assert (done.code, "nothing" in done.err) == (2, True)
+
+
 def test_fields_may_have_other_names(server, run, tmp_path):
     """A field map in the file of flags says what the data's names mean."""
     data = tmp_path / "odd.jsonl"

@@ -60,3 +60,45 @@ def test_what_is_no_tool_is_refused(data: Path, tmp_path: Path, tools: str, said
     assert done.exit_code == 2
     assert said in done.stderr
     assert not out.exists()
+
+
+def test_tools_that_a_file_describes_are_used_under_their_names(data: Path, tmp_path: Path) -> None:
+    """All of them, or those that --tools names beside others; a resumed run needs the file no more."""
+    config, out = tmp_path / "tools.toml", tmp_path / "run"
+    config.write_text('[tools.lower]\nkind = "bleu"\nlowercase = true\n[tools.length]\n', encoding="utf-8")
+    arguments = ["tools", "score", str(data), "--config", str(config), "--progress", "none"]
+    assert CliRunner().invoke(app, [*arguments, "--out", str(out)]).exit_code == 1
+    assert {aspect for _, aspect in rows(out)} == {"lower", "length"}
+    assert json.loads((out / "manifest.json").read_text())["spec"]["tools"] == [
+        "lower=bleu?lowercase=True",
+        "length=length",
+    ]
+    config.unlink()
+    again = CliRunner().invoke(app, ["resume", str(out), "--progress", "none"])
+    assert (again.exit_code, len(rows(out))) == (1, 4)
+
+
+def test_named_tools_are_looked_for_in_the_file_first(data: Path, tmp_path: Path) -> None:
+    config, out = tmp_path / "tools.toml", tmp_path / "run"
+    config.write_text('[tools.lower]\nkind = "bleu"\nlowercase = true\n[tools.length]\n', encoding="utf-8")
+    arguments = ["tools", "score", str(data), "--config", str(config), "--progress", "none", "--out", str(out)]
+    CliRunner().invoke(app, [*arguments, "--tools", "lower,chrf"])
+    assert {aspect for _, aspect in rows(out)} == {"lower", "chrf"}
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("kind = 3", "kind and model are texts"),
+        ('kind = "blue"', "blue"),
+        ('kind = "bleu"\nmodle = "x"', "modle"),
+        ('kind = "bleu"\nlowercase = [true]', "no single value"),
+        ('kind = "nli"\nmodel = "a?b"', "cannot be called"),
+    ],
+)
+def test_a_table_that_describes_no_tool_is_refused(data: Path, tmp_path: Path, table: str, said: str) -> None:
+    config, out = tmp_path / "tools.toml", tmp_path / "run"
+    config.write_text(f"[tools.mine]\n{table}\n", encoding="utf-8")
+    arguments = ["tools", "score", str(data), "--config", str(config), "--out", str(out)]
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, said in done.stderr, out.exists()) == (2, True, False), done.stderr

@@ -304,8 +304,11 @@ def tools_list() -> None:
 @tools_app.command("score")
 def tools_score(
     data: Annotated[str, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")],
-    tools: Annotated[str, typer.Option(metavar="A,B", help="Assistant evaluators, such as rouge,nli:MODEL.")],
     out: Annotated[Path, typer.Option(help="Run folder to make.")],
+    tools: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Assistant evaluators, such as rouge,nli:MODEL.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with [tools.NAME] tables.")] = None,
     model: Annotated[str | None, typer.Option(metavar="MODEL", help="Model that lm_prob asks.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
     api_base: ApiBase = None,
@@ -319,7 +322,10 @@ def tools_score(
             "model": arguments.models([model]) if model else None, "api_base": api_base,
             "api_key_env": api_key_env, "progress": progress,
         }  # fmt: skip
-        raise typer.Exit(run_async(carry_out(order_from(given, {}))))
+        configured = arguments.config_file(config, [*given, "fields"])
+        raise typer.Exit(
+            run_async(carry_out(order_from({**arguments.merged(given, configured), "method": "tools"}, {})))
+        )
 
 
 @cache_app.command("info")

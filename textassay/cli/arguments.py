@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.tools import as_text, from_table
 
 
 def names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -84,7 +85,7 @@ def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """Read a TOML file whose keys are the names of flags, with tables `set` and `fields`.
 
-    Lists may be lists, and `model` a table by role.
+    Lists may be lists, `model` a table by role, and `tools` tables by the tool's name.
 
     Raises:
         ConfigurationError: The file is missing or not TOML.
@@ -113,10 +114,28 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     return flat
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {"model": models, "aspects": names, "tools": names, "price": price}
+def tools(given: str | Iterable[str] | Mapping[str, Mapping[str, Any]]) -> tuple[str, ...] | dict[str, str]:
+    """Read the names of tools, or `[tools.NAME]` tables, which become specs by name.
+
+    Raises:
+        ConfigurationError: A table describes no tool.
+    """
+    if isinstance(given, Mapping):
+        return {name: as_text(from_table(name, table)) for name, table in given.items()}
+    return names(given) or ()
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {"model": models, "aspects": names, "tools": tools, "price": price}
 """How a file's values are read that are more than one word."""
 
 
 def merged(given: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags of the command line laid over those of the file."""
-    return {**configured, **{key: value for key, value in given.items() if value is not None and value != []}}
+    """Return the flags of the command line laid over those of the file.
+
+    Tools that the file describes are used under their names: those that the command line names, or else all.
+    """
+    flags = {**configured, **{key: value for key, value in given.items() if value is not None and value != []}}
+    described = configured.get("tools")
+    if isinstance(described, Mapping):
+        flags["tools"] = tuple(described.get(name, name) for name in flags["tools"])
+    return flags

@@ -9,7 +9,17 @@ from textassay.tools.lm_prob import LMProb
 from textassay.tools.nli import NLI
 from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
 from textassay.tools.readability import Readability
-from textassay.tools.registry import GROUPS, KINDS, ToolDescription, ToolSpec, build, describe_all, parse
+from textassay.tools.registry import (
+    GROUPS,
+    KINDS,
+    ToolDescription,
+    ToolSpec,
+    as_text,
+    build,
+    describe_all,
+    from_table,
+    parse,
+)
 from textassay.tools.scorer import ToolScorer
 from textassay.tools.sentences import RuleSplitter, SentenceSplitter
 from textassay.tools.surface import Length, Repetition
@@ -44,8 +54,10 @@ __all__ = [
     "ToolScorer",
     "ToolSpec",
     "UniEval",
+    "as_text",
     "build",
     "describe_all",
+    "from_table",
     "parse",
     "premise",
     "tool",

@@ -15,7 +15,7 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
@@ -178,13 +178,40 @@ def parse(spec: str) -> ToolSpec:
     return ToolSpec(kind=match["kind"], name=match["name"], model=match["model"], options=options)
 
 
+def as_text(spec: ToolSpec) -> str:
+    """Return the text that `parse` reads as this spec.
+
+    Raises:
+        ConfigurationError: There is none: an option is no number, text or truth value, or the model's name has a `?`.
+    """
+    for name, value in spec.options.items():
+        if not isinstance(value, str | int | float):
+            raise ConfigurationError(
+                f"option {name} of the tool {spec.name or spec.kind}: {value!r} is no single value"
+            )
+    if spec.model is not None and ("?" in spec.model or not spec.model):
+        raise ConfigurationError(f"the tool {spec.name or spec.kind}: a model cannot be called {spec.model!r}")
+    options = urlencode({name: str(value) for name, value in spec.options.items()})
+    model = f":{spec.model}" if spec.model is not None else ""
+    return f"{spec.name or spec.kind}={spec.kind}{model}{'?' if options else ''}{options}"
+
+
+def from_table(name: str, table: Mapping[str, Any]) -> ToolSpec:
+    """Return the spec that a `[tools.NAME]` table of a configuration stands for.
+
+    Raises:
+        ConfigurationError: `kind` or `model` is no text.
+    """
+    options = dict(table)
+    kind, model = options.pop("kind", name), options.pop("model", None)
+    if not isinstance(kind, str) or not (model is None or isinstance(model, str)):
+        raise ConfigurationError(f"[tools.{name}]: kind and model are texts")
+    return ToolSpec(kind=kind, name=name, model=model, options=options)
+
+
 def _expand(spec: str, table: Mapping[str, Mapping[str, Any]]) -> list[ToolSpec]:
     if spec in table:
-        options = dict(table[spec])
-        kind, model = options.pop("kind", spec), options.pop("model", None)
-        if not isinstance(kind, str) or not (model is None or isinstance(model, str)):
-            raise ConfigurationError(f"[tools.{spec}]: kind and model are texts")
-        return [ToolSpec(kind=kind, name=spec, model=model, options=options)]
+        return [from_table(spec, table[spec])]
     parsed = parse(spec)
     if parsed.kind not in GROUPS:
         return [parsed]
