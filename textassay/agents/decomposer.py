@@ -121,7 +121,9 @@ class Decomposer:
     async def _ask(self, messages: tuple[ChatMessage, ...], aspect: Aspect) -> tuple[str, Listing]:
         room = TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY
         for tokens in (room, MORE_ROOM * room):
-            request = Request(messages=messages, max_tokens=tokens, seed=self.seed, specimen=_specimen(aspect, self.count))
+            request = Request(
+                messages=messages, max_tokens=tokens, seed=self.seed, specimen=_specimen(aspect, self.count)
+            )
             sample = (await self.model.generate(request)).samples[0]
             if sample.finish_reason == "filtered":
                 raise ContentRefused(f"the provider's content filter cut off the parts of {aspect.name!r}")
