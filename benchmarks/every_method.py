@@ -89,7 +89,8 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
 
 def _is_whole(row: dict[str, Any]) -> bool:
     """Return whether a score has either a value or a reason for none."""
-    return (row["value"] is None) == (row["outcome"] != "scored") == (row["error"] is not None)
+    missing, scored, excused = row["value"] is None, row["outcome"] == "scored", row["error"] is not None
+    return missing == excused and scored != missing
 
 
 def main() -> None:
