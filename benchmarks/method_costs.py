@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import textassay
 from textassay.evaluation.api import session_of
@@ -51,11 +52,11 @@ class MethodCost(Message):
     """The rest, for an example on average."""
 
 
-async def dry_run(examples: Sequence[Example], method: str, task: str) -> Cost:
-    """Return what a run would ask of a server."""
+async def dry_run(examples: Sequence[Example], method: str, task: str, **more: Any) -> Cost:
+    """Return what a run would ask of a server; `more` are further arguments of `evaluate`."""
     async with (
         textassay.connect("direct/any", api_base="http://127.0.0.1:9/v1") as model,
-        session_of(examples, method=method, task=task, model=model, dry=True) as session,
+        session_of(examples, method=method, task=task, model=model, dry=True, **more) as session,
         aclosing(session.engine.scores()) as scores,
     ):
         async for _ in scores:

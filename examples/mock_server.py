@@ -39,6 +39,17 @@ RETRY_AFTER_STYLES = ("seconds", "ms", "date", "text", "none")
 BROKEN_STYLES = ("truncated", "html", "empty", "no_choices", "null_content")
 WORDS = ("the", "text", "is", "clear", "and", "mostly", "true", "to", "its", "source", "told", "in", "fewer", "words")
 LABELS = (("1", "2", "3", "4", "5"), ("Yes", "No", "yes", "no"), ("A", "B", "C", "D", "E"))
+DEFINITIONS = (
+    "how well the text does in it, from the first sentence to the last.",
+    "whether the text does well in it throughout, without faults that a careful reader would notice and mind.",
+    "how far the text keeps to it, given what it was made from, and so that a reader who knows nothing else is served.",
+)
+STEPS = (
+    "Read what there is to read from beginning to end, and form a first impression of {}.",
+    "Note what speaks for it and what against it, in the text and beside what it was made from.",
+    "Where scores of evaluators are given, take them as hints that support or question the first impression.",
+    "Decide on the rating by the definition, and weigh the faults by how much they would disturb a reader.",
+)
 _LIST_OF = re.compile(r"numbered list of (?:exactly|at most) (\d+) lines")
 _PLANNED = re.compile(r"(?m)^- (.+): \[names of assistant evaluators")
 _TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
@@ -165,6 +176,8 @@ class MockServer:
         self.counters = Counters()
         self.url = ""
         """Address up to and including `/v1`."""
+        self.listener: Callable[[Json], object] | None = None
+        """Called with the body of every request."""
         self._rng = random.Random(options.seed)
         self._requests = Bucket(options.rpm) if options.rpm else None
         self._tokens = Bucket(options.tpm) if options.tpm else None
@@ -196,6 +209,8 @@ class MockServer:
         repeat = self.counters.bodies[hash(raw)]
         self.counters.bodies[hash(raw)] += 1
         body: Json = orjson.loads(raw)
+        if self.listener is not None:
+            self.listener(body)
         prompt = _prompt(body)
         self._check(request, body, prompt)
         self._check_limits(prompt, body)
@@ -337,20 +352,34 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
     if wanted := _LIST_OF.search(prompt):
-        return "\n".join(f"{i}. Respect {i}: how well the text does in it." for i in range(1, int(wanted[1]) + 1))
+        return "\n".join(f"{i}. Respect {i}: {_definition(number, i)}" for i in range(1, int(wanted[1]) + 1))
+    if "Write the evaluation steps" in prompt:
+        return _steps(["the text"], number)
     if "one line for each aspect" in prompt:
         rows = [(name, int(low), int(high)) for name, low, high in _RATED.findall(prompt)]
         return "\n".join(f"{name}: {low + _hash(name, str(number)) % (high - low + 1)}" for name, low, high in rows)
     if criteria := _PLANNED.findall(prompt):
         tools = _TOOL.findall(prompt)
         lines = [f"- {name}: {tools[(number + i) % len(tools)]}" for i, name in enumerate(criteria)]
-        return "\n".join([*lines, "Steps:", "1. Read both texts.", "2. Rate each criterion."])
+        return "\n".join([*lines, "Steps:", _steps([f"the text for its {name}" for name in criteria], number)])
     if rows := _FLOATING.findall(prompt):
         ratings = [(name, float(low) + (float(high) - float(low)) * (number % 11) / 10) for name, low, high in rows]
         return "\n\n".join(f"{name}\nScore: {rating:g} Explanation: {WORDS[number % 9]}." for name, rating in ratings)
     scales = _SCALE.findall(prompt) or _CRITERION.findall(prompt)
     low, high = map(int, scales[-1] if scales else (1, 5))
     return f"Rating: {low + number % (high - low + 1)}"
+
+
+def _definition(number: int, i: int) -> str:
+    """Return one of some definitions, so that no two lists are alike."""
+    return DEFINITIONS[_hash(str(number), str(i)) % len(DEFINITIONS)]
+
+
+def _steps(objects: list[str], number: int) -> str:
+    """Return a numbered list of three or four steps for each object."""
+    kept = [[*STEPS[:2], *STEPS[2 + (number + at) % 2 :]] for at in range(len(objects))]
+    lines = [step.format(told) for told, steps in zip(objects, kept, strict=True) for step in steps]
+    return "\n".join(f"{at}. {line}" for at, line in enumerate(lines, start=1))
 
 
 def _alternatives(token: str, prompt: str, place: int) -> dict[str, float]:
@@ -423,7 +452,7 @@ def _json(value: Json) -> web.Response:
 
 
 def _count(text: str) -> int:
-    return len(text) // 4 + 1
+    return len(text) // 4 + 1 if text else 0
 
 
 def _hash(*parts: str) -> int:

@@ -25,7 +25,8 @@ async def test_a_plan_is_written_saved_and_shown(name, mock_server, tmp_path, ca
     plan = plans.load(str(out), task, TOOLS)
     assert set(plan.assistants) == {aspect.name for aspect in task.aspects}
     assert all(len(plan.assistants[name]) == 1 for name in ("adequacy", "fluency", "accuracy"))
-    assert plan.steps == ("Read both texts.", "Rate each criterion.")
+    assert plan.steps[0].endswith("form a first impression of the text for its Adequacy.")
+    assert plan.steps[-1].startswith("Decide on the rating by the definition")
     assert '"adequacy" = ["' in capsys.readouterr().out
     assert "written for translation by direct/mock" in out.read_text()
     assert server.counters.requests == 1

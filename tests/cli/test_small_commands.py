@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import textassay as package
-from tests.cli.harness import textassay
+from tests.cli.harness import served, textassay
+from tests.fitting.judge import Planted
+from tests.fitting.making import rows_of, write
 from textassay.methods import METHODS
 
 
@@ -49,12 +53,54 @@ def test_version_and_help_go_to_standard_output():
         assert command in told.out
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_every_method_has_a_graph(name):
-    """Each built-in method that needs no tool of its own can be drawn."""
-    drawn = textassay("graph", name)
-    assert drawn.code in (0, 2)
-    assert drawn.out.startswith("flowchart") or "error:" in drawn.err
+NODES = {
+    "coascore": ["chain", "ratings", "scores"],
+    "decomp-eval": ["questions", "answers", "scores"],
+    "fusion-eval": ["plan", "tools", "scores"],
+    "g-eval": ["steps", "scores"],
+    "gptscore": ["passages", "likelihoods", "scores"],
+    "hd-eval": ["tree", "criteria", "ratings", "scores"],
+    "llm-score": ["scores"],
+    "llm-score-cot": ["scores"],
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_picture(name):
+    """Its agents by name, in the order in which they work, for every built-in task."""
+    for task in ("summarization", "dialogue", "data-to-text", "translation"):
+        drawn = textassay("graph", name, "--task", task)
+        assert (drawn.code, drawn.err) == (0, "")
+        assert re.findall(r'n\d+\["(\w+)"\]', drawn.out) == NODES[name]
+
+
+def test_a_fitted_evaluator_has_a_picture(tmp_path):
+    """Both kinds, without any model; what is no evaluator is refused, and so is a task beside its own."""
+    data = write(tmp_path / "data.jsonl", rows_of())
+    assert textassay("fit", data, "--out", tmp_path / "recorded", "--features", "*", "--aggregator", "ridge").code == 0
+    drawn = textassay("graph", tmp_path / "recorded")
+    assert (drawn.code, drawn.err) == (0, "")
+    assert re.findall(r'n\d+\["(\w+)"\]', drawn.out) == ["scores"]
+    planted = Planted(60)
+    data = write(tmp_path / "rated.jsonl", planted.rows)
+
+    def reply(body, draw):
+        return planted.answer(SimpleNamespace(text="\n".join(m["content"] for m in body["messages"])))
+
+    with served(reply=reply) as judge:
+        model = ("--model", "direct/mock", "--api-base", judge.url, "--task", "summarization")
+        learning = ("--method", "hd-eval", "--layers", 2, "--aggregator", "ridge", "--out", tmp_path / "tree")
+        assert textassay("fit", data, *model, *learning, "--progress", "none").code == 0
+    drawn = textassay("graph", tmp_path / "tree")
+    assert (drawn.code, drawn.err) == (0, "")
+    assert re.findall(r'n\d+\["(\w+)"\]', drawn.out) == ["criteria", "ratings", "scores"]
+    (tmp_path / "empty").mkdir()
+    empty = textassay("graph", tmp_path / "empty")
+    assert empty.code == 2
+    assert "holds no evaluator.json" in empty.err
+    tasked = textassay("graph", tmp_path / "tree", "--task", "dialogue")
+    assert tasked.code == 2
+    assert "leave out --task dialogue" in tasked.err
 
 
 def test_a_reader_that_goes_away_is_no_crash():

@@ -1,40 +1,189 @@
-"""The table of costs: what a dry run tells of each method is what the server counts."""
+"""The table of costs: what a dry run tells of each method is what the server counts and what is sent to it."""
 
+from __future__ import annotations
+
+import importlib.util
+import re
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import textassay
-from benchmarks.method_costs import COMMAND, FILES, MethodCost, cost_of, table_of
-from textassay.methods import METHODS
+from benchmarks.method_costs import COMMAND, FILES, MethodCost, cost_of, dry_run, table_of
+from examples.mock_server import MockServer
+from textassay.methods import METHODS, plans, tasks, trees
+from textassay.runtime.connect import connect
+from textassay.runtime.data import Examples
+from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, Wrapper
+from textassay.runtime.tokens import estimate_tokens
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
 DATA = Path(__file__).parents[2] / "examples" / "data"
+A_TENTH = 0.1
+
+pytestmark = pytest.mark.asyncio
 
 
-async def check(method: str, task: str, server) -> MethodCost:
-    """Hold the foretold cost against a run."""
-    foretold = await cost_of(method, task)
+class Heard:
+    """The prompt tokens that a server received, by our tokenizer."""
+
+    def __init__(self, server: MockServer) -> None:
+        self.tokens = 0
+        server.listener = self
+
+    def __call__(self, body: dict[str, Any]) -> None:
+        sent = "\n".join(message["content"] for message in body["messages"]) if "messages" in body else body["prompt"]
+        self.tokens += estimate_tokens(sent)
+
+
+async def check(method: str, task: str, server: MockServer) -> MethodCost:
+    """Hold the foretold cost against a run: calls are exact, prompts within a tenth, answers bounded."""
+    foretold, heard = await cost_of(method, task), Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         run = await textassay.evaluate(DATA / FILES[task], method=method, task=task, model=model)
     usage = run.summary()["usage"]
     assert server.counters.requests == usage["calls"] == foretold.whole.calls
-    assert usage["completion_tokens"] <= foretold.whole.completion + usage["calls"]
+    assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
+    assert usage["completion_tokens"] <= foretold.whole.completion
     assert foretold.once.calls + foretold.examples * foretold.each.calls == pytest.approx(foretold.whole.calls)
     return foretold
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("method", METHODS)
-async def test_calls_are_what_the_server_counts_and_the_docs_say(method, mock_server):
-    """Calls are exact on the task of the table; the row of the docs is the one that the command prints."""
+async def test_a_dry_run_foretells_what_the_server_receives_and_the_docs_say_so(method, mock_server):
+    """On the task of the table; the row of the docs is the one that the command prints."""
     foretold = await check(method, "summarization", await mock_server())
     row = table_of([foretold]).splitlines()[-1]
     assert row in DOCS, f"docs/methods.md is behind; run {COMMAND}"
     assert COMMAND in DOCS
 
 
-def test_every_method_has_its_section():
+@pytest.mark.parametrize("task", [task for task in FILES if task != "summarization"])
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(method, task, mock_server):
+    """Calls exactly, prompt tokens within a tenth, completion tokens as a bound."""
+    await check(method, task, await mock_server())
+
+
+PLANS = {
+    "summarization": ("summeval", ("nli", "bleurt", "sum_bleurt")),
+    "dialogue": ("topical-chat", ("lm_prob", "bleurt")),
+}
+PUBLISHED = [
+    *((method, task) for method in ("coascore", "g-eval") for task in ("summarization", "dialogue", "data-to-text")),
+    *(("fusion-eval", task) for task in PLANS),
+]
+
+
+def published_steps(task: str) -> list[str]:
+    """The steps of the plan that a model wrote for Fusion-Eval, those on single criteria."""
+    name, tools = PLANS.get(task, PLANS["summarization"])
+    text = plans.load(name, tasks.load(task if task in PLANS else "summarization"), tools).text
+    return re.findall(r"(?m)^ ?- (.+)", text.partition("**Criteria & Steps**")[2])
+
+
+def published_words(task: str):
+    """A judge that answers with what models wrote for the papers: as long as real answers are, whatever we expect."""
+    tree = trees.load(task, tasks.load(task))
+    criteria = list({node.name: node.definition for node in tree if node.parent}.items())
+    steps = tasks.load("summarization").steps["coherence"]  # G-Eval, figure 1
+    planned = published_steps(task)
+    asked: list[str] = []
+
+    def reply(body: dict[str, Any], draw: int) -> str:
+        prompt = body["messages"][-1]["content"]
+        if wanted := re.search(r"numbered list of (?:exactly|at most) (\d+) lines", prompt):
+            asked.append(prompt)
+            own = re.search(r"aspect to rate is (.+?):|evaluate its (.+?):", prompt)
+            start = len(set(asked)) * 3  # so that no two chains are equal
+            kept = [
+                pair for pair in criteria[start:] + criteria[:start] if pair[0].lower() != (own[1] or own[2]).lower()
+            ]
+            return "\n".join(f"{i}. {name}: {told}" for i, (name, told) in enumerate(kept[: int(wanted[1])], start=1))
+        if "Write the evaluation steps" in prompt:
+            return "\n".join(f"{i}. {step}" for i, step in enumerate(steps, start=1))
+        if served := re.findall(r"(?m)^- (.+): \[names of assistant evaluators", prompt):
+            lines = [f"- {name}: chrf, coverage" for name in served]
+            told = [f"{i}. {step}" for i, step in enumerate(planned, start=1)]
+            return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *told])
+        if "one line for each aspect" in prompt:
+            rated = re.findall(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ", prompt)
+            return "\n".join(f"{name}: {high}" for name, _, high in rated)
+        if rows := re.findall(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ", prompt):
+            return "\n\n".join(f"{name}\nScore: {high} Explanation: As it should be." for name, _, high in rows)
+        return "1"
+
+    return reply
+
+
+@pytest.mark.parametrize(("method", "task"), PUBLISHED)
+async def test_prompts_are_foretold_where_models_answer_with_the_words_that_papers_print(method, task, mock_server):
+    """Chains of HD-Eval's criteria, G-Eval's steps, Fusion-Eval's plan: none of them knows what a dry run expects."""
+    await check(method, task, await mock_server(reply=published_words(task)))
+
+
+@pytest.mark.parametrize(("depth", "calls"), [(2, 2 * (1 + 12 * 5)), (3, 2 * (1 + 4 + 12 * 21))])
+async def test_a_tree_that_the_model_grows_is_foretold_layer_by_layer(depth, calls, mock_server):
+    """Two criteria of 4 parts each, and 4 parts of these: every node once an example, whatever its depth."""
+
+    def reply(body: dict[str, Any], draw: int) -> str:
+        prompt = body["messages"][-1]["content"]
+        if "numbered list" not in prompt:
+            return "3"
+        sides = [f"{i}. Side {i} of {zlib.crc32(prompt.encode()):x}: {told}" for i in range(1, 5)]
+        return "\n".join(sides)
+
+    told = "whether the translation does well in what is meant by it, as far as a reader can tell."
+    server = await mock_server(reply=reply)
+    heard = Heard(server)
+    options = {"tree": "model", "depth": depth, "children": 4}
+    flags = {"aspects": ["adequacy", "fluency"], "options": options}
+    foretold = await dry_run(list(Examples(DATA / FILES["translation"])), "hd-eval", "translation", **flags)
+    async with textassay.connect("direct/mock", api_base=server.url) as model:
+        path = DATA / FILES["translation"]
+        await textassay.evaluate(path, method="hd-eval", task="translation", model=model, **flags)
+    assert foretold.calls == server.counters.requests == calls
+    assert foretold.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
+
+
+class Asked(Wrapper):
+    """A local model, with the prompt tokens that it was given by our tokenizer."""
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self.tokens = 0
+
+    async def choices(self, request: ChoicesRequest):
+        """Count and pass on."""
+        self.tokens += estimate_tokens(request.text)
+        return await super().choices(request)
+
+    async def continuation(self, request: ContinuationRequest):
+        """Count and pass on."""
+        self.tokens += estimate_tokens(request.text + request.continuation)
+        return await super().continuation(request)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
+@pytest.mark.parametrize("task", ["summarization", "dialogue"])
+@pytest.mark.parametrize("method", ["decomp-eval", "gptscore"])
+async def test_probabilities_of_given_answers_are_foretold_on_a_local_model(method, task, tmp_path):
+    """On a file of random weights, whose answers do not change what is asked but for yes and no."""
+    fixture = pytest.importorskip("tests.gguf_fixture")
+    shape = fixture.Shape(width=32, layers=1, heads=2, hidden=32, context=4096, vocabulary=4096, dtype="f32", bos=True)
+    path = fixture.write_model(tmp_path / "tiny.gguf", shape).path
+    foretold = await dry_run(list(Examples(DATA / FILES[task])), method, task)
+    local = {"n_gpu_layers": 0, "threads": 1, "n_ctx": 4096}
+    async with connect(f"llamacpp/{path}", local=local) as model:
+        asked = Asked(model.backend)
+        run = await textassay.evaluate(DATA / FILES[task], method=method, task=task, model=asked)
+    assert run.summary()["usage"]["calls"] == foretold.calls
+    assert foretold.prompt == pytest.approx(asked.tokens, rel=A_TENTH)
+
+
+async def test_every_method_has_its_section():
     """By name, in the order of their names."""
     sections = [line.removeprefix("## ").strip("`") for line in DOCS.splitlines() if line.startswith("## `")]
     assert sections == sorted(METHODS)

@@ -121,7 +121,9 @@ class Decomposer:
     async def _ask(self, messages: tuple[ChatMessage, ...], aspect: Aspect) -> tuple[str, Listing]:
         room = TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY
         for tokens in (room, MORE_ROOM * room):
-            request = Request(messages=messages, max_tokens=tokens, seed=self.seed, specimen=_specimen(self.count))
+            request = Request(
+                messages=messages, max_tokens=tokens, seed=self.seed, specimen=_specimen(aspect, self.count)
+            )
             sample = (await self.model.generate(request)).samples[0]
             if sample.finish_reason == "filtered":
                 raise ContentRefused(f"the provider's content filter cut off the parts of {aspect.name!r}")
@@ -132,9 +134,14 @@ class Decomposer:
         return sample.text, Listing(listing.entries[:-1], (*listing.dropped, *last))
 
 
-def _specimen(count: int) -> str:
-    lines = (f"{i}. Part {i}: how well the text does in this respect, in one sentence." for i in range(1, count + 1))
-    return "\n".join(lines)
+def _specimen(aspect: Aspect, count: int) -> str:
+    """Return a list as long as those that models wrote for HD-Eval (tables 10 to 12).
+
+    No two criteria have equal parts, nor is one a part of itself: what is asked about equal parts would be asked once.
+    """
+    layer = chr(ord("A") + aspect.id.count("/"))
+    told = f"whether the text does well in this part of {aspect.id}, without faults that readers mind."
+    return "\n".join(f"{i}. Part {layer}{i}: {told}" for i in range(1, count + 1))
 
 
 class GrownTree(Message):

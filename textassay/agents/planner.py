@@ -25,6 +25,13 @@ OVERALL = "overall"
 MORE_ROOM = 4
 QUOTED = 2_000
 """Characters of an unusable plan that a refusal keeps."""
+_STEPS = (
+    "Read the texts from beginning to end and note all that bears on {}, for it and against it.",
+    "Compare them on it, and take the scores of the assistant evaluators that serve it as supplementary insights, "
+    "which may support or question this first impression.",
+    "Assign a score for {} by its definition, and say in a sentence or two what has decided it.",
+)
+"""For each criterion of a specimen; as long as those that a model wrote for Fusion-Eval (appendices A.2 and A.3)."""
 
 
 class RefusedPlan(Message):
@@ -115,10 +122,8 @@ class Planner:
     def _specimen(self, criteria: tuple[Aspect, ...]) -> str:
         first = self.tools[0].name if self.tools else "none"
         lines = [f"- {aspect.name}: {first}" for aspect in criteria]
-        steps = [
-            f"{number}. Judge {aspect.name} by reading both texts closely, with the scores as further hints."
-            for number, aspect in enumerate(criteria, start=1)
-        ]
+        told = [step.format(aspect.name) for aspect in criteria for step in _STEPS]
+        steps = [f"{number}. {step}" for number, step in enumerate(told, start=1)]
         return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *steps])
 
 

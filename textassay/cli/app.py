@@ -7,16 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, fit, meta, plans, trees
+from textassay.cli import arguments, caches, fit, graphs, meta, plans, trees
 from textassay.cli import doctor as examination
 from textassay.cli import tools as assistants
 from textassay.cli.exits import exits, run_async
 from textassay.cli.score import carry_out, order_from, order_to_resume
 from textassay.evaluation.spec import SETTABLE, split_settings
-from textassay.methods import build
-from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import UnknownName
-from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import LocalSettings, Settings
 from textassay.version import __version__
 
@@ -267,14 +264,12 @@ def plan(
 
 @app.command()
 def graph(
-    method: Annotated[str, typer.Argument(help="Method, such as g-eval.")],
+    method: Annotated[str, typer.Argument(help="Method, such as g-eval, or the folder of a fitted evaluator.")],
     task: Annotated[str | None, typer.Option(help="Task to build it for.")] = None,
 ) -> None:
     """Print a method's graph as a mermaid picture."""
     with exits():
-        never_asked = ScriptedModel([], capabilities=Capabilities())
-        built = build(method, {"": never_asked}, task=task, aspects=None, options={})
-        typer.echo(built.graph.to_mermaid())
+        typer.echo(graphs.picture(method, task))
 
 
 @app.command()

@@ -119,7 +119,7 @@ class DirectModel:
             payload = await self._post("/chat/completions" if request.messages else "/completions", body)
         except RequestRefused as error:
             if request.logprobs is not None and "logprob" in str(error).lower():
-                raise CapabilityError(f"{error}; ask for samples instead: --n 20") from error
+                raise CapabilityError(f"{error}; {openai_format.SAMPLES_INSTEAD}") from error
             raise
         try:
             return openai_format.read_response(payload, request, self.price)

@@ -57,8 +57,8 @@ _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _ASK_INSTEAD = {
     "n": "--n 1",
-    "logprobs": "samples instead: --n 20",
-    "top_logprobs": "samples instead: --n 20",
+    "logprobs": "samples where the method takes them: --n 20",
+    "top_logprobs": "samples where the method takes them: --n 20",
     "seed": "no --seed",
     "temperature": "--temperature 1",
 }
@@ -300,7 +300,7 @@ class LiteLLMModel:
             if isinstance(error, exceptions.ContentPolicyViolationError):
                 return ContentRefused(str(found))
             if "logprobs" in body and "logprob" in str(found).lower():
-                return CapabilityError(f"{found}; ask for samples instead: --n 20")
+                return CapabilityError(f"{found}; {openai_format.SAMPLES_INSTEAD}")
         return found
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:

@@ -74,7 +74,8 @@ class DryRunModel:
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return a log-probability of -1 for every word."""
         words = re.findall(r"\w+|\W", request.continuation)
-        usage = self._usage(request.text + request.continuation, 0)
+        # servers that refuse to answer with no token at all are asked for one
+        usage = self._usage(request.text + request.continuation, 1)
         return ContinuationResponse(tokens=tuple(TokenLogprob(token=w, logprob=-1.0) for w in words), usage=usage)
 
     async def aclose(self) -> None:

@@ -31,7 +31,9 @@ TOP_ALTERNATIVES = 20
 AMBIGUOUS_PROBABILITY = 0.01
 """From which probability on a token that begins an unreported choice makes the reading ambiguous."""
 
-NO_LOGPROBS = "the model returned no log-probabilities; ask for samples instead: --n 20"
+SAMPLES_INSTEAD = "use a model that sends them, or samples where the method takes them: --n 20"
+"""Advice where there are no log-probabilities."""
+NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
 
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
@@ -222,7 +224,7 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
     if begun >= AMBIGUOUS_PROBABILITY or all(any(c.isspace() for c in form) for form in bare):
         raise CapabilityError(
             f"the choice {label!r} takes more than one token of this model, so its probability cannot be read from one "
-            "token; use choices of one token (--set form=letters) or ask for samples instead: --n 20"
+            "token; use choices of one token (--set form=letters) or samples, where the method takes them: --n 20"
         )
 
 
