@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from textassay.runtime.cache import CACHED, identity_bytes, request_key
+from textassay.runtime.cache import CACHED, Keys
 from textassay.runtime.model import A, Answered, Model, Q, Wrapper
 
 P = ParamSpec("P")
@@ -87,14 +87,13 @@ class SharedModel(Wrapper):
         """Wrap a model, whose identity stays the same as long as the wrapper lives."""
         super().__init__(wrapped)
         self._flights: Flights[Answered] = Flights()
-        self._identity: bytes | None = None
+        self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Join an equal request in flight, or ask."""
-        if self._identity is None:
-            self._identity = identity_bytes(self.wrapped.identity)
-        key = request_key(self._identity, request)
-        response, first = await self._flights.join(key, lambda: call(request))
+        if self._keys is None:
+            self._keys = Keys(self.wrapped.identity)
+        response, first = await self._flights.join(self._keys.found(request), lambda: call(request))
         return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
 
 
