@@ -1,4 +1,7 @@
-"""The commands and their flags; each hands over to a module of its own."""
+"""The commands and their flags; each hands over to a module of its own.
+
+That module is imported when the command runs: methods and tools take a second to load, and help needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, fit, meta, plans, trees
-from textassay.cli import doctor as examination
-from textassay.cli import tools as assistants
+from textassay.cli import arguments
 from textassay.cli.exits import exits, run_async
-from textassay.cli.score import carry_out, order_from, order_to_resume
-from textassay.evaluation.spec import SETTABLE, split_settings
-from textassay.methods import build
-from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import UnknownName
-from textassay.runtime.model import Capabilities
-from textassay.runtime.settings import LocalSettings, Settings
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -93,6 +87,8 @@ def score(
 ) -> None:
     """Judge every example of DATA and write the scores to a run folder."""
     with exits():
+        from textassay.cli.score import carry_out, order_from
+
         given = {
             "data": data, "method": method, "model": arguments.models(model or ()) or None, "out": out,
             "aspects": arguments.names(aspects), "task": task, "api_base": api_base, "api_key_env": api_key_env,
@@ -123,6 +119,8 @@ def resume(
 ) -> None:
     """Go on with a run: ask only where there is no score yet, or an error."""
     with exits():
+        from textassay.cli.score import carry_out, order_to_resume
+
         given = {
             "concurrency": concurrency, "rpm": rpm, "tpm": tpm, "max_cost": max_cost,
             "price": arguments.price(price), "api_base": api_base, "api_key_env": api_key_env, "cache": cache,
@@ -175,6 +173,8 @@ def fit_command(
 ) -> None:
     """Learn from people's ratings how to judge, and write an evaluator folder."""
     with exits():
+        from textassay.cli import fit
+
         flags = {
             "data": data, "more": more, "out": out, "method": method, "model": arguments.models(model or ()) or None,
             "features": arguments.names(features), "scores": scores, "aggregator": aggregator,
@@ -202,6 +202,8 @@ def meta_command(
 ) -> None:
     """Measure how scores agree with people's ratings."""
     with exits():
+        from textassay.cli import meta
+
         meta.show(
             scores,
             data,
@@ -229,6 +231,10 @@ def tree(
 ) -> None:
     """Let a model take a task's aspects apart, and write the tree as a file to edit."""
     with exits():
+        from textassay.cli import trees
+        from textassay.evaluation.spec import split_settings
+        from textassay.runtime.settings import Settings
+
         runtime, options = split_settings(arguments.settings(set_ or ()))
         settings = Settings(
             api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
@@ -255,6 +261,10 @@ def plan(
 ) -> None:
     """Let a model write the plan of fusion-eval, and save it as a file to edit."""
     with exits():
+        from textassay.cli import plans
+        from textassay.evaluation.spec import split_settings
+        from textassay.runtime.settings import Settings
+
         runtime, options = split_settings(arguments.settings(set_ or ()))
         settings = Settings(
             api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
@@ -272,6 +282,10 @@ def graph(
 ) -> None:
     """Print a method's graph as a mermaid picture."""
     with exits():
+        from textassay.methods import build
+        from textassay.runtime.backends.scripted import ScriptedModel
+        from textassay.runtime.model import Capabilities
+
         never_asked = ScriptedModel([], capabilities=Capabilities())
         built = build(method, {"": never_asked}, task=task, aspects=None, options={})
         typer.echo(built.graph.to_mermaid())
@@ -288,6 +302,11 @@ def doctor(
 ) -> None:
     """Find out what a model can do: log-probs, echo, n, seed, JSON schema; each probed, not assumed."""
     with exits():
+        from textassay.cli import doctor as examination
+        from textassay.evaluation.spec import SETTABLE, split_settings
+        from textassay.runtime.errors import UnknownName
+        from textassay.runtime.settings import LocalSettings, Settings
+
         runtime, unknown = split_settings(arguments.settings(set_ or ()))
         if unknown:
             raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
@@ -298,6 +317,8 @@ def doctor(
 def tools_list() -> None:
     """List the assistant evaluators."""
     with exits():
+        from textassay.cli import tools as assistants
+
         assistants.show_list()
 
 
@@ -314,6 +335,8 @@ def tools_score(
 ) -> None:
     """Score every example of DATA with assistant evaluators and write the scores to a run folder."""
     with exits():
+        from textassay.cli.score import carry_out, order_from
+
         given = {
             "data": data, "method": "tools", "tools": arguments.names(tools), "out": out, "limit": limit,
             "model": arguments.models([model]) if model else None, "api_base": api_base,
@@ -326,6 +349,8 @@ def tools_score(
 def cache_info(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Tell what a cache folder holds."""
     with exits():
+        from textassay.cli import caches
+
         caches.show_info(folder)
 
 
@@ -333,6 +358,8 @@ def cache_info(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) ->
 def cache_verify(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Check every file and answer of a cache folder."""
     with exits():
+        from textassay.cli import caches
+
         raise typer.Exit(caches.show_verification(folder))
 
 
@@ -340,6 +367,8 @@ def cache_verify(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) 
 def cache_clear(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Delete all answers of a cache folder."""
     with exits():
+        from textassay.cli import caches
+
         caches.clear(folder)
 
 
