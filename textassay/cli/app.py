@@ -12,6 +12,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.exits import exits, run_async
+from textassay.runtime.process import collect_seldom
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -374,4 +375,5 @@ def cache_clear(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -
 
 def main() -> None:
     """Run the command line."""
+    collect_seldom()
     app()
