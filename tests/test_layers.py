@@ -85,3 +85,17 @@ def test_import_is_light() -> None:
     code = f"import sys, textassay; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_help_loads_no_methods() -> None:
+    """`textassay score --help` answers before anything heavy is imported."""
+    code = (
+        "import sys; sys.argv = ['textassay', 'score', '--help']\n"
+        "from textassay.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'aiohttp', 'jinja2', 'textassay.methods', 'textassay.tools') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "--method" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -113,3 +113,16 @@ def test_a_reader_that_goes_away_is_no_crash():
         process.stdout.close()
         told = process.stderr.read()
     assert "Traceback" not in told
+
+
+def test_only_the_command_line_changes_how_garbage_is_collected():
+    """The process of whoever imports textassay is left as it is."""
+    code = (
+        "import gc, sys; sys.argv = ['textassay', '--version']; before = gc.get_threshold()\n"
+        "import textassay; textassay.evaluate; from textassay.cli import main; print(gc.get_threshold() == before)\n"
+        "try: main()\n"
+        "except SystemExit: print(gc.get_threshold()[0] > before[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told = done.stdout.split()
+    assert (told[0], told[-1]) == ("True", "True")

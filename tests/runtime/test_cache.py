@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.counting import PAID, CountingModel
-from textassay.runtime.cache import CachedModel, decode_answer, encode_answer, request_key, verify
+from textassay.runtime.cache import CachedModel, Keys, decode_answer, encode_answer, request_key, verify
 from textassay.runtime.errors import ConfigurationError, ServerFailed, StorageError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -256,3 +256,21 @@ async def test_closing_the_model_leaves_the_store_open(tmp_path):
         await CachedModel(model, store).aclose()
         assert model.closed == 1
         assert store.get("a") is None
+
+
+@pytest.mark.asyncio
+async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
+    """Equal requests, other identities and later changes of a request's dicts get keys of their own."""
+    keys, other = Keys(IDENTITY), Keys({**IDENTITY, "model": "n"})
+    request, twin = ASKED.model_copy(update={"extra": {"top_k": 1}}), ASKED.model_copy(update={"draw": 1})
+    made = keys.made(request)
+    assert made == request_key(IDENTITY, request) == keys.found(request)
+    assert await asyncio.create_task(_found(keys, request)) == made
+    assert other.found(request) == request_key({**IDENTITY, "model": "n"}, request)
+    assert keys.found(twin) == request_key(IDENTITY, twin)
+    request.extra["top_k"] = 2
+    assert keys.made(request) == request_key(IDENTITY, request) != made
+
+
+async def _found(keys, request):
+    return keys.found(request)

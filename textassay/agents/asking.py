@@ -15,7 +15,7 @@ from textassay.runtime.messages import Example
 from textassay.runtime.model import ChatMessage, Json
 
 FRAMES_KEPT = 4096
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _frames: dict[tuple[Any, ...], tuple[tuple[Any, ...], Frame | None]] = {}
 
 
@@ -61,9 +61,9 @@ def _turns(prompt: str, material: list[dict[str, str]] | None = None, **values: 
     """Render the prompt, or fill the frame that an earlier example with the same values has left."""
     if material is None:
         return render(prompt, **values)
-    labels = tuple(part["label"] for part in material)
+    labels = tuple([part["label"] for part in material])
     known = tuple(values.values())
-    key = (prompt, labels, *values, *(value if isinstance(value, _PLAIN) else id(value) for value in known))
+    key = (prompt, labels, *values, *[value if type(value) in _PLAIN else id(value) for value in known])
     kept = _frames.get(key)
     if kept is None:
         if len(_frames) >= FRAMES_KEPT:

@@ -59,6 +59,8 @@ _SPELLED = compiled(
     rf")|\b{_WORD}(?=[\s-]{{0,3}}(?:{OUT_OF}|(?:and\s{{1,3}}a\s{{1,3}}half\s{{1,3}})?(?:full\s)?stars?\b|points?\b))"
 )
 
+_A_WORD = compiled(rf"\b{_WORD}")
+
 
 def found_in(m: re.Match[str], offset: int = 0) -> Found:
     """Return the number of a match of a pattern that holds `NUMBER`; places are moved by `offset`."""
@@ -113,7 +115,8 @@ def blank_distractors(text: str, scale: tuple[float, float]) -> str:
         text = _OUT_OF_SOMETHING.sub(share, text)
     for pattern in (_POINTS, _LEGEND):
         text = pattern.sub(blank, text)
-    text = _SPELLED.sub(digit, text)
+    if _A_WORD.search(text):  # most answers have none, and what `_SPELLED` looks back for stands everywhere
+        text = _SPELLED.sub(digit, text)
     if len(_LISTED.findall(text)) > 1:
         text = _LISTED.sub(blank, text)
     return text

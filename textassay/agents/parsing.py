@@ -91,7 +91,8 @@ def parse_rating(
     cut = max(0, len(answer) - _HEAD - _TAIL)
     if cut:
         answer = answer[:_HEAD] + "\n" + answer[_HEAD + cut :]
-    found = _read(answer.translate(_SAME_WIDTH), scale, form, aspect)
+    shown = answer if answer.isascii() else answer.translate(_SAME_WIDTH)
+    found = _read(shown, scale, form, aspect)
     if cut and isinstance(found, Rating) and found.span[0] > _HEAD:
         return Rating(found.value, (found.span[0] + cut - 1, found.span[1] + cut - 1))
     return found

@@ -22,7 +22,7 @@ from textassay.agents.steps import Steps
 from textassay.agents.task import Task
 from textassay.agents.wording import Form
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
-from textassay.runtime.messages import Aspect, Example, How, Outcome, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import NOTHING, Aspect, Example, How, Outcome, Scale, Score, ScoreError, Usage
 from textassay.runtime.model import ChatMessage, Json, Model, Request, Response, Sample
 from textassay.version import __version__
 
@@ -198,7 +198,7 @@ class Scorer:
         )
 
     async def _from_one(self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]) -> Score:
-        usage = Usage()
+        usage = NOTHING
         unusable: list[Json] = []
         for draw in range(self.parse_retries + 1):
             request = self._request(example, messages, aspect, draw=draw)
@@ -219,9 +219,11 @@ class Scorer:
 
     async def _attempt(self, request: Request, aspect: Aspect) -> tuple[Response, Rating | NoRating, Usage]:
         """Ask, and once more with more room where the answer was cut before its rating was complete."""
-        usage = Usage()
+        usage = NOTHING
         for room in (self.max_tokens, MORE_ROOM * self.max_tokens):
-            response = await self.model.generate(request.model_copy(update={"max_tokens": room}))
+            if room != request.max_tokens:
+                request = request.model_copy(update={"max_tokens": room})
+            response = await self.model.generate(request)
             usage += response.usage
             sample = response.samples[0]
             found = self._read(sample, aspect)
@@ -257,7 +259,7 @@ class Scorer:
 
     async def _from_samples(self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]) -> Score:
         samples: list[Sample] = []
-        usage = Usage()
+        usage = NOTHING
         while len(samples) < self.n:  # a response holds at least one sample, and some servers give no more
             request = self._request(example, messages, aspect, n=self.n - len(samples), draw=len(samples))
             response = await self.model.generate(request)

@@ -136,6 +136,15 @@ def _stem(aspect: str | None) -> str:
     return r"[\s_-]{1,3}".join(words)
 
 
+@lru_cache(maxsize=1024)
+def _named(aspect: str | None) -> re.Pattern[str] | None:
+    stem = _stem(aspect)
+    return compiled(stem) if stem else None
+
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_SENTENCE_END = re.compile(r"[.,:;!?]\s")
+_FINAL = compiled(r"\b(?:final|overall|total)\W{0,3}\Z")
 _NEUTRAL = compiled(r"(?:final|overall|total|my|your|the|an?|numeric|numerical|single|given|aspect)\Z")
 
 
@@ -146,16 +155,16 @@ def _labelled(text: str, aspect: str | None) -> Found | None:
     plain ones the first, since judges that ramble on rate other aspects there.
     """
     own, final, plain, others = [], [], [], []
-    stem = _stem(aspect)
+    named = _named(aspect)
     for m in _label(aspect).finditer(text):
         before = text[max(0, m.start() - 40) : m.start()].rpartition("\n")[2]
         opens_line = m.start() <= 40 or "\n" in text[m.start() - 40 : m.start()]
-        words = re.findall(r"[^\W\d_]+", before) if opens_line and not re.search(r"[.,:;!?]\s", before) else []
-        if m["own"] or (stem and (re.search(stem, before, re.I) or re.search(stem, m[0], re.I))):
+        words = _LETTERS.findall(before) if opens_line and not _SENTENCE_END.search(before) else []
+        if m["own"] or (named is not None and (named.search(before) or named.search(m[0]))):
             own.append(m)
         elif 0 < len(words) <= 3 and not all(map(_NEUTRAL.match, words)):
             others.append(m)
-        elif re.search(r"\b(?:final|overall|total)\W{0,3}\Z", before, re.I):
+        elif _FINAL.search(before):
             final.append(m)
         else:
             plain.append(m)

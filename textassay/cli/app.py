@@ -1,4 +1,7 @@
-"""The commands and their flags; each hands over to a module of its own."""
+"""The commands and their flags; each hands over to a module of its own.
+
+That module is imported when the command runs: methods and tools take a second to load, and help needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, fit, graphs, meta, plans, trees
-from textassay.cli import doctor as examination
-from textassay.cli import tools as assistants
+from textassay.cli import arguments
 from textassay.cli.exits import exits, run_async
-from textassay.cli.score import carry_out, order_from, order_to_resume
-from textassay.evaluation.spec import SETTABLE, split_settings
-from textassay.runtime.errors import UnknownName
-from textassay.runtime.settings import LocalSettings, Settings
+from textassay.runtime.process import collect_seldom
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -90,6 +88,8 @@ def score(
 ) -> None:
     """Judge every example of DATA and write the scores to a run folder."""
     with exits():
+        from textassay.cli.score import carry_out, order_from
+
         given = {
             "data": data, "method": method, "model": arguments.models(model or ()) or None, "out": out,
             "aspects": arguments.names(aspects), "task": task, "api_base": api_base, "api_key_env": api_key_env,
@@ -120,6 +120,8 @@ def resume(
 ) -> None:
     """Go on with a run: ask only where there is no score yet, or an error."""
     with exits():
+        from textassay.cli.score import carry_out, order_to_resume
+
         given = {
             "concurrency": concurrency, "rpm": rpm, "tpm": tpm, "max_cost": max_cost,
             "price": arguments.price(price), "api_base": api_base, "api_key_env": api_key_env, "cache": cache,
@@ -172,6 +174,8 @@ def fit_command(
 ) -> None:
     """Learn from people's ratings how to judge, and write an evaluator folder."""
     with exits():
+        from textassay.cli import fit
+
         flags = {
             "data": data, "more": more, "out": out, "method": method, "model": arguments.models(model or ()) or None,
             "features": arguments.names(features), "scores": scores, "aggregator": aggregator,
@@ -199,6 +203,8 @@ def meta_command(
 ) -> None:
     """Measure how scores agree with people's ratings."""
     with exits():
+        from textassay.cli import meta
+
         meta.show(
             scores,
             data,
@@ -226,6 +232,10 @@ def tree(
 ) -> None:
     """Let a model take a task's aspects apart, and write the tree as a file to edit."""
     with exits():
+        from textassay.cli import trees
+        from textassay.evaluation.spec import split_settings
+        from textassay.runtime.settings import Settings
+
         runtime, options = split_settings(arguments.settings(set_ or ()))
         settings = Settings(
             api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
@@ -252,6 +262,10 @@ def plan(
 ) -> None:
     """Let a model write the plan of fusion-eval, and save it as a file to edit."""
     with exits():
+        from textassay.cli import plans
+        from textassay.evaluation.spec import split_settings
+        from textassay.runtime.settings import Settings
+
         runtime, options = split_settings(arguments.settings(set_ or ()))
         settings = Settings(
             api_base=api_base, api_key_env=api_key_env, max_cost=max_cost, price=arguments.price(price), cache=cache,
@@ -269,6 +283,8 @@ def graph(
 ) -> None:
     """Print a method's graph as a mermaid picture."""
     with exits():
+        from textassay.cli import graphs
+
         typer.echo(graphs.picture(method, task))
 
 
@@ -283,6 +299,11 @@ def doctor(
 ) -> None:
     """Find out what a model can do: log-probs, echo, n, seed, JSON schema; each probed, not assumed."""
     with exits():
+        from textassay.cli import doctor as examination
+        from textassay.evaluation.spec import SETTABLE, split_settings
+        from textassay.runtime.errors import UnknownName
+        from textassay.runtime.settings import LocalSettings, Settings
+
         runtime, unknown = split_settings(arguments.settings(set_ or ()))
         if unknown:
             raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
@@ -293,6 +314,8 @@ def doctor(
 def tools_list() -> None:
     """List the assistant evaluators."""
     with exits():
+        from textassay.cli import tools as assistants
+
         assistants.show_list()
 
 
@@ -312,6 +335,8 @@ def tools_score(
 ) -> None:
     """Score every example of DATA with assistant evaluators and write the scores to a run folder."""
     with exits():
+        from textassay.cli.score import carry_out, order_from
+
         given = {
             "data": data, "method": "tools", "tools": arguments.names(tools), "out": out, "limit": limit,
             "model": arguments.models([model]) if model else None, "api_base": api_base,
@@ -327,6 +352,8 @@ def tools_score(
 def cache_info(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Tell what a cache folder holds."""
     with exits():
+        from textassay.cli import caches
+
         caches.show_info(folder)
 
 
@@ -334,6 +361,8 @@ def cache_info(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) ->
 def cache_verify(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Check every file and answer of a cache folder."""
     with exits():
+        from textassay.cli import caches
+
         raise typer.Exit(caches.show_verification(folder))
 
 
@@ -341,9 +370,12 @@ def cache_verify(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) 
 def cache_clear(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Delete all answers of a cache folder."""
     with exits():
+        from textassay.cli import caches
+
         caches.clear(folder)
 
 
 def main() -> None:
     """Run the command line."""
+    collect_seldom()
     app()

@@ -19,7 +19,6 @@ import typer
 from pydantic import ValidationError
 
 from textassay.cli.console import say
-from textassay.evaluation.spec import SETTABLE
 from textassay.runtime.errors import TextassayError
 
 T = TypeVar("T")
@@ -62,6 +61,8 @@ def exits() -> Iterator[None]:
 
 def _flag(place: tuple[int | str, ...]) -> str:
     """Return the flag that a setting's field is set by, in front of what is wrong with it."""
+    from textassay.evaluation.spec import SETTABLE  # heavy, and only needed where something is wrong
+
     if not place:
         return ""
     name = str(place[0])

@@ -16,7 +16,7 @@ from textassay.methods.method import Method
 from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connect import ConnectedModel
 from textassay.runtime.errors import BudgetReached
-from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Score, ScoreError, Usage
+from textassay.runtime.messages import NOTHING, Aspect, Assignment, Example, Failure, Score, ScoreError, Usage
 from textassay.runtime.meter import Ledger, metered
 from textassay.runtime.run_folder import RunFolder, Settled
 
@@ -99,7 +99,7 @@ class Engine:
             if self._settled is not None:
                 open_ones = tuple(a for a in aspects if not self._settled.has(example.id, a.label))
             if open_ones:
-                yield Assignment.model_construct(example=example, aspects=open_ones)
+                yield Assignment(example=example, aspects=open_ones)
             else:
                 self._done += 1
                 self._settled_before += 1
@@ -112,12 +112,14 @@ class Engine:
                 self._out_of_budget = self._out_of_budget or error
                 self._ledger.add(ledger.usage)
                 return ()
-        scores = complete(result, assignment, ledger.usage, self._method)
+        usage = ledger.usage
+        scores = complete(result, assignment, usage, self._method)
         if self._folder is not None:
             await self._folder.append(scores)
-        self._ledger.add(ledger.usage)
+        self._ledger.add(usage)
         self._done += 1
-        self._outcomes.update(score.outcome for score in scores)
+        for score in scores:
+            self._outcomes[score.outcome] += 1
         return scores
 
 
@@ -156,7 +158,7 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
 
 def put_unclaimed_on_first(scores: list[Score], total: Usage) -> list[Score]:
     """Return the scores with the part of `total` that none of them claims added to the first."""
-    claimed = sum((score.usage for score in scores), Usage())
+    claimed = sum((score.usage for score in scores), NOTHING)
     if claimed == total or not scores:
         return scores
     rest = Usage(

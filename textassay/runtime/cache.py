@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -112,6 +113,47 @@ def _canonical(value: Any, what: str) -> bytes:
         raise ConfigurationError(f"{what} holds something that is not JSON: {error}") from error
 
 
+_last: ContextVar[tuple[Asked, bytes, str] | None] = ContextVar("textassay_request_key", default=None)
+
+
+class Keys:
+    """Keys of requests to one model.
+
+    A request on its way in is asked for its key three times: by the cache, by single-flight, and where its answer is
+    kept. The cache makes it; the others find it in a context variable, of which each task has its own and the tasks
+    that it starts see a copy.
+    """
+
+    def __init__(self, identity: Mapping[str, Any]) -> None:
+        """Take the model's identity.
+
+        Raises:
+            ConfigurationError: The identity is not JSON.
+        """
+        self._identity = identity_bytes(identity)
+
+    def made(self, request: Asked) -> str:
+        """Return `request_key` of the request as it is now, for `found` to find further in.
+
+        Raises:
+            ConfigurationError: The request holds something that is not JSON.
+        """
+        key = request_key(self._identity, request)
+        _last.set((request, self._identity, key))
+        return key
+
+    def found(self, request: Asked) -> str:
+        """Return the key that was made for this very request on its way in, or else make it.
+
+        Raises:
+            ConfigurationError: The request holds something that is not JSON.
+        """
+        last = _last.get()
+        if last is not None and last[0] is request and last[1] == self._identity:
+            return last[2]
+        return request_key(self._identity, request)
+
+
 def encode_answer(response: Answered) -> bytes:
     """Return a response as it is kept: all but its usage, which belongs to the one time it was paid for."""
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
@@ -156,7 +198,7 @@ class KeptModel(Wrapper):
         """Wrap a model; `identity` is what its answers are filed under."""
         super().__init__(wrapped)
         self.store = store
-        self._identity = identity_bytes(identity)
+        self._keys = Keys(identity)
         self._full: StorageError | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
@@ -170,7 +212,7 @@ class KeptModel(Wrapper):
             raise StorageError(str(self._full)) from self._full
         response = await call(request)
         try:
-            await self.store.put(request_key(self._identity, request), encode_answer(response))
+            await self.store.put(self._keys.found(request), encode_answer(response))
         except StorageError as error:
             self._full = error
             raise
@@ -194,7 +236,7 @@ class CachedModel(Wrapper):
         """
         super().__init__(wrapped)
         self.store, self._keep = store, keep
-        self._identity: bytes | None = None
+        self._keys: Keys | None = None
         self._hits_in_a_row = 0
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
@@ -206,9 +248,9 @@ class CachedModel(Wrapper):
             StorageError: The store cannot be read or written, or the kept answer is damaged.
             ModelError: The wrapped model could not be asked; that is not kept.
         """
-        if self._identity is None:
-            self._identity = identity_bytes(self.wrapped.identity)
-        key = request_key(self._identity, request)
+        if self._keys is None:
+            self._keys = Keys(self.wrapped.identity)
+        key = self._keys.made(request)
         value = self.store.get(key)
         if value is not None:
             await self._give_others_a_turn()

@@ -62,7 +62,7 @@ async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None
         _close(pending)
         raise ValueError(f"limit must be at least 1, not {limit}")
     if len(pending) < 2:
-        return [await awaitable for awaitable in pending]
+        return [await pending[0]] if pending else []
     gate = asyncio.Semaphore(limit) if limit is not None and limit < len(pending) else None
     failure: BaseException | None = None
     tasks: list[asyncio.Task[T]] = []

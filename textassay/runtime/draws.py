@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Usage
@@ -21,6 +22,11 @@ class SplitDrawsModel(Wrapper):
     the first ones, which a cache answers. Where the model is not known to be unable, nothing is changed.
     """
 
+    @cached_property
+    def _splits(self) -> bool:
+        """Whether the wrapped model, as far as is known before it is first asked, gives only one sample a request."""
+        return self.wrapped.capabilities.n is False
+
     @property
     def capabilities(self) -> Capabilities:
         """The wrapped model's, with several samples."""
@@ -33,7 +39,7 @@ class SplitDrawsModel(Wrapper):
         Raises:
             CapabilityError: More than 1,000 samples are asked for.
         """
-        if self.wrapped.capabilities.n is not False:
+        if not self._splits:
             return await self.wrapped.generate(request)
         if request.n > DRAWS_APART:
             raise CapabilityError(f"{self.name} gives one sample a request; n={request.n} is above {DRAWS_APART}")

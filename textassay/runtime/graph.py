@@ -96,6 +96,8 @@ class Graph:
         """
         while True:
             values[step.slot] = await step.run(values)
+            if not step.consumers:
+                return
             ready = []
             for consumer in step.consumers:
                 waiting[consumer.slot] -= 1

@@ -49,12 +49,35 @@ class BatchWriter(Protocol[T_contra]):
 class _Waiting(Generic[T]):
     """A value and the task that waits for it to be written."""
 
-    __slots__ = ("future", "loop", "value")
+    __slots__ = ("failure", "future", "loop", "settled", "value")
 
     def __init__(self, value: T) -> None:
         self.value = value
         self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[None] = self.loop.create_future()
+        self.settled = False
+        self.failure: StorageError | None = None
+        self.future: asyncio.Future[None] | None = None
+
+    def settle(self, failure: StorageError | None) -> None:
+        """Wake the task, on its event loop."""
+        self.settled, self.failure = True, failure
+        if self.future is not None and not self.future.done():
+            self.future.set_result(None)
+
+    async def until_settled(self) -> None:
+        """Return once `settle` was called; a cancellation waits for that as well.
+
+        A cancelled task takes the future that it awaits with it, so the next wait is for a new one.
+        """
+        cancelled: asyncio.CancelledError | None = None
+        while not self.settled:
+            self.future = self.loop.create_future()
+            try:
+                await self.future
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None and self.failure is None:
+            raise cancelled
 
 
 class GroupCommit(Generic[T]):
@@ -101,15 +124,10 @@ class GroupCommit(Generic[T]):
             raise StorageError(str(self._failure)) from self._failure
         waiting = _Waiting(value)
         self._queue.put(waiting)
-        cancelled: asyncio.CancelledError | None = None
-        while not waiting.future.done():
-            try:
-                await asyncio.shield(waiting.future)
-            except asyncio.CancelledError as error:
-                cancelled = error
-        waiting.future.result()
-        if cancelled is not None:
-            raise cancelled
+        await waiting.until_settled()
+        if waiting.failure is not None:
+            self._failure_told = True
+            raise StorageError(str(waiting.failure)) from waiting.failure
 
     async def aclose(self) -> None:
         """Write what is waiting and end the thread; safe to call twice.
@@ -181,25 +199,19 @@ class GroupCommit(Generic[T]):
 
     def _tell(self, batch: list[_Waiting[T]]) -> None:
         """Wake the waiters of a batch, with one call for each event loop."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Waiting[T]]] = {}
         for waiting in batch:
-            by_loop.setdefault(waiting.loop, []).append(waiting.future)
-        for loop, futures in by_loop.items():
+            by_loop.setdefault(waiting.loop, []).append(waiting)
+        for loop, theirs in by_loop.items():
             try:
-                loop.call_soon_threadsafe(self._settle, futures, self._failure)
+                loop.call_soon_threadsafe(self._settle, theirs, self._failure)
             except RuntimeError:
                 if not loop.is_closed():  # a closed loop has no waiters left
                     raise
 
-    def _settle(self, futures: list[asyncio.Future[None]], failure: StorageError | None) -> None:
-        for future in futures:
-            if failure is None:
-                future.set_result(None)
-            else:
-                self._failure_told = True
-                error = StorageError(str(failure))
-                error.__cause__ = failure
-                future.set_exception(error)
+    def _settle(self, batch: list[_Waiting[T]], failure: StorageError | None) -> None:
+        for waiting in batch:
+            waiting.settle(failure)
 
 
 class _Step(Protocol):

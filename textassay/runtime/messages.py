@@ -49,7 +49,11 @@ class Usage(Message):
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of the two."""
-        return Usage.model_construct(
+        if self is NOTHING:
+            return other
+        if other is NOTHING:
+            return self
+        return Usage(
             calls=self.calls + other.calls,
             cached_calls=self.cached_calls + other.cached_calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,

@@ -8,7 +8,7 @@ subclasses of `Wrapper` and know nothing of each other; `connect.py` puts them t
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import Field, model_validator
@@ -261,9 +261,9 @@ class Wrapper:
         """Answer `request`, usually by awaiting `call(request)`."""
         return await call(request)
 
-    async def generate(self, request: Request) -> Response:
-        """Answer through `around`."""
-        return await self.around(request, self.wrapped.generate)
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """Answer through `around`, whose coroutine this returns: one a wrapper is enough to step through."""
+        return self.around(request, self.wrapped.generate)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Answer through `around`."""

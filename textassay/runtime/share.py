@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Generic, ParamSpec, TypeVar, cast
 
-from textassay.runtime.cache import CACHED, identity_bytes, request_key
+from textassay.runtime.cache import CACHED, Keys
 from textassay.runtime.model import A, Answered, Model, Q, Wrapper
 
 P = ParamSpec("P")
@@ -18,14 +18,30 @@ R = TypeVar("R")
 
 
 class _Flight(Generic[R]):
-    """One call under way."""
+    """One call under way, in a task of its own, and the futures that wake those who wait for it."""
 
-    __slots__ = ("claimed", "task", "waiters")
+    __slots__ = ("claimed", "task", "waiting")
 
-    def __init__(self, task: asyncio.Task[R]) -> None:
-        self.task = task
-        self.waiters = 0
+    def __init__(self, call: Callable[[], Awaitable[R]]) -> None:
+        self.waiting: list[asyncio.Future[None]] = []
         self.claimed = False
+        self.task = asyncio.create_task(self._fly(call))
+
+    async def _fly(self, call: Callable[[], Awaitable[R]]) -> R:
+        try:
+            return await call()
+        finally:
+            for future in self.waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def end(self) -> None:
+        """Cancel what nobody waits for any more, unless it has ended, and wait for its end."""
+        if not self.task.done():
+            self.task.cancel()
+            await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.exception()  # there is nobody left to tell
 
 
 class Flights(Generic[R]):
@@ -48,32 +64,22 @@ class Flights(Generic[R]):
         """
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._flights[key] = _Flight(asyncio.create_task(_await(call)))
-        flight.waiters += 1
+            flight = self._flights[key] = _Flight(call)
+        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        flight.waiting.append(landed)
         try:
-            result = await asyncio.shield(flight.task)
+            if not flight.task.done():
+                await landed
+            result = flight.task.result()
         finally:
-            flight.waiters -= 1
-            if not flight.waiters:
+            flight.waiting.remove(landed)
+            if not flight.waiting:
                 # not sooner, so that an equal request finds either this flight or what its callers made of it
                 if self._flights.get(key) is flight:
                     del self._flights[key]
-                if not flight.task.done():
-                    await _abandon(flight.task)
+                await flight.end()
         first, flight.claimed = not flight.claimed, True
         return result, first
-
-
-async def _await(call: Callable[[], Awaitable[R]]) -> R:
-    return await call()
-
-
-async def _abandon(task: asyncio.Task[Any]) -> None:
-    """Cancel a task that nobody waits for, and wait for its end."""
-    task.cancel()
-    await asyncio.wait([task])
-    if not task.cancelled():
-        task.exception()  # there is nobody left to tell
 
 
 class SharedModel(Wrapper):
@@ -87,14 +93,13 @@ class SharedModel(Wrapper):
         """Wrap a model, whose identity stays the same as long as the wrapper lives."""
         super().__init__(wrapped)
         self._flights: Flights[Answered] = Flights()
-        self._identity: bytes | None = None
+        self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Join an equal request in flight, or ask."""
-        if self._identity is None:
-            self._identity = identity_bytes(self.wrapped.identity)
-        key = request_key(self._identity, request)
-        response, first = await self._flights.join(key, lambda: call(request))
+        if self._keys is None:
+            self._keys = Keys(self.wrapped.identity)
+        response, first = await self._flights.join(self._keys.found(request), lambda: call(request))
         return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
 
 

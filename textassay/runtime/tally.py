@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, get_args
 
 from textassay.runtime.messages import Outcome, Score, Usage
+from textassay.runtime.meter import Ledger
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -62,7 +63,7 @@ class Tally:
         self._errors: Counter[str] = Counter()
         self._scored: Counter[str] = Counter()
         self._sums: dict[str, ExactSum] = {}
-        self._usage = Usage(cost=None)
+        self._paid = Ledger()
         self._cost: ExactSum | None = ExactSum()
 
     def add(self, score: Score) -> None:
@@ -94,7 +95,7 @@ class Tally:
     @property
     def usage(self) -> Usage:
         """What all scores cost, the replaced ones included."""
-        return self._usage.model_copy(update={"cost": None if self._cost is None else self._cost.value})
+        return self._paid.usage.model_copy(update={"cost": None if self._cost is None else self._cost.value})
 
     def summary(self) -> dict[str, Any]:
         """Return outcomes, errors by type, number and mean by aspect, and usage, as `summary.json` has them."""
@@ -121,7 +122,7 @@ class Tally:
             self._sums[aspect].add(kind, times)
 
     def _pay(self, usage: Usage) -> None:
-        self._usage += usage
+        self._paid.add(usage)
         if usage.cost is None:
             self._cost = None
         elif self._cost is not None:
