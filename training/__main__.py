@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import random
@@ -27,13 +28,11 @@ def main() -> None:
     parser.add_argument("texts", type=Path, help="folder of .txt or .txt.gz files")
     parser.add_argument("work", type=Path, help="folder for tokenizer, checkpoints and log")
     parser.add_argument("out", type=Path, help="GGUF file to write")
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, nargs=2, default=(1000, 1500), help="with short and with long contexts")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--short", type=float, default=0.45, help="share of the steps with short contexts")
-    parser.add_argument("--decay", type=float, default=0.4, help="share of the steps before the learning rates fall")
-    parser.add_argument("--begin", type=Path, help="checkpoint to begin with")
+    parser.add_argument("--begin", type=Path, help="network to begin the second stage with, in place of the first one")
     parser.add_argument("--weights", choices=("f32", "f16", "q8_0"), default="f16")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -52,27 +51,33 @@ def main() -> None:
     encoder = Encoder(load_tokenizer(tokenizer_file))
 
     network = new_network(Shape(), given.seed) if given.begin is None else load_network(given.begin)
-    plan = Plan(steps=given.steps, seed=given.seed, short=given.short, decay=given.decay)
+    network.to(given.device)
+    plans = [
+        Plan(steps=given.steps[0], words=(35, 130), decay=1.0, seed=given.seed),
+        Plan(steps=given.steps[1], words=(80, 450), decay=0.0, seed=given.seed + 1, weights=(0.3, 1.0, 1.0, 0.5)),
+    ]
     held = Texts(held_articles, held_dialogues, encoder, 1)
-    held_blocks = batches(held.block(96, (80, 300)), plan.tokens, random.Random(1))
+    held_blocks = batches(held.block(96, (80, 300)), plans[0].tokens, random.Random(1))
     with (given.work / "log.jsonl").open("a", encoding="utf-8") as log:
 
         def say(line: dict[str, Any]) -> None:
             text = json.dumps(line)
-            print(text, flush=True)
             log.write(text + "\n")
             log.flush()
 
-        say({"parameters": sum(p.numel() for p in network.parameters()), "plan": vars(plan), "articles": len(articles)})
-        train(
-            network,
-            Texts(articles, dialogues, encoder, given.seed),
-            plan,
-            given.device,
-            say,
-            lambda: save_network(network, given.work / "network.pt"),
-            lambda: held_out(network, held_blocks, encoder, given.device),
-        )
+        for number, plan in enumerate(plans, 1):
+            if number == 1 and given.begin is not None:
+                continue
+            say({"parameters": sum(p.numel() for p in network.parameters()), "plan": vars(plan)})
+            train(
+                network,
+                Texts(articles, dialogues, encoder, plan.seed),
+                plan,
+                given.device,
+                say,
+                functools.partial(save_network, network, given.work / f"stage{number}.pt"),
+                lambda: held_out(network, held_blocks, encoder, given.device),
+            )
     export(network, tokenizer_file, given.out, given.weights)
 
 

@@ -16,27 +16,175 @@ Alteration = Callable[[str, random.Random], str | None]
 _NAME = re.compile(r"\b[A-Z][\w'-]+(?: (?:of |the |de )?[A-Z][\w'-]+)*")
 _NUMBER = re.compile(r"\b\d[\d,.]*\d\b|\b\d+\b")
 _NO_NAME = frozenset(
-    "I The A An It He She This That These Those We They You But And Or If In On At For As By To Of With From When"
-    " While After Before His Her Its Our Their My Your There Here What Who How Why Which So Yet Also However".split()
+    [
+        "I",
+        "The",
+        "A",
+        "An",
+        "It",
+        "He",
+        "She",
+        "This",
+        "That",
+        "These",
+        "Those",
+        "We",
+        "They",
+        "You",
+        "But",
+        "And",
+        "Or",
+        "If",
+        "In",
+        "On",
+        "At",
+        "For",
+        "As",
+        "By",
+        "To",
+        "Of",
+        "With",
+        "From",
+        "When",
+        "While",
+        "After",
+        "Before",
+        "His",
+        "Her",
+        "Its",
+        "Our",
+        "Their",
+        "My",
+        "Your",
+        "There",
+        "Here",
+        "What",
+        "Who",
+        "How",
+        "Why",
+        "Which",
+        "So",
+        "Yet",
+        "Also",
+        "However",
+    ]
 )
 _AUXILIARY = re.compile(r"\b(is|are|was|were|will|can|could|would|should|has|have|had|do|does|did|may|must)\b(?! not)")
 _NOT = re.compile(r"\b(is|are|was|were|will|could|would|should|has|have|had|do|does|did) not\b|\b(\w+)n't\b")
-_OPPOSITES = {}
-for _pair in (
-    "more less|increase decrease|increased decreased|increases decreases|rose fell|rise fall|rises falls|up down|high low"
-    "|higher lower|highest lowest|before after|first last|best worst|better worse|good bad|large small|larger smaller"
-    "|largest smallest|big little|early late|earlier later|old new|older younger|young old|won lost|win lose|wins loses"
-    "|always never|often rarely|many few|most least|all none|everyone nobody|everything nothing|inside outside"
-    "|north south|east west|northern southern|eastern western|left right|buy sell|bought sold|open close|opened closed"
-    "|start end|started ended|begin finish|began finished|easy difficult|easier harder|possible impossible|public private"
-    "|male female|man woman|men women|boy girl|father mother|son daughter|brother sister|husband wife|he she|his her"
-    "|day night|morning evening|summer winter|monday friday|tuesday thursday|january july|march october|million billion"
-    "|hundred thousand|two five|three seven|four nine|support oppose|supported opposed|accept reject|accepted rejected"
-    "|agree disagree|agreed disagreed|love hate|like dislike|loved hated|strong weak|stronger weaker|success failure"
-    "|successful unsuccessful|safe dangerous|rich poor|happy sad|hot cold|warm cool|light dark|fast slow|near far"
-    "|add remove|added removed|include exclude|includes excludes|gain loss|gained lost|top bottom|above below"
-    "|positive negative|minimum maximum|enter leave|entered left|arrive depart|arrived departed|cheap expensive"
-).split("|"):
+_OPPOSITES: dict[str, str] = {}
+for _pair in [
+    "more less",
+    "increase decrease",
+    "increased decreased",
+    "increases decreases",
+    "rose fell",
+    "rise fall",
+    "rises falls",
+    "up down",
+    "high low",
+    "higher lower",
+    "highest lowest",
+    "before after",
+    "first last",
+    "best worst",
+    "better worse",
+    "good bad",
+    "large small",
+    "larger smaller",
+    "largest smallest",
+    "big little",
+    "early late",
+    "earlier later",
+    "old new",
+    "older younger",
+    "young old",
+    "won lost",
+    "win lose",
+    "wins loses",
+    "always never",
+    "often rarely",
+    "many few",
+    "most least",
+    "all none",
+    "everyone nobody",
+    "everything nothing",
+    "inside outside",
+    "north south",
+    "east west",
+    "northern southern",
+    "eastern western",
+    "left right",
+    "buy sell",
+    "bought sold",
+    "open close",
+    "opened closed",
+    "start end",
+    "started ended",
+    "begin finish",
+    "began finished",
+    "easy difficult",
+    "easier harder",
+    "possible impossible",
+    "public private",
+    "male female",
+    "man woman",
+    "men women",
+    "boy girl",
+    "father mother",
+    "son daughter",
+    "brother sister",
+    "husband wife",
+    "he she",
+    "his her",
+    "day night",
+    "morning evening",
+    "summer winter",
+    "monday friday",
+    "tuesday thursday",
+    "january july",
+    "march october",
+    "million billion",
+    "hundred thousand",
+    "two five",
+    "three seven",
+    "four nine",
+    "support oppose",
+    "supported opposed",
+    "accept reject",
+    "accepted rejected",
+    "agree disagree",
+    "agreed disagreed",
+    "love hate",
+    "like dislike",
+    "loved hated",
+    "strong weak",
+    "stronger weaker",
+    "success failure",
+    "successful unsuccessful",
+    "safe dangerous",
+    "rich poor",
+    "happy sad",
+    "hot cold",
+    "warm cool",
+    "light dark",
+    "fast slow",
+    "near far",
+    "add remove",
+    "added removed",
+    "include exclude",
+    "includes excludes",
+    "gain loss",
+    "gained lost",
+    "top bottom",
+    "above below",
+    "positive negative",
+    "minimum maximum",
+    "enter leave",
+    "entered left",
+    "arrive depart",
+    "arrived departed",
+    "cheap expensive",
+]:
     _one, _other = _pair.split()
     _OPPOSITES.setdefault(_one, _other)
     _OPPOSITES.setdefault(_other, _one)
@@ -207,10 +355,10 @@ def repeated(sentences: Sentences, rng: random.Random) -> Sentences:
     """Return the sentences with one of them said again later."""
     at = rng.randrange(len(sentences))
     later = rng.randint(at + 1, len(sentences))
-    return sentences[:later] + [sentences[at]] + sentences[later:]
+    return [*sentences[:later], sentences[at], *sentences[later:]]
 
 
 def intruded(sentences: Sentences, foreign: str, rng: random.Random) -> Sentences:
     """Return the sentences with a foreign one among them."""
     at = rng.randint(0, len(sentences))
-    return sentences[:at] + [foreign] + sentences[at:]
+    return [*sentences[:at], foreign, *sentences[at:]]

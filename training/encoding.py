@@ -31,7 +31,9 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     words = [f"\nquestion: {question}\nanswer: yes\nanswer: no" for question in QUESTIONS.values()]
     words += [f"\nsentence: that\nquestion: {question}" for question in SENTENCE_QUESTIONS.values()]
-    words += [f"\nrate {name}, 1 to 5.\nscore: {n}" for names in SYNONYMS.values() for name in names for n in range(1, 6)]
+    words += [
+        f"\nrate {name}, 1 to 5.\nscore: {n}" for names in SYNONYMS.values() for name in names for n in range(1, 6)
+    ]
     words += [f"{cue}\n{kind}: " for kind, cue in CUES.items()] + ["knowledge: "]
 
     def all_texts() -> Iterable[str]:
@@ -116,7 +118,7 @@ class Encoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self.end = tokenizer.token_to_id(END)
+        self.end: int = tokenizer.encode(END).ids[0]
         for answer in (" yes", " no", *(f" {n}" for n in range(1, 6))):
             if len(tokenizer.encode(answer).ids) != 1:
                 raise ValueError(f"{answer!r} is not one token")
@@ -148,23 +150,30 @@ class Encoder:
         return Encoded(context, self._cues[case.kind], (*branches, *chains), len(branches))
 
     def _branch(self, text: str, faithful: bool, asked: Sequence[Asked]) -> Branch:
-        whole = [*self._tokenizer.encode(text).ids, self.end]
-        n = len(whole) - 1
-        learned = [CANDIDATE if faithful and i >= LABEL_TOKENS - 1 else 0 for i in range(n - 1)]
-        ids, targets, why = whole[:-1], whole[1:], [*learned, 0]
-        question, places = [0] * n, list(range(n))
+        ids = list(self._tokenizer.encode(text).ids)
+        n = len(ids)
+        targets, question, places = [*ids[1:], self.end], [0] * n, list(range(n))
+        why = [CANDIDATE if faithful and LABEL_TOKENS - 1 <= i < n - 1 else 0 for i in range(n)]
         for number, one in enumerate(asked, 1):
-            steps, marks = [], []
+            steps: list[int] = []
+            marks: list[int] = []
             for words, answer in one.steps:
                 part = self._tokenizer.encode(words).ids
                 steps += [*part, *self._tokenizer.encode(answer).ids]
                 marks += [0] * (len(part) - 1) + [ANSWER, 0]
-            ids, targets, why = ids + steps[:-1], targets + steps[1:], why + marks[:-1]
+            ids += steps[:-1]
+            targets += steps[1:]
+            why += marks[:-1]
             question += [number] * (len(steps) - 1)
             places += range(n, n + len(steps) - 1)
-        arrays = (np.array(x, dtype=np.int16) for x in (ids, targets))
-        marks_of = np.array(why, dtype=np.int8), np.array(question, dtype=np.int8), np.array(places, dtype=np.int16)
-        return Branch(*arrays, *marks_of, tuple(one.aspect for one in asked for _ in one.steps))
+        return Branch(
+            ids=np.array(ids, dtype=np.int16),
+            targets=np.array(targets, dtype=np.int16),
+            why=np.array(why, dtype=np.int8),
+            question=np.array(question, dtype=np.int8),
+            places=np.array(places, dtype=np.int16),
+            aspects=tuple(one.aspect for one in asked for _ in one.steps),
+        )
 
 
 def batches(cases: Sequence[Encoded], tokens: int, rng: random.Random) -> list[list[Encoded]]:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType, TokenType
 from gguf.quants import quantize
+from torch import Tensor
 
 from training.encoding import SPECIAL
 from training.network import EPSILON, Network
@@ -48,17 +49,17 @@ def export(network: Network, tokenizer: Path, out: Path, weights: Weights = "f16
     writer.add_rope_freq_base(shape.base)
     writer.add_vocab_size(shape.vocabulary)
     _add_tokenizer(writer, json.loads(tokenizer.read_text(encoding="utf-8"))["model"])
-    for name, values in tensors(network).items():
-        _add(writer, name, values, weights)
+    for name, parameter in parameters(network).items():
+        _add(writer, name, np.ascontiguousarray(parameter.detach().float().cpu().numpy()), weights)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-def tensors(network: Network) -> dict[str, np.ndarray]:
-    """Return the weights in f32 by llama.cpp's names."""
-    found = {"token_embd.weight": network.embedding.weight, "output_norm.weight": network.norm}
+def parameters(network: Network) -> dict[str, Tensor]:
+    """Return the weights by llama.cpp's names."""
+    found: dict[str, Tensor] = {"token_embd.weight": network.embedding.weight, "output_norm.weight": network.norm}
     for i, block in enumerate(network.blocks):
         found |= {
             f"blk.{i}.attn_norm.weight": block.attention_norm,
@@ -71,7 +72,7 @@ def tensors(network: Network) -> dict[str, np.ndarray]:
             f"blk.{i}.ffn_up.weight": block.up.weight,
             f"blk.{i}.ffn_down.weight": block.down.weight,
         }
-    return {name: np.ascontiguousarray(value.detach().float().numpy()) for name, value in found.items()}
+    return found
 
 
 def _add_tokenizer(writer: GGUFWriter, model: dict[str, object]) -> None:

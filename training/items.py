@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from textassay.prompts.simplify import simplify
 from training import alterations, inventions, rewording
-from training.corpus import Article, Dialogue
+from training.corpus import Dialogue
 
 QUESTIONS = {
     ("summary", "coherence"): "is this summary coherent and well organized?",
@@ -143,7 +143,9 @@ def _yes_or_no(quality: float) -> str | None:
 # Articles
 
 
-def article_case(sentences: Sequence[str], title: str | None, foreign: Sequence[str], rng: random.Random, n: int) -> Case:
+def article_case(
+    sentences: Sequence[str], title: str | None, foreign: Sequence[str], rng: random.Random, n: int
+) -> Case:
     """Return an article with `n` summaries.
 
     Args:
@@ -157,7 +159,7 @@ def article_case(sentences: Sequence[str], title: str | None, foreign: Sequence[
     salience = _salience(sentences)
     own = [name for sentence in sentences for name in alterations.names(sentence)]
     others = [name for sentence in foreign for name in alterations.names(sentence)]
-    candidates = []
+    candidates: list[Candidate] = []
     while len(candidates) < n:
         candidate = _summary(sentences, title, foreign, salience, own if rng.random() < 0.6 else others, rng)
         if candidate is not None and 4 <= len(candidate.text.split()) <= 125:
@@ -324,7 +326,9 @@ def chat_case(sentences: Sequence[str], others: Sequence[str], rng: random.Rando
     return _reply_case(known, history, reply, others, rng, n)
 
 
-def _reply_case(known: str, history: Sequence[str], real: str, others: Sequence[str], rng: random.Random, n: int) -> Case:
+def _reply_case(
+    known: str, history: Sequence[str], real: str, others: Sequence[str], rng: random.Random, n: int
+) -> Case:
     head = f"knowledge: {simplify(known)}\n" if known and rng.random() < 0.9 else ""
     context = f"{head}dialogue:\n" + "\n".join(f"- {simplify(turn)}" for turn in history)
     content = set(re.findall(r"[a-z]{5,}", simplify(known))) if head else None

@@ -24,8 +24,6 @@ from training.network import Batch, Network, Shape, batch_of, wire
 
 BLOCK = 256
 """Cases that are made at a time."""
-WEIGHTS = {"context": 0.3, "candidate": 1.0, "answer": 0.8, "alone": 0.5}
-"""Of the mean losses: text of contexts, faithful candidates given their context, answers, candidates by themselves."""
 HELD_OUT = 0.03
 """Share of articles and dialogues that are never trained on."""
 
@@ -36,9 +34,11 @@ class Plan:
 
     Attributes:
         steps: Updates.
-        tokens: In a step, branches and contexts together.
-        short: Share of the steps with short contexts.
+        words: Length of contexts, from and to.
         decay: Share of the steps after which the rates fall to 0.
+        tokens: In a step, branches and contexts together.
+        weights: Of the mean losses: text of contexts, faithful candidates given their context, answers, candidates by
+            themselves.
         matrices: Learning rate of matrices (Muon).
         embedding: Learning rate of the embedding (AdamW).
         gains: Learning rate of the norms' gains (AdamW).
@@ -46,9 +46,10 @@ class Plan:
     """
 
     steps: int
+    words: tuple[int, int]
+    decay: float
     tokens: int = 4096
-    short: float = 0.45
-    decay: float = 0.4
+    weights: tuple[float, float, float, float] = (0.3, 1.0, 0.8, 0.5)
     matrices: float = 0.01
     embedding: float = 0.02
     gains: float = 0.003
@@ -130,8 +131,14 @@ def alone(cases: Sequence[Encoded], rng: random.Random) -> Batch:
 
 
 def train(
-    network: Network, texts: Texts, plan: Plan, device: str, say: Callable[[dict[str, Any]], None], save: Callable[[], None],
-    validate: Callable[[], dict[str, Any]], every: int = 250,
+    network: Network,
+    texts: Texts,
+    plan: Plan,
+    device: str,
+    say: Callable[[dict[str, Any]], None],
+    save: Callable[[], None],
+    validate: Callable[[], dict[str, Any]],
+    every: int = 250,
 ) -> None:
     """Train a network in place.
 
@@ -161,10 +168,11 @@ def train(
     ]
     schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda step: _rate(step, plan)) for o in optimisers]
     rng = random.Random(plan.seed)
+    weights = dict(zip(("context", "candidate", "answer", "alone"), plan.weights, strict=True))
     running: dict[str, float] = {}
     seen, began = 0, time.monotonic()
     for step, cases in enumerate(itertools.islice(_stream(texts, plan, rng), plan.steps), 1):
-        batch, by_itself = together(cases), alone(cases, rng)
+        batch, by_itself = together(cases).to(device), alone(cases, rng).to(device)
         with torch.autocast(device, torch.bfloat16):
             nll, why, _ = losses(network, batch)
             nll_alone, _, _ = losses(network, by_itself)
@@ -174,7 +182,7 @@ def train(
             if bool((why == reason).any())
         }
         means["alone"] = nll_alone.mean()
-        torch.stack([WEIGHTS[name] * value for name, value in means.items()]).sum().backward()
+        torch.stack([weights[name] * value for name, value in means.items()]).sum().backward()
         torch.nn.utils.clip_grad_norm_([network.embedding.weight, *gains, network.norm], 1.0)
         for optimiser, schedule in zip(optimisers, schedules, strict=True):
             optimiser.step()
@@ -199,12 +207,8 @@ def _rate(step: int, plan: Plan) -> float:
 
 
 def _stream(texts: Texts, plan: Plan, rng: random.Random) -> Iterator[list[Encoded]]:
-    done = 0
     while True:
-        words = (35, 130) if done < plan.short * plan.steps else (80, 450)
-        for found in batches(texts.block(BLOCK, words), plan.tokens, rng):
-            done += 1
-            yield found
+        yield from batches(texts.block(BLOCK, plan.words), plan.tokens, rng)
 
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:
@@ -220,7 +224,7 @@ def held_out(network: Network, blocks: Sequence[list[Encoded]], encoder: Encoder
     totals: dict[int, list[float]] = defaultdict(lambda: [0.0, 0])
     told: dict[str, tuple[list[float], list[bool]]] = defaultdict(lambda: ([], []))
     for cases in blocks:
-        batch = together(cases)
+        batch = together(cases).to(device)
         with torch.autocast(device, torch.bfloat16):
             nll, why, scores = losses(network, batch)
         for reason in (CONTEXT, CANDIDATE, ANSWER):

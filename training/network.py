@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -72,6 +72,11 @@ class Batch:
     owner: Tensor
     mask: Tensor
 
+    def to(self, device: str) -> Batch:
+        """Return the batch on a device."""
+        tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **tensors)
+
 
 def batch_of(contexts: Sequence[np.ndarray], branches: Sequence[Sequence[Branch]], learn_context: bool = True) -> Batch:
     """Lay contexts and the branches of each out for the network."""
@@ -89,7 +94,9 @@ def batch_of(contexts: Sequence[np.ndarray], branches: Sequence[Sequence[Branch]
     for marks in why:
         marks[-1] = 0
     targets = [np.append(context[1:], 0) for context in contexts] + [branch.targets for branch in flat]
-    places = [np.arange(n) for n in lengths] + [branch.places + lengths[of] for branch, of in zip(flat, owner, strict=True)]
+    places = [np.arange(n) for n in lengths] + [
+        branch.places + lengths[of] for branch, of in zip(flat, owner, strict=True)
+    ]
 
     def joined(parts: Sequence[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.concatenate(parts).astype(np.int64))
@@ -146,10 +153,8 @@ class Block(nn.Module):
 
         of_context = [padded(x[:n], batch.at_context, batch.contexts) for x in (query, key, value)]
         of_branch = [padded(x[n:], batch.at_branch, batch.branches) for x in (query, key, value)]
-        seen = F.scaled_dot_product_attention(*of_context, is_causal=True)
-        keys, values = (
-            torch.cat((of_context[i].index_select(0, batch.owner), of_branch[i]), 2) for i in (1, 2)
-        )
+        seen = F.scaled_dot_product_attention(of_context[0], of_context[1], of_context[2], is_causal=True)
+        keys, values = (torch.cat((of_context[i].index_select(0, batch.owner), of_branch[i]), 2) for i in (1, 2))
         branched = F.scaled_dot_product_attention(of_branch[0], keys, values, attn_mask=batch.mask.to(keys.dtype))
 
         def flat(x: Tensor, places: Tensor) -> Tensor:
@@ -187,7 +192,7 @@ class Network(nn.Module):
 
 
 LENGTH = 8.0
-"""Norm of an embedding: large beside what an update of the optimiser writes, so that copying outlives the first steps."""
+"""Norm of an embedding: large beside what an update writes, so that copying outlives the first steps."""
 CONSTANT = 0.5
 """Share of `LENGTH` in the last coordinate, which is the same for every token."""
 
@@ -221,7 +226,9 @@ def wire(network: Network, seed: int) -> None:
     network.norm.fill_(0.07)
     for block in network.blocks:
         for linear in (block.query, block.key, block.value, block.gate, block.up):
-            linear.weight.copy_(gaussian(*linear.weight.shape, linear.weight.shape[1] ** -0.5))
+            linear.weight.copy_(
+                gaussian(linear.weight.shape[0], linear.weight.shape[1], linear.weight.shape[1] ** -0.5)
+            )
         block.output.weight.zero_()
         block.down.weight.zero_()
 

@@ -84,5 +84,7 @@ def reword(sentence: str, rng: random.Random, share: float = 0.6) -> str:
 
 def join(first: str, second: str, rng: random.Random) -> str:
     """Make one sentence of two."""
-    tail = second if re.match(r"(?:I\b|[A-Z][a-z]*[A-Z0-9]|[A-Z][a-z]+ [A-Z])", second) else second[0].lower() + second[1:]
+    tail = (
+        second if re.match(r"(?:I\b|[A-Z][a-z]*[A-Z0-9]|[A-Z][a-z]+ [A-Z])", second) else second[0].lower() + second[1:]
+    )
     return f"{first.rstrip('.!?')}{rng.choice([', and', ' and', ', while', ';'])} {tail}"
