@@ -62,6 +62,7 @@ def main() -> None:
 
         def say(line: dict[str, Any]) -> None:
             text = json.dumps(line)
+            print(text, flush=True)
             log.write(text + "\n")
             log.flush()
 

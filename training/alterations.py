@@ -192,8 +192,14 @@ _OPPOSITE = re.compile(r"\b(" + "|".join(_OPPOSITES) + r")\b", re.IGNORECASE)
 
 
 def names(sentence: str) -> list[str]:
-    """Return the names and numbers of a sentence; what opens it is no name."""
-    found = [m[0] for m in _NAME.finditer(sentence) if m.start() > 0 and m[0] not in _NO_NAME]
+    """Return the names and numbers of a sentence; a single word that opens it is no name."""
+    found = []
+    for match in _NAME.finditer(sentence):
+        words = match[0].split()
+        while words and words[0] in _NO_NAME:
+            words = words[1:]
+        if words and (match.start() > 0 or len(words) > 1):
+            found.append(" ".join(words))
     return found + _NUMBER.findall(sentence)
 
 
