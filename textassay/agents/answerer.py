@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
 from textassay.agents.asking import chat
+from textassay.agents.profile import NO_PROFILE, Asking, Profile
 from textassay.agents.questions import Inquiry, QuestionBook
 from textassay.agents.scorer import Layout
+from textassay.agents.task import Task
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
 from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Model, scoring
-
-Asking = Literal["chat", "plain"]
-"""Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and completion servers."""
 
 SURE = 0.1
 """From which probability on a reported answer counts though the model did not report the other one.
@@ -43,7 +42,7 @@ class Reply(Message):
 
 
 class Replies(Message):
-    """Replies to sub-questions in order; after one without an answer no more are asked."""
+    """Replies to questions in order; after one without an answer no more are asked."""
 
     items: tuple[Reply, ...] = ()
 
@@ -54,7 +53,7 @@ class Replies(Message):
 
     @property
     def problem(self) -> ScoreError | None:
-        """Why a sub-question has no answer; `None` where all have one."""
+        """Why a question has no answer; `None` where all have one."""
         return next((reply.problem for reply in self.items if reply.problem is not None), None)
 
 
@@ -70,6 +69,8 @@ class Answerer:
         ask: How the model is asked.
         question_first: Whether the question about the whole output stands before the inputs (table 6).
         least_mass: Probability of yes and no together below which there is no answer.
+        task: What kind of text is judged, for prompts of profiles.
+        profile: How this model is asked, where it does not follow the paper's prompt.
     """
 
     model: Model
@@ -79,30 +80,38 @@ class Answerer:
     ask: Asking = "chat"
     question_first: bool = False
     least_mass: float = 0.0
+    task: Task | None = None
+    profile: Profile = NO_PROFILE
 
     def __post_init__(self) -> None:
         scoring(self.model, "choices")
 
-    async def __call__(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = ()) -> Reply:
+    async def __call__(
+        self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = (), *, continued: bool = False
+    ) -> Reply:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
             question: One of the inquiry's sub-questions, or its question.
             inquiry: What the question is answered from.
             earlier: Answers to show before it.
+            continued: Whether another question with this answer will follow.
 
         Raises:
             PromptError: The prompt file does not render.
             CapabilityError: The model does not tell the log-probabilities of choices.
             ModelError: The model could not be asked.
         """
-        response = await scoring(self.model, "choices").choices(self._request(question, inquiry, earlier))
+        request = self._request(question, inquiry, earlier).model_copy(update={"continued": continued})
+        response = await scoring(self.model, "choices").choices(request)
         return self._read(question, response)
 
     def _request(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]) -> ChoicesRequest:
         ahead = self.question_first and question == inquiry.question
+        told: dict[str, Any] = {"bare": inquiry.bare, "task": self.task} if self.profile.digest else {}
         messages = chat(
             self.prompt,
+            **told,
             layout=self.layout,
             instruction=self.book.instruction,
             texts=inquiry.texts,
@@ -136,7 +145,10 @@ class Answerer:
 
 @dataclass(frozen=True)
 class AnswersInOrder:
-    """Answers an inquiry's sub-questions one after the other, each answer joined to the prompt of the next."""
+    """Answers an inquiry's questions one after the other, each answer joined to the prompt of the next.
+
+    The sub-questions come first, the question about the whole last, where it is asked.
+    """
 
     answerer: Answerer
 
@@ -147,8 +159,9 @@ class AnswersInOrder:
             ModelError: The model could not be asked.
         """
         replies = Replies()
-        for question in inquiry.subquestions:
-            reply = await self.answerer(question, inquiry, replies.answers)
+        questions = inquiry.questions
+        for question in questions:
+            reply = await self.answerer(question, inquiry, replies.answers, continued=question is not questions[-1])
             replies = Replies(items=(*replies.items, reply))
             if reply.answer is None:
                 break

@@ -11,9 +11,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.asking import chat, material, prompt_digest
+from textassay.agents.asking import chat, material, prompt_digest, told_cut
 from textassay.agents.joint_answer import parse_joint
 from textassay.agents.parsing import NoRating
+from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
 from textassay.agents.wording import Form
@@ -53,6 +54,7 @@ class JointScorer:
         parse_retries: How often aspects that an answer leaves out are asked for again.
         max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
         structured: Whether to ask for JSON by a schema; `None` where the model is known to be able.
+        profile: How this model is asked, where it does not follow the papers' prompts.
     """
 
     model: Model
@@ -64,13 +66,13 @@ class JointScorer:
     parse_retries: int = 1
     max_tokens: int | None = None
     structured: bool | None = None
+    profile: Profile = NO_PROFILE
 
     @cached_property
     def digest(self) -> str:
         """6 hex digits for the words that are sent and who is asked."""
-        return prompt_digest(
-            (self.prompt,), self.layout, self.form, self.asks_for_json, self.task.digest, self.model.name
-        )
+        variants = (self.layout, self.form, self.asks_for_json, self.task.digest, self.model.name)
+        return prompt_digest((self.prompt,), *variants, *self.profile.marks)
 
     @cached_property
     def asks_for_json(self) -> bool:
@@ -85,15 +87,17 @@ class JointScorer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
+        example = self.profile.prepared(example, self.task)
         if not example.output.strip():
             nothing = NoRating("NoScoreFound", "there is no text to judge")
             return Ratings(scores=tuple(_score(example, aspect, nothing, empty=True) for aspect in aspects))
         found: dict[str, float | NoRating] = {}
         notes: list[Json] = []
-        usage, left = Usage(), aspects
+        usage, left, longest_cut = Usage(), aspects, 0
         for draw in range(self.parse_retries + 1):
-            sample, cost = await self._ask(example, left, draw)
+            sample, cost, cut = await self._ask(example, left, draw)
             usage += cost
+            longest_cut = max(longest_cut, cut)
             answer = parse_joint(sample.text, left, self.form)
             found |= {aspect.id: rating for aspect, rating in zip(left, answer.ratings, strict=True)}
             notes += answer.invented
@@ -105,17 +109,18 @@ class JointScorer:
             if all(getattr(found[aspect.id], "reason", None) == "Declined" for aspect in left):
                 break
         scores = tuple(_score(example, aspect, found[aspect.id]) for aspect in aspects)
-        return Ratings(scores=scores, notes=tuple(notes), usage=usage)
+        return Ratings(scores=scores, notes=(*notes, *told_cut(longest_cut)), usage=usage)
 
-    async def _ask(self, example: Example, aspects: tuple[Aspect, ...], draw: int) -> tuple[Sample, Usage]:
-        """Ask, and once more with more room where the answer was cut."""
+    async def _ask(self, example: Example, aspects: tuple[Aspect, ...], draw: int) -> tuple[Sample, Usage, int]:
+        """Ask, and once more with more room where the answer was cut; tell how many tokens of the source were, too."""
         usage = Usage()
         messages = self._messages(example, aspects)
         room = self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects)
         for tokens in (room, MORE_ROOM * room):
             response = await self.model.generate(
                 Request(
-                    messages=messages,
+                    **self.profile.asked(messages),
+                    shorten=example.source,
                     draw=draw,
                     max_tokens=tokens,
                     seed=self.seed,
@@ -128,19 +133,22 @@ class JointScorer:
             if sample.finish_reason == "filtered":
                 raise ContentRefused("the provider's content filter cut the answer off")
             if sample.finish_reason != "length":
-                return sample, usage
+                return sample, usage, response.truncated_tokens
         whole, _, _ = sample.text.rpartition("\n")  # "Fluency: 4" may have become "Fluency: 4.5"
-        return sample.model_copy(update={"text": whole}), usage
+        return sample.model_copy(update={"text": whole}), usage, response.truncated_tokens
 
     def _messages(self, example: Example, aspects: tuple[Aspect, ...]) -> tuple[ChatMessage, ...]:
+        told = {"bare": bare(example)} if self.profile.digest else {}
         return chat(
             self.prompt,
+            lasting=not told,
             task=self.task,
             aspects=_shown(aspects, self.form),
             material=material(self.task, example),
             form=self.form,
             layout=self.layout,
             structured=self.asks_for_json,
+            **told,
         )
 
     def _schema(self, aspects: tuple[Aspect, ...]) -> Json:

@@ -25,8 +25,9 @@ class LocalSettings(Message):
     """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch, for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
     """Type of the cached keys and values."""
-    truncate: Literal["error", "source"] = "error"
-    """What to do with a prompt that does not fit: refuse it, or cut the source, which the score then tells."""
+    truncate: Literal["error", "source"] | None = None
+    """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the source, which the score
+    then tells (`source`, the default of the embedded model)."""
 
 
 class Settings(Message):
@@ -37,7 +38,8 @@ class Settings(Message):
     api_key_env: str | None = None
     """Name of the environment variable that holds the key; litellm finds its providers' own without it."""
     concurrency: int = Field(default=64, ge=1)
-    """Most calls in flight to one model; fewer are used while the server asks for that."""
+    """Most calls in flight to one model; fewer are used while the server asks for that. For a local model, which
+    queues calls itself, only how many examples are in work."""
     rpm: Positive | None = None
     """Most requests a minute; `None` for no limit."""
     tpm: Positive | None = None
