@@ -1,0 +1,135 @@
+"""What the embedded model learns from: each respect spoilt by itself, and known answers."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training import alterations, inventions, items, rewording
+from training.corpus import Article, CorpusError, Dialogue, read
+
+STORY = (
+    "The town of Ashford opened a new library on Monday.",
+    "Mayor Linda Green said the building cost 4 million pounds.",
+    "It holds more than 60,000 books and is open every day.",
+    "Local firms gave half of the money for the children's rooms.",
+    "The old library was closed in March because its roof was leaking.",
+    "Anna Brown, who worked there for 20 years, will not move to the new one.",
+)
+OTHER = (
+    "Farmers in the valley expect a poor harvest this year.",
+    "Rain has fallen on 50 of the last 60 days.",
+    "Peter Hill said his potatoes were rotting in the ground.",
+    "Prices could rise by 10 per cent before Christmas.",
+)
+TURNS = (
+    "Hi, do you like sport?",
+    "Yes, I play tennis with my sister.",
+    "Nice, how often do you play?",
+    "Every Sunday morning.",
+)
+seeds = st.integers(0, 2**32).map(random.Random)
+
+
+@given(seeds)
+def test_roles_change_places_and_no_word_changes(rng: random.Random) -> None:
+    sentence = "On Monday Linda Green thanked Peter Hill and Anna Brown for a letter."
+    swapped = alterations.swap_roles(sentence, rng)
+    assert swapped is not None
+    assert swapped != sentence
+    assert sorted(swapped.rstrip(".").split()) == sorted(sentence.rstrip(".").split())
+
+
+@given(seeds)
+def test_a_swapped_name_comes_from_the_pool(rng: random.Random) -> None:
+    altered = alterations.swap_name(["Oslo"])("She moved to Paris with him.", rng)
+    assert altered == "She moved to Oslo with him."
+    assert alterations.swap_name(["Oslo"])("nothing to swap here", rng) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("It was not cold.", "It was cold."),
+        ("She can't come.", "She can come."),
+        ("He will stay.", "He will not stay."),
+    ],
+)
+def test_negation_goes_in_or_out(said: str, meant: str) -> None:
+    assert alterations.negate(said, random.Random(0)) == meant
+
+
+@given(seeds, st.floats(0.05, 0.4))
+def test_garbling_changes_the_sentence(rng: random.Random, share: float) -> None:
+    garbled = alterations.garble(STORY[1], rng, share)
+    assert garbled is None or garbled != STORY[1]
+    assert alterations.garble("Too short.", rng) is None
+
+
+@given(seeds)
+def test_rewording_keeps_names_and_numbers(rng: random.Random) -> None:
+    for sentence in STORY:
+        reworded = rewording.reword(sentence, rng)
+        kept = [name for name in alterations.names(sentence) if name not in ("4", "20")]
+        assert all(name in reworded for name in kept)
+
+
+@given(seeds)
+def test_an_answer_is_yes_exactly_where_its_respect_is_sound(rng: random.Random) -> None:
+    case = items.article_case(STORY, None, OTHER, rng, 4)
+    assert len(case.candidates) == 4
+    for candidate in case.candidates:
+        asked = {
+            one.aspect: one.steps[-1] for one in items.questions(case, candidate, rng) if "question:" in one.steps[0][0]
+        }
+        for aspect, (question, answer) in asked.items():
+            assert question == f"\nquestion: {items.QUESTIONS['summary', aspect]}\nanswer:"
+            assert (answer == " yes") is (candidate.quality[aspect] >= 0.8)
+        for aspect, parts in candidate.parts.items():
+            if aspect in candidate.quality:
+                assert (candidate.quality[aspect] == 1.0) is all(good for _, good in parts)
+        if candidate.faithful:
+            assert all(candidate.quality[aspect] == 1.0 for aspect in ("consistency", "fluency"))
+
+
+def test_respects_are_spoilt_independently() -> None:
+    rng = random.Random(0)
+    found = [one for _ in range(300) for one in items.article_case(STORY, None, OTHER, rng, 4).candidates]
+    for one, other in (("consistency", "fluency"), ("consistency", "relevance"), ("fluency", "relevance")):
+        both = [(c.quality[one] >= 0.8, c.quality[other] >= 0.8) for c in found]
+        for pair in ((True, True), (True, False), (False, True), (False, False)):
+            assert both.count(pair) > 0.04 * len(both), (one, other, pair)
+
+
+@given(seeds)
+def test_dialogues_and_records_have_a_real_answer_first(rng: random.Random) -> None:
+    dialogue = Dialogue(("I play tennis.", "I have a sister."), TURNS)
+    case = items.talk_case(dialogue, ["I sell cars for a living."], rng, 4)
+    assert case.candidates[0].quality["coherence"] == 1.0
+    assert case.context.splitlines()[-1].startswith("- ")
+    record = items.record_case(rng, 4)
+    assert record.context.startswith("data: ")
+    assert all(0 <= value <= 1 for one in record.candidates for value in one.quality.values())
+
+
+@given(seeds)
+def test_a_record_told_in_full_names_every_value(rng: random.Random) -> None:
+    record = inventions.record(rng)
+    told = " ".join(record.told(record.slots, rng))
+    assert all(value in told for key, value in record.slots if key != "pets allowed")
+
+
+def test_the_corpus_is_read_as_articles_and_dialogues(tmp_path) -> None:
+    talk = "About A: I play tennis.\n" + "\n".join(f"{'AB'[i % 2]}: {turn}" for i, turn in enumerate(TURNS))
+    article = "A new library for Ashford\n" + " ".join(STORY)
+    (tmp_path / "mine.txt").write_text(f"{article}\n<|endoftext|>\n{talk}", encoding="utf-8")
+    (tmp_path / "sgd.txt").write_text("\n".join(f"A: share-alike {i}" for i in range(9)), encoding="utf-8")
+    articles, dialogues = read(tmp_path)
+    assert articles == [Article("A new library for Ashford", STORY)]
+    assert dialogues == [Dialogue(("I play tennis.", ""), TURNS)]
+
+
+def test_an_empty_folder_is_refused(tmp_path) -> None:
+    with pytest.raises(CorpusError, match=r"no \.txt"):
+        read(tmp_path)

@@ -1,0 +1,105 @@
+"""The network sees what it should, copies before training, and is the same in llama.cpp."""
+
+import random
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch (make extras)")
+pytest.importorskip("tokenizers", reason="training needs tokenizers (make extras)")
+
+from tests.training.test_cases import OTHER, STORY, TURNS  # noqa: E402
+from textassay.runtime.backends.llamacpp.model import LlamaCppModel  # noqa: E402  # only where torch is there
+from textassay.runtime.model import ContinuationRequest  # noqa: E402
+from training.corpus import Article, Dialogue  # noqa: E402
+from training.encoding import CANDIDATE, Branch, Encoder, train_tokenizer  # noqa: E402
+from training.export import export  # noqa: E402
+from training.learning import Plan, Texts, held_out, new_network, train  # noqa: E402
+from training.network import Network, Shape, batch_of  # noqa: E402
+from training.parity import log_probabilities, read_back  # noqa: E402
+
+SMALL = Shape(vocabulary=700, layers=2, hidden=64)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer([" ".join((*STORY, *OTHER, *TURNS)).lower()] * 4, SMALL.vocabulary)
+
+
+def branch(ids: list[int], question: list[int]) -> Branch:
+    places = [i if q == 0 else question.count(0) + question[:i].count(q) for i, q in enumerate(question)]
+    arrays = np.array(ids), np.roll(ids, -1), np.full(len(ids), CANDIDATE), np.array(question), np.array(places)
+    return Branch(*arrays, ())
+
+
+def scores(network: Network, contexts: list[list[int]], branches: list[list[Branch]]) -> list[np.ndarray]:
+    """Scores of each branch's tokens."""
+    with torch.no_grad():
+        found = network.scores(network(batch_of([np.array(c) for c in contexts], branches))).numpy()
+    parts, at = [], sum(map(len, contexts))
+    for one in (b for group in branches for b in group):
+        parts.append(found[at : at + len(one.ids)])
+        at += len(one.ids)
+    return parts
+
+
+def test_branches_and_questions_do_not_see_each_other() -> None:
+    network = new_network(SMALL, 0)
+    context, candidate = [0, 5, 9, 12, 40], [50, 51, 52]
+    alone = scores(network, [context], [[branch([*candidate, 60, 61], [0, 0, 0, 1, 1])]])[0]
+    mixed = scores(
+        network,
+        [[0, 7], context],
+        [[branch([80, 81], [0, 0])], [branch([99] * 9, [0] * 9), branch([*candidate, 70, 60, 61], [0, 0, 0, 1, 2, 2])]],
+    )[2]
+    np.testing.assert_allclose(mixed[[0, 1, 2, 4, 5]], alone, atol=2e-4)
+
+
+def test_an_untrained_network_copies() -> None:
+    network = new_network(Shape(), 0)
+    words = random.Random(0).sample(range(300, 4000), 40)
+    got = scores(network, [[0, *words]], [[branch(words, [0] * len(words))]])[0]
+    right = [int(row.argmax()) == word for row, word in zip(got[:-1], words[1:], strict=True)]
+    assert np.mean(right[1:]) > 0.95
+
+
+def test_training_learns_and_gives_the_same_network_again(tokenizer) -> None:
+    encoder = Encoder(tokenizer)
+    articles, dialogues = [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)]
+
+    def trained() -> tuple[Network, list[dict[str, float]]]:
+        network, said = new_network(SMALL, 0), []
+        texts = Texts(articles, dialogues, encoder, 0)
+        plan = Plan(steps=6, words=(20, 50), decay=0.5, tokens=512)
+        held = [texts.block(4, (20, 50))]
+        train(
+            network, texts, plan, "cpu", said.append, lambda: None, lambda: held_out(network, held, encoder, "cpu"), 3
+        )
+        return network, [line["held_out"] for line in said if "held_out" in line]
+
+    (one, told), (other, _) = trained(), trained()
+    assert told[-1]["candidate"] < told[0]["candidate"]
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(("weights", "off"), [("f32", 1e-3), ("f16", 0.01), ("q8_0", 0.05)])
+def test_llama_cpp_gives_the_same_log_probabilities(tmp_path, tokenizer, weights, off) -> None:
+    pytest.importorskip("llama_cpp", reason="needs the extra llamacpp")
+    network, file = new_network(SMALL, 0), tmp_path / "small.gguf"
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    export(network, tmp_path / "tokenizer.json", file, weights)
+    again = read_back(file)
+    given, scored = "article: the town of ashford\nsummary:", " the town of ashford opened"
+    model = LlamaCppModel("llamacpp/small", str(file))
+    import asyncio
+
+    async def ask():
+        try:
+            return await model.continuation(ContinuationRequest(prompt=given, continuation=scored))
+        finally:
+            await model.aclose()
+
+    theirs = [token.logprob for token in asyncio.run(ask()).tokens]
+    ours = log_probabilities(again, [0, *tokenizer.encode(given).ids], tokenizer.encode(scored).ids)
+    assert len(theirs) == len(ours)
+    assert np.mean(theirs) == pytest.approx(np.mean(ours), abs=off)

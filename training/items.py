@@ -1,0 +1,409 @@
+"""What the model learns from: a context, candidates for it, and questions about each candidate with their answers.
+
+Each candidate is spoilt in each respect independently, so that one candidate is fluent and wrong, another one garbled
+and right: only who reads the question knows the answer.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from textassay.prompts.simplify import simplify
+from training import alterations, inventions, rewording
+from training.corpus import Dialogue
+
+QUESTIONS = {
+    ("summary", "coherence"): "is this summary coherent and well organized?",
+    ("summary", "consistency"): "is this summary consistent with the article?",
+    ("summary", "fluency"): "is this summary fluent and grammatical?",
+    ("summary", "relevance"): "does this summary cover the main points of the article?",
+    ("response", "naturalness"): "is this response natural and fluent?",
+    ("response", "coherence"): "does this response follow from the dialogue?",
+    ("response", "engagingness"): "is this response interesting?",
+    ("response", "groundedness"): "does this response use the knowledge?",
+    ("response", "understandability"): "is this response easy to understand?",
+    ("text", "informativeness"): "does this text tell all of the data?",
+    ("text", "naturalness"): "is this text natural and fluent?",
+    ("text", "consistency"): "is this text consistent with the data?",
+    ("text", "quality"): "is this text good?",
+}
+SENTENCE_QUESTIONS = {
+    "coherence": "does this sentence follow from the one before?",
+    "consistency": "is this sentence consistent with the article?",
+    "fluency": "is this sentence fluent and grammatical?",
+    "relevance": "is this sentence about a main point of the article?",
+}
+SYNONYMS = {
+    "coherence": ("coherence", "organization", "structure", "logical flow", "order", "cohesion"),
+    "consistency": ("consistency", "accuracy", "faithfulness", "correctness", "factuality", "factual accuracy"),
+    "fluency": ("fluency", "grammar", "readability", "language", "clarity", "grammaticality"),
+    "relevance": ("relevance", "coverage", "informativeness", "importance", "completeness", "main points"),
+    "naturalness": ("naturalness", "fluency", "grammar", "human-likeness"),
+    "engagingness": ("engagingness", "interest", "interestingness", "specificity"),
+    "groundedness": ("groundedness", "use of knowledge", "knowledge"),
+    "understandability": ("understandability", "clarity"),
+    "informativeness": ("informativeness", "completeness", "coverage"),
+    "quality": ("quality", "overall", "overall quality"),
+}
+"""Names under which a rating of each respect is asked for; the first one is the name of the aspect."""
+MOST_SENTENCES = 3
+"""Sentences that are asked about one by one."""
+CUES = {"summary": "article:", "response": "dialogue:", "text": "data:"}
+"""What stands before a candidate whose context is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its answer, or several in a chain.
+
+    Attributes:
+        steps: Text that asks and text that answers, in order.
+        aspect: What is asked about.
+    """
+
+    steps: tuple[tuple[str, str], ...]
+    aspect: str
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A text to judge.
+
+    Attributes:
+        text: As it stands behind its cue.
+        faithful: Whether its likelihood given the context is to be learned.
+        quality: From 0 to 1 by aspect; what is between the bounds of yes and no is only rated.
+        parts: Its sentences with whether each is good, by aspect; empty where that is not known.
+    """
+
+    text: str
+    faithful: bool
+    quality: dict[str, float]
+    parts: dict[str, list[tuple[str, bool]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Case:
+    """A context with candidates.
+
+    Attributes:
+        context: As it stands before the candidates.
+        kind: `summary`, `response` or `text`.
+        candidates: The candidates.
+    """
+
+    context: str
+    kind: str
+    candidates: list[Candidate]
+
+
+def questions(case: Case, candidate: Candidate, rng: random.Random) -> list[Asked]:
+    """Return what is asked about a candidate: a question on each aspect and two ratings."""
+    asked = []
+    known = {aspect: quality for aspect, quality in candidate.quality.items() if (case.kind, aspect) in QUESTIONS}
+    for aspect, quality in known.items():
+        if (answer := _yes_or_no(quality)) is not None:
+            asked.append(Asked(((_question(QUESTIONS[case.kind, aspect]), answer),), aspect))
+    for aspect in rng.sample(list(known), min(2, len(known))):
+        names = SYNONYMS[aspect]
+        name = names[0] if rng.random() < 0.5 else rng.choice(names)
+        points = str(1 + round(4 * known[aspect]))
+        asked.append(Asked(((f"\nrate {name}, 1 to 5.\nscore:", f" {points}"),), aspect))
+    return asked
+
+
+def sentence_questions(case: Case, candidate: Candidate, rng: random.Random) -> Asked | None:
+    """Return, now and then, questions on one aspect of the first sentences in turn and then of the whole."""
+    if not candidate.parts or rng.random() > 0.2:
+        return None
+    aspect = rng.choice(list(candidate.parts))
+    parts, answer = candidate.parts[aspect], _yes_or_no(candidate.quality.get(aspect, 0.5))
+    steps = [
+        (f"\nsentence: {sentence}{_question(SENTENCE_QUESTIONS[aspect])}", " yes" if good else " no")
+        for sentence, good in parts[:MOST_SENTENCES]
+    ]
+    if answer is not None and len(parts) <= MOST_SENTENCES:
+        steps.append((_question(QUESTIONS[case.kind, aspect]), answer))
+    return Asked(tuple(steps), aspect)
+
+
+def _question(words: str) -> str:
+    return f"\nquestion: {words}\nanswer:"
+
+
+def _yes_or_no(quality: float) -> str | None:
+    return " yes" if quality >= 0.8 else " no" if quality <= 0.6 else None
+
+
+# Articles
+
+
+def article_case(
+    sentences: Sequence[str], title: str | None, foreign: Sequence[str], rng: random.Random, n: int
+) -> Case:
+    """Return an article with `n` summaries.
+
+    Args:
+        sentences: The article's.
+        title: Its title where it begins at the beginning.
+        foreign: Sentences of another article.
+        rng: Source of chance.
+        n: Number of candidates.
+    """
+    context = "article: " + simplify(" ".join(sentences))
+    salience = _salience(sentences)
+    own = [name for sentence in sentences for name in alterations.names(sentence)]
+    others = [name for sentence in foreign for name in alterations.names(sentence)]
+    candidates: list[Candidate] = []
+    while len(candidates) < n:
+        candidate = _summary(sentences, title, foreign, salience, own if rng.random() < 0.6 else others, rng)
+        if candidate is not None and 4 <= len(candidate.text.split()) <= 125:
+            candidates.append(candidate)
+    return Case(context, "summary", candidates)
+
+
+def _salience(sentences: Sequence[str]) -> list[float]:
+    """Return how much each sentence says of what the whole is about: shared words, and how early it stands."""
+    bags = [set(re.findall(r"[a-z]{4,}", sentence.lower())) for sentence in sentences]
+    counts = Counter(word for bag in bags for word in bag)
+    central = [sum(counts[w] - 1 for w in bag) / math.sqrt(8 + len(bag)) for bag in bags]
+    most = max(central) or 1.0
+    return [0.55 / (1 + 0.3 * i) + 0.45 * c / most for i, c in enumerate(central)]
+
+
+def _chosen(salience: Sequence[float], rng: random.Random) -> tuple[list[int], float]:
+    """Return places of sentences in order and how relevant they are together, the best three being 1."""
+    n = len(salience)
+    size = min(n, rng.choice((1, 2, 2, 3, 3, 3, 4)))
+    way = rng.random()
+    if way < 0.25:
+        places = list(range(size))
+    elif way < 0.4:
+        start = rng.randrange(n - size + 1)
+        places = list(range(start, start + size))
+    elif way < 0.6:
+        places = sorted(sorted(range(n), key=lambda i: -salience[i])[: size + 1], key=lambda _: rng.random())[:size]
+    elif way < 0.8:
+        places = sorted(sorted(range(n), key=lambda i: salience[i])[: size + 2], key=lambda _: rng.random())[:size]
+    else:
+        places = rng.sample(range(n), size)
+    best = sum(sorted(salience)[-3:])
+    return sorted(places), min(1.0, 1.1 * sum(salience[i] for i in places) / best)
+
+
+def _summary(
+    sentences: Sequence[str],
+    title: str | None,
+    foreign: Sequence[str],
+    salience: Sequence[float],
+    pool: Sequence[str],
+    rng: random.Random,
+) -> Candidate | None:
+    places, relevance = _chosen(salience, rng)
+    abstract = rng.random()
+    said = [_abstracted(sentences[i], abstract, rng) for i in places]
+    if abstract > 0.9 and len(said) > 1:
+        said[:2] = [rewording.join(said[0], said[1], rng)]
+    if title is not None and places[0] == 0 and rng.random() < 0.3:
+        said[0], relevance = f"{title}.", max(relevance, 0.75)
+    if abstract > 0.97:
+        # A text about something else: fluent, coherent, and wrong in all that regards the article.
+        start = rng.randrange(max(1, len(foreign) - 2))
+        other = [simplify(sentence) for sentence in foreign[start : start + len(places)]]
+        quality = {"coherence": 1.0, "consistency": 0.0, "fluency": 1.0, "relevance": 0.0}
+        return Candidate(" ".join(other), False, quality)
+    clean = rng.random() < 0.3
+    good = {aspect: [True] * len(said) for aspect in ("consistency", "fluency", "coherence")}
+    if not clean and rng.random() < 0.45:
+        _spoil(said, good["consistency"], _ways_to_lie(sentences, pool, rng), rng)
+    order_quality = 1.0
+    if not clean and rng.random() < 0.45:
+        said, good, order_quality = _disorder(said, good, foreign, rng)
+    share = rng.uniform(0.08, 0.3)
+    if not clean and rng.random() < 0.45:
+        _spoil(said, good["fluency"], [lambda s, r: alterations.garble(s, r, share)], rng)
+    if rng.random() < 0.04 and relevance > 0.5:
+        said = [said[0]]
+        good = {aspect: marks[:1] for aspect, marks in good.items()}
+    simple = [simplify(sentence) for sentence in said]
+    quality = {
+        "consistency": _share_quality(good["consistency"]),
+        "fluency": _share_quality(good["fluency"]) if share > 0.12 else max(0.5, _share_quality(good["fluency"])),
+        "relevance": relevance,
+    }
+    if all(good["fluency"]):
+        quality["fluency"] = 1.0
+    if len(said) > 1:
+        quality["coherence"] = order_quality
+    parts = {aspect: list(zip(simple, marks, strict=True)) for aspect, marks in good.items()}
+    if len(said) == 1:
+        parts.pop("coherence")
+    faithful = all(map(all, good.values())) and relevance >= 0.45
+    return Candidate(" ".join(simple), faithful, quality, parts)
+
+
+def _abstracted(sentence: str, abstract: float, rng: random.Random) -> str:
+    if abstract < 0.3:
+        return sentence
+    short = rewording.shorten(sentence, rng)
+    return short if abstract < 0.6 else rewording.reword(short, rng)
+
+
+def _ways_to_lie(sentences: Sequence[str], pool: Sequence[str], rng: random.Random) -> list[alterations.Alteration]:
+    swap = alterations.swap_name(pool)
+    fuse = alterations.fuse_with(rng.choice(sentences))
+    return rng.sample([swap, swap, swap, alterations.swap_roles, alterations.negate, alterations.oppose, fuse, fuse], 8)
+
+
+def _spoil(said: list[str], good: list[bool], ways: Sequence[alterations.Alteration], rng: random.Random) -> None:
+    """Alter one sentence or more in place and mark them."""
+    wanted = min(len(said), rng.choice((1, 1, 1, 2, 2, 3)))
+    for at in rng.sample(range(len(said)), len(said)):
+        if wanted == 0:
+            return
+        for way in ways:
+            altered = way(said[at], rng)
+            if altered is not None and simplify(altered) != simplify(said[at]):
+                said[at], good[at] = altered, False
+                wanted -= 1
+                break
+
+
+def _disorder(
+    said: list[str], good: dict[str, list[bool]], foreign: Sequence[str], rng: random.Random
+) -> tuple[list[str], dict[str, list[bool]], float]:
+    """Return sentences out of order, one said twice or a foreign one among them, the marks, and the quality."""
+    rows = [(sentence, i, {a: marks[i] for a, marks in good.items()}) for i, sentence in enumerate(said)]
+    way, quality = rng.random(), 0.25
+    if way < 0.45 and len(rows) > 1:
+        order = alterations.shuffled([str(i) for i in range(len(rows))], rng) or []
+        rows = [rows[int(i)] for i in order]
+        quality = 0.5 if len(rows) == 2 else 0.25
+    elif way < 0.8:
+        at = rng.randrange(len(rows))
+        later = rng.randint(at + 1, len(rows))
+        rows.insert(later, (rows[at][0], -1, rows[at][2]))
+        if rng.random() < 0.3:
+            rows.append((rows[at][0], -1, rows[at][2]))
+            quality = 0.0
+    else:
+        stranger = (rng.choice(foreign), -1, {"consistency": False, "fluency": True, "coherence": False})
+        rows.insert(rng.randint(0, len(rows)), stranger)
+    follows = [i == 0 or (rows[i][1] > rows[i - 1][1] >= 0) for i in range(len(rows))]
+    marks = {aspect: [row[2][aspect] for row in rows] for aspect in ("consistency", "fluency")}
+    return [row[0] for row in rows], {**marks, "coherence": follows}, quality
+
+
+def _share_quality(marks: Sequence[bool]) -> float:
+    wrong = marks.count(False)
+    return 1.0 if wrong == 0 else max(0.0, 0.6 - 0.6 * (wrong - 1) / max(1, len(marks) - 1))
+
+
+# Dialogues
+
+
+def talk_case(dialogue: Dialogue, others: Sequence[str], rng: random.Random, n: int) -> Case:
+    """Return a conversation up to some turn with `n` responses, the real one among them."""
+    at = rng.randrange(2, len(dialogue.turns))
+    history = list(dialogue.turns[max(0, at - rng.randint(2, 7)) : at])
+    return _reply_case(dialogue.facts[at % 2], history, dialogue.turns[at], others, rng, n)
+
+
+def chat_case(sentences: Sequence[str], others: Sequence[str], rng: random.Random, n: int) -> Case:
+    """Return a made-up conversation about an article, with a part of it as knowledge for the next response."""
+    own = [name for sentence in sentences[:6] for name in alterations.names(sentence) if not name[0].isdigit()]
+    topic = rng.choice(own) if own else "that"
+    at = rng.randrange(1, len(sentences))
+    known = " ".join(sentences[at : at + rng.choice((1, 1, 2))])
+    history = inventions.chat_about(sentences[:at], topic, rng.randint(2, 6), rng)
+    fact = rewording.shorten(sentences[at], rng)
+    reply = inventions.remark(rewording.reword(fact, rng) if rng.random() < 0.4 else fact, rng)
+    return _reply_case(known, history, reply, others, rng, n)
+
+
+def _reply_case(
+    known: str, history: Sequence[str], real: str, others: Sequence[str], rng: random.Random, n: int
+) -> Case:
+    head = f"knowledge: {simplify(known)}\n" if known and rng.random() < 0.9 else ""
+    context = f"{head}dialogue:\n" + "\n".join(f"- {simplify(turn)}" for turn in history)
+    content = set(re.findall(r"[a-z]{5,}", simplify(known))) if head else None
+    foreign = rng.choice(others)
+    kinds = ["real", *rng.choices(("dull", "foreign", "again", "reaction", "real"), (3, 4, 2, 1, 3), k=n - 1)]
+    candidates = [_reply(kind, history, real, foreign, content, rng) for kind in kinds]
+    return Case(context, "response", candidates)
+
+
+def _reply(
+    kind: str, history: Sequence[str], real: str, foreign: str, content: set[str] | None, rng: random.Random
+) -> Candidate:
+    said = {
+        "real": real,
+        "dull": rng.choice(inventions.DULL),
+        "foreign": foreign,
+        "again": rng.choice(history),
+        "reaction": rng.choice(inventions.REACTIONS),
+    }[kind]
+    quality: dict[str, float] = {}
+    if kind in ("real", "foreign", "again"):
+        quality["coherence"] = 1.0 if kind == "real" else 0.0 if kind == "foreign" else 0.25
+    broken = alterations.garble(said, rng, rng.uniform(0.1, 0.4)) if rng.random() < 0.35 else None
+    said = said if broken is None else broken
+    quality["naturalness"] = 1.0 if broken is None else rng.choice((0.25, 0.5))
+    quality["understandability"] = 1.0 if broken is None else 0.5
+    words = simplify(said).split()
+    long = [word for word in words if len(word) > 4]
+    if kind in ("dull", "reaction") or len(words) < 5:
+        quality["engagingness"] = 0.0 if kind == "dull" else 0.25
+    elif kind == "again":
+        quality["engagingness"] = 0.25
+    elif len(long) >= 4 and len(words) >= 10:
+        quality["engagingness"] = min(1.0, 0.8 + 0.02 * (len(words) - 10))
+    if content is not None:
+        shared = len(content & set(re.findall(r"[a-z]{5,}", simplify(said))))
+        quality["groundedness"] = 0.0 if shared == 0 else 1.0 if shared >= 2 else 0.7
+    return Candidate(simplify(said), kind == "real" and broken is None, quality)
+
+
+# Records
+
+
+def record_case(rng: random.Random, n: int) -> Case:
+    """Return a record with `n` texts that tell it, some with slots left out, wrong or invented, some garbled."""
+    given = inventions.record(rng)
+    return Case(f"data: {simplify(given.written(rng))}", "text", [_told(given, rng) for _ in range(n)])
+
+
+def _told(given: inventions.Record, rng: random.Random) -> Candidate:
+    slots = list(given.slots)
+    rng.shuffle(slots)
+    missing = wrong = 0
+    if rng.random() < 0.4:
+        missing = rng.randint(1, max(1, len(slots) - 1))
+        slots = slots[missing:]
+    if rng.random() < 0.35 and slots:
+        at = rng.randrange(len(slots))
+        key, value = slots[at]
+        slots[at] = (key, inventions.another_value(key, value, rng))
+        wrong = 1
+    said = given.told(slots, rng)
+    broken = False
+    if rng.random() < 0.35:
+        at = rng.randrange(len(said))
+        garbled = alterations.garble(said[at], rng, rng.uniform(0.1, 0.3))
+        if garbled is not None:
+            said[at], broken = garbled, True
+    quality = {
+        "informativeness": 1 - (missing + wrong) / (0.5 + len(given.slots)),
+        "consistency": 0.25 if wrong else 1.0,
+        "naturalness": 0.4 if broken else 1.0,
+        "quality": 1.0 - 0.4 * (wrong + broken + (missing > 0)) if wrong or broken or missing else 1.0,
+    }
+    quality = {aspect: max(0.0, value) for aspect, value in quality.items()}
+    if missing == 1 and not wrong:
+        quality["informativeness"] = 0.55
+    return Candidate(simplify(" ".join(said)), not (missing or wrong or broken), quality)
