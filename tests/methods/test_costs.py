@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 import textassay
-from benchmarks.method_costs import COMMAND, FILES, MethodCost, cost_of, table_of
+from benchmarks.method_costs import COMMAND, MethodCost, cost_of, table_of
+from textassay.demo.bundled import data_file
 from textassay.methods import METHODS
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
-DATA = Path(__file__).parents[2] / "examples" / "data"
 
 
 async def check(method: str, task: str, server) -> MethodCost:
     """Hold the foretold cost against a run."""
     foretold = await cost_of(method, task)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
-        run = await textassay.evaluate(DATA / FILES[task], method=method, task=task, model=model)
+        run = await textassay.evaluate(data_file(task), method=method, task=task, model=model)
     usage = run.summary()["usage"]
     assert server.counters.requests == usage["calls"] == foretold.whole.calls
     assert usage["completion_tokens"] <= foretold.whole.completion + usage["calls"]
