@@ -35,7 +35,7 @@ def test_every_example_is_rated_on_every_aspect_and_within_its_scale(task):
 
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
 def test_the_same_was_done_to_the_texts_of_every_source(task):
-    """Six sources with equal systems, so that scores by system compare like with like, and a group shares its source."""
+    """Six sources with equal systems, so that means by system compare like with like; a group shares its source."""
     examples = examples_of(task)
     assert len(examples) == COUNTS[task]
     systems = {example.system for example in examples}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from textassay.cli import arguments, caches, fit, meta, plans, trees
+from textassay.cli import arguments, caches, demo, fit, meta, plans, trees
 from textassay.cli import doctor as examination
 from textassay.cli import tools as assistants
 from textassay.cli.exits import exits, run_async
@@ -275,6 +275,16 @@ def graph(
         never_asked = ScriptedModel([], capabilities=Capabilities())
         built = build(method, {"": never_asked}, task=task, aspects=None, options={})
         typer.echo(built.graph.to_mermaid())
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path | None, typer.Option(help="Folder to make, or to go on in (default: a temporary one).")] = None,
+    progress: ProgressStyle = None,
+) -> None:
+    """Show the whole pipeline on bundled examples: offline, on the embedded model."""
+    with exits():
+        raise typer.Exit(run_async(demo.carry_out(out, progress or "auto")))
 
 
 @app.command()
