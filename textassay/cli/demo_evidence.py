@@ -17,9 +17,9 @@ INDENT = (0, 0, 0, 2)
 
 def evidence(shown: Shown) -> RenderableType:
     """Return the text that was judged, and below it what each method says of it and why."""
-    parts: list[RenderableType] = [Padding(Text(printable(shown.example.output), style="italic"), INDENT), Text()]
+    parts: list[RenderableType] = [Padding(Text(printable(shown.example.output), style="italic"), INDENT, expand=False), Text()]
     for name, score in shown.scores.items():
-        parts += [_heading(name, score), Padding(_pieces(score), INDENT), Text()]
+        parts += [_heading(name, score), Padding(_pieces(score), INDENT, expand=False), Text()]
     return Group(*parts)
 
 

@@ -41,7 +41,7 @@ def report(results: Sequence[TaskResult], shown: Shown) -> RenderableType:
     parts: list[RenderableType] = [_title("1. Scores", "means by what was done to the texts on purpose")]
     for result in results:
         what = f"{result.comparison.task}, {result.treatments.aspect} ({result.comparison.examples} texts)"
-        parts += [Text(what, style="bold"), Padding(treatments_table(result.treatments, units), LEFT), Text()]
+        parts += [Text(what, style="bold"), Padding(treatments_table(result.treatments, units), LEFT, expand=False), Text()]
     parts += [
         _title("2. Agreement", "Spearman's rho with the ratings that we gave, over all texts of a task"),
         _legend(),
@@ -71,8 +71,8 @@ def _agreement(found: Comparison, *, small: bool = False) -> list[RenderableType
     what = f"{found.task}: {found.examples} texts about {found.groups} sources"
     if small:
         what += " that nothing was learnt from"
-    table = Padding(agreement_table(found), LEFT)
-    return [Text(what, style="bold"), table, Padding(Text(in_words(found)), LEFT), Text()]
+    table = Padding(agreement_table(found), LEFT, expand=False)
+    return [Text(what, style="bold"), table, Padding(Text(in_words(found)), LEFT, expand=False), Text()]
 
 
 def in_words(found: Comparison) -> str:
@@ -102,12 +102,12 @@ def closing(layout: Layout, usage: Usage, seconds: float) -> RenderableType:
     )
     return Group(
         _title("5. Where things are", printable(str(layout.folder))),
-        Padding(_files(), LEFT),
+        Padding(_files(), LEFT, expand=False),
         Text(
             f"\n{usage.calls} calls of the model and {usage.cached_calls} answers from the cache in {seconds:.0f} s.\n"
         ),
         _title("6. Next", "the same with a real model (its key in the environment), and held against the ratings"),
-        *(Padding(Text(printable(command), overflow="fold"), LEFT) for command in commands),
+        *(Padding(Text(printable(command), overflow="fold"), LEFT, expand=False) for command in commands),
         Text("\nYour own texts: one JSON object a line with output, source, references and human; see README.md."),
     )
 

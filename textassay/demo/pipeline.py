@@ -18,6 +18,7 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.fitting.recorded import Learning, fit_recorded
 from textassay.learning import group_codes, split_rows
+from textassay.methods import tasks, trees
 from textassay.methods.evaluator import is_evaluator
 from textassay.runtime.atomic_file import write_text
 from textassay.runtime.data import Examples
@@ -84,6 +85,8 @@ class Pipeline:
         wanted: Evaluation = {"method": recipe.method, "options": recipe.options, "tools": recipe.tools}
         if recipe is not BASELINES:
             wanted |= {"task": task, "model": self._model}
+        if recipe is NODES:
+            wanted["aspects"] = _with_a_tree(task)
         return await self._session((task, recipe.name), self._layout.data(task), wanted)
 
     def _fit(self, task: str) -> None:
@@ -109,3 +112,10 @@ class Pipeline:
         wanted["settings"] = Settings(cache=self._layout.answers)
         async with session_of(data, **wanted) as session, self._watch(*place, session):
             return await finish(session)
+
+
+def _with_a_tree(name: str) -> list[str]:
+    """Return the aspects of a task that the published tree takes apart; only their nodes are known before the run."""
+    task = tasks.load(name)
+    roots = {root.id for root in trees.load(name, task).roots}
+    return [aspect.name for aspect in task.aspects if aspect.id in roots]

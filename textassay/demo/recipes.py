@@ -33,18 +33,13 @@ class Recipe(Message):
 BASELINES = Recipe(name="trivial", method="tools", tools=TRIVIAL)
 RECIPES = (
     Recipe(name="g-eval", method="g-eval", unit="rating"),
-    Recipe(name="gptscore", method="gptscore", options={"pmi": True}, unit="nats a token"),
+    Recipe(name="gptscore", method="gptscore", options={"pmi": True}, unit="nats/token"),
     Recipe(name="decomp-eval", method="decomp-eval", unit="P(yes)"),
-    Recipe(name="coascore", method="coascore", options={"variant": "inter"}, unit="rating"),
-    Recipe(
-        name="fusion-eval",
-        method="fusion-eval",
-        options={"fusion": "avg", "direct": True, "n": 1},
-        tools=LEXICAL,
-        unit="mean of tools and judge, 0 to 1",
-    ),
+    Recipe(name="coascore", method="coascore", unit="rating"),
+    Recipe(name="fusion-eval", method="fusion-eval", tools=LEXICAL, unit="0 to 1"),
     Recipe(name="hd-eval", method="hd-eval", unit="rating"),
 )
+"""The methods; what else they are given comes from the model's profile."""
 NODES = Recipe(name="hd-eval-nodes", method="hd-eval", options={"output": "nodes"})
 """HD-Eval's rating of every criterion for itself: what `fit` learns from."""
 FITTED = "hd-eval-fitted"
