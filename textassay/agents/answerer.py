@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
 from textassay.agents.asking import chat
+from textassay.agents.profile import NO_PROFILE, Asking, Profile
 from textassay.agents.questions import Inquiry, QuestionBook
 from textassay.agents.scorer import Layout
+from textassay.agents.task import Task
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
 from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Model, scoring
-
-Asking = Literal["chat", "plain"]
-"""Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and completion servers."""
 
 SURE = 0.1
 """From which probability on a reported answer counts though the model did not report the other one.
@@ -70,6 +69,8 @@ class Answerer:
         ask: How the model is asked.
         question_first: Whether the question about the whole output stands before the inputs (table 6).
         least_mass: Probability of yes and no together below which there is no answer.
+        task: What kind of text is judged, for prompts of profiles.
+        profile: How this model is asked, where it does not follow the paper's prompt.
     """
 
     model: Model
@@ -79,6 +80,8 @@ class Answerer:
     ask: Asking = "chat"
     question_first: bool = False
     least_mass: float = 0.0
+    task: Task | None = None
+    profile: Profile = NO_PROFILE
 
     def __post_init__(self) -> None:
         scoring(self.model, "choices")
@@ -101,8 +104,10 @@ class Answerer:
 
     def _request(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]) -> ChoicesRequest:
         ahead = self.question_first and question == inquiry.question
+        told: dict[str, Any] = {"bare": inquiry.bare, "task": self.task} if self.profile.digest else {}
         messages = chat(
             self.prompt,
+            **told,
             layout=self.layout,
             instruction=self.book.instruction,
             texts=inquiry.texts,

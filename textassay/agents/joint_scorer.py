@@ -14,6 +14,7 @@ from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.asking import chat, material, prompt_digest
 from textassay.agents.joint_answer import parse_joint
 from textassay.agents.parsing import NoRating
+from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
 from textassay.agents.wording import Form
@@ -53,6 +54,7 @@ class JointScorer:
         parse_retries: How often aspects that an answer leaves out are asked for again.
         max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
         structured: Whether to ask for JSON by a schema; `None` where the model is known to be able.
+        profile: How this model is asked, where it does not follow the papers' prompts.
     """
 
     model: Model
@@ -64,13 +66,13 @@ class JointScorer:
     parse_retries: int = 1
     max_tokens: int | None = None
     structured: bool | None = None
+    profile: Profile = NO_PROFILE
 
     @cached_property
     def digest(self) -> str:
         """6 hex digits for the words that are sent and who is asked."""
-        return prompt_digest(
-            (self.prompt,), self.layout, self.form, self.asks_for_json, self.task.digest, self.model.name
-        )
+        variants = (self.layout, self.form, self.asks_for_json, self.task.digest, self.model.name)
+        return prompt_digest((self.prompt,), *variants, *self.profile.marks)
 
     @cached_property
     def asks_for_json(self) -> bool:
@@ -85,6 +87,7 @@ class JointScorer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
+        example = self.profile.prepared(example, self.task)
         if not example.output.strip():
             nothing = NoRating("NoScoreFound", "there is no text to judge")
             return Ratings(scores=tuple(_score(example, aspect, nothing, empty=True) for aspect in aspects))
@@ -115,7 +118,7 @@ class JointScorer:
         for tokens in (room, MORE_ROOM * room):
             response = await self.model.generate(
                 Request(
-                    messages=messages,
+                    **self.profile.asked(messages),
                     draw=draw,
                     max_tokens=tokens,
                     seed=self.seed,
@@ -133,14 +136,17 @@ class JointScorer:
         return sample.model_copy(update={"text": whole}), usage
 
     def _messages(self, example: Example, aspects: tuple[Aspect, ...]) -> tuple[ChatMessage, ...]:
+        told = {"bare": bare(example)} if self.profile.digest else {}
         return chat(
             self.prompt,
+            lasting=not told,
             task=self.task,
             aspects=_shown(aspects, self.form),
             material=material(self.task, example),
             form=self.form,
             layout=self.layout,
             structured=self.asks_for_json,
+            **told,
         )
 
     def _schema(self, aspects: tuple[Aspect, ...]) -> Json:

@@ -16,6 +16,7 @@ from textassay.agents.assistants import Assistant, as_assistance, reading_of
 from textassay.agents.joint_answer import JointAnswer, parse_joint
 from textassay.agents.parsing import NoRating, Rating
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
+from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.scorer import Layout, mean_of
 from textassay.agents.task import Task
 from textassay.runtime.errors import ContentRefused, UnknownName
@@ -49,6 +50,7 @@ class LLMFuser:
             the others stand in.
         max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
         variant: What else tells scores apart, such as where the plan comes from; goes into the prompt digest.
+        profile: How this model is asked, where it does not follow the papers' prompts.
     """
 
     model: Model
@@ -63,6 +65,7 @@ class LLMFuser:
     parse_retries: int = 1
     max_tokens: int | None = None
     variant: str = ""
+    profile: Profile = NO_PROFILE
 
     @property
     def how(self) -> How:
@@ -74,7 +77,8 @@ class LLMFuser:
         """6 hex digits for the words that are sent apart from the example's own."""
         told = tuple((a.name, a.description, a.range, a.signature) for a in self.assistants)
         names = tuple(aspect.name for aspect in self.task.aspects)
-        return prompt_digest((self.prompt,), self.layout, self.task.digest, names, told, self.variant)
+        variants = (self.layout, self.task.digest, names, told, self.variant)
+        return prompt_digest((self.prompt,), *variants, *self.profile.marks)
 
     @cached_property
     def signature(self) -> str:
@@ -108,6 +112,7 @@ class LLMFuser:
             ContentRefused: The provider's filter cut an answer off.
             ModelError: The model could not be asked.
         """
+        example = self.profile.prepared(example, self.task)
         if not example.output.strip():
             return self._unscored(example, aspects, "abstained", "EmptyOutput", "there is no text to judge")
         if isinstance(plan, RefusedPlan):
@@ -144,8 +149,10 @@ class LLMFuser:
 
     def _request(self, example: Example, assistance: list[Score], plan: Plan | None) -> Request:
         readings = [{"label": f"{score.aspect} Score", "text": reading_of(score)} for score in assistance]
+        told = {"bare": bare(example)} if self.profile.digest else {}
         messages = chat(
             self.prompt,
+            lasting=not told,
             task=self.task,
             criteria=self._criteria,
             overall=self._overall,
@@ -153,10 +160,11 @@ class LLMFuser:
             plan=plan,
             layout=self.layout,
             material=[*material(self.task, example), *readings],
+            **told,
         )
         room = self.max_tokens or TOKENS_BESIDE + TOKENS_PER_ASPECT * len(self.task.aspects)
         return Request(
-            messages=messages,
+            **self.profile.asked(messages),
             n=self.n,
             temperature=self.temperature,
             max_tokens=room,

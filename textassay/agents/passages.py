@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import Field
 
 from textassay.agents.asking import chat, fenced
+from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.qualities import Qualities, Quality, object_of
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
@@ -130,6 +131,7 @@ class PassageWriter:
         first_reference: Whether references after the first are left out.
         alone: Whether to ask for the text's probability by itself as well.
         prompt: Prompt file in place of the built-in one.
+        profile: How the model is asked, where it does not follow the paper's prompts.
     """
 
     task: Task
@@ -144,6 +146,7 @@ class PassageWriter:
     first_reference: bool = False
     alone: bool = False
     prompt: str | None = None
+    profile: Profile = NO_PROFILE
 
     async def __call__(self, example: Example, aspect: Aspect) -> Passages:
         """Return the passages, or why there are none.
@@ -152,10 +155,11 @@ class PassageWriter:
             PromptError: The prompt file does not render.
             ConfigurationError: A demonstration lacks what this aspect needs.
         """
-        if not example.output.strip():
-            return _none("EmptyOutput", "there is no text to judge")
         if any(_same(example, shown) for shown in self.demonstrations):
             return _none("Demonstration", "this example is shown as a demonstration, so it is not judged")
+        example = self.profile.prepared(example, self.task)
+        if not example.output.strip():
+            return _none("EmptyOutput", "there is no text to judge")
         quality = self.qualities.of(aspect)
         if self.scored == "yes":
             return self._question(example, aspect, quality)
@@ -177,12 +181,14 @@ class PassageWriter:
         output = example.output.strip()
         if direction == "src-hypo":
             given = premise(example)
-            return [] if given is None else [_Pair(direction, given, output)]
+            return (
+                [] if given is None else [_Pair(direction, given, output, texts=bare(example, ("source", "context")))]
+            )
         known = list(enumerate(text.strip() for text in references(example)))
         chosen = known[:1] if self.first_reference else known
         if direction == "ref-hypo":
-            return [_Pair(direction, text, output, n) for n, text in chosen]
-        return [_Pair(direction, output, text, n) for n, text in chosen]
+            return [_Pair(direction, text, output, n, {"source": text}) for n, text in chosen]
+        return [_Pair(direction, output, text, n, {"source": output}) for n, text in chosen]
 
     def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> Passage:
         wording = self.words.templates[pair.direction]
@@ -195,25 +201,31 @@ class PassageWriter:
             "layout": self.layout,
             "demonstrations": self._shown_pairs(aspect, pair.direction),
         }
-        name = self.prompt or "gptscore"
+        name = self.prompt or self.profile.prompt("gptscore")
+        given = {"given": pair.given} | self._told(pair.texts)
+        shortened = pair.texts.get("source") if self.profile.digest else pair.given
         return Passage(
             direction=pair.direction,
             asked=instruction,
-            prompt=_plain(name, given=pair.given, **values),
+            prompt=_plain(name, **given, **values),
             scored=f" {pair.scored}",
-            alone=_plain(name, given="", **values) if self.alone else None,
+            alone=_plain(name, **{"given": ""} | self._told({}), **values) if self.alone else None,
             reference=pair.reference,
-            source=pair.given if pair.direction == "src-hypo" else None,
+            source=shortened if pair.direction == "src-hypo" else None,
         )
 
-    def _shown_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, str]]:
-        shown = []
+    def _told(self, texts: dict[str, str]) -> dict[str, Any]:
+        """Return what prompts of profiles are given besides: the task, and texts by kind."""
+        return {"task": self.task, "bare": texts} if self.profile.digest else {}
+
+    def _shown_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, Any]]:
+        shown: list[dict[str, Any]] = []
         for demonstration in self._demonstrations(aspect):
-            pairs = self._pairs(demonstration, direction)
+            pairs = self._pairs(self.profile.prepared(demonstration, self.task), direction)
             if not pairs:
                 what = "source" if direction == "src-hypo" else "reference"
                 raise ConfigurationError(f"demonstration {demonstration.id!r} has no {what}, which {direction} needs")
-            shown.append({"given": pairs[0].given, "scored": pairs[0].scored})
+            shown.append({"given": pairs[0].given, "scored": pairs[0].scored, "bare": pairs[0].texts})
         return shown
 
     def _demonstrations(self, aspect: Aspect) -> list[Example]:
@@ -228,8 +240,8 @@ class PassageWriter:
         question = self._asked(aspect, quality)
         shown = []
         for demonstration in self._demonstrations(aspect):
-            text = self._question_prompt(demonstration, quality, question, [])
-            shown.append({"text": text, "scored": f"{_known_answer(demonstration, aspect)}."})
+            text = self._question_prompt(self.profile.prepared(demonstration, self.task), quality, question, [])
+            shown.append({"text": text, "scored": f"{self.profile.words(_known_answer(demonstration, aspect))}."})
         prompt = self._question_prompt(example, quality, question, shown)
         return Passages(
             items=(
@@ -237,7 +249,7 @@ class PassageWriter:
                     direction="question",
                     asked=question,
                     prompt=prompt,
-                    scored=" Yes",
+                    scored=f" {self.profile.words('Yes')}",
                     source=(example.source or "").strip() or None,
                 ),
             )
@@ -266,7 +278,8 @@ class PassageWriter:
             parts = [(part, label, text) for part, label in named if (text := getattr(example, part) or "").strip()]
             parts.append(("output", self.task.output_name, example.output))
         return _plain(
-            self.prompt or "gptscore_question",
+            self.prompt or self.profile.prompt("gptscore_question"),
+            **self._told(bare(example)),
             instruction=self.words.question if self.instruct else "",
             question=question,
             texts=fenced(parts, nonce(text for _, _, text in parts)),
@@ -283,6 +296,7 @@ class _Pair:
     given: str
     scored: str
     reference: int | None = None
+    texts: dict[str, str] = field(default_factory=dict)
 
 
 def _plain(name: str, **values: Any) -> str:

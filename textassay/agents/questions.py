@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from textassay.agents.asking import fenced
+from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
 from textassay.prompts import fence, nonce
@@ -75,6 +76,11 @@ class QuestionBook(Message):
     """Spellings of yes; the last one is what prompts show behind a sub-question."""
     no: tuple[str, ...] = Field(default=("no", "No"), min_length=1)
     """Spellings of no."""
+    quoted: bool = True
+    """Whether the sentence of a sub-question stands between quotation marks."""
+    generic: QuestionForm | None = None
+    """How an aspect is asked about that is not in the book, with `{noun}` and `{aspect}`; by default a template of ours
+    or the aspect's own question."""
     tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
     """By task and aspect; of several forms the first one counts whose inputs an example has."""
     overrides: bool = True
@@ -86,12 +92,22 @@ class QuestionBook(Message):
         asked = {form.question for form in written}
         return written if self.overrides or aspect.question in asked else ()
 
+    def form_of_any(self, task: Task, aspect: Aspect) -> QuestionForm:
+        """Return the form for an aspect that is not in the book."""
+        if self.generic is None:
+            return templated(task, aspect)
+        words = {"{noun}": task.output_name.lower(), "{aspect}": aspect.name.lower()}
+        asked = {key: _filled(getattr(self.generic, key), words) for key in ("question", "subquestion")}
+        return self.generic.model_copy(update=asked)
+
 
 class Inquiry(Message):
     """Everything that is asked about one example and one aspect."""
 
     texts: tuple[dict[str, str], ...] = ()
     """What the model is shown, `{label, text}` each, in order, between delimiters."""
+    bare: dict[str, str] = {}
+    """The example's texts without delimiters, by part, for prompts of profiles."""
     names: tuple[dict[str, str], ...] = ()
     """Where texts go by another name than this aspect's: `{label, name}` each."""
     form: QuestionForm | None = None
@@ -122,6 +138,7 @@ class SentenceQuestions:
         layout: Order of the prompt; for a shared prefix all aspects are shown the same texts.
         decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant without).
         splitter: Cuts the output into sentences.
+        profile: How the model is asked, where it does not follow the paper's prompt.
     """
 
     task: Task
@@ -129,13 +146,15 @@ class SentenceQuestions:
     layout: Layout = "paper"
     decompose: bool = True
     splitter: SentenceSplitter = DEFAULT_SPLITTER
+    profile: Profile = NO_PROFILE
 
     async def __call__(self, example: Example, aspect: Aspect) -> Inquiry:
         """Return the question, its sub-questions and what they are answered from."""
+        written, example = example.output, self.profile.prepared(example, self.task)
         if not example.output.strip():
             return Inquiry(missing=ScoreError(type="EmptyOutput", message="there is no text to judge"))
         texts = _texts(example)
-        forms = self.book.forms(self.task, aspect) or (templated(self.task, aspect),)
+        forms = self.book.forms(self.task, aspect) or (self.book.form_of_any(self.task, aspect),)
         form = next((form for form in forms if not form.missing(texts)), None)
         if form is None:
             return Inquiry(missing=_needs(aspect, forms[0].missing(texts)))
@@ -144,13 +163,14 @@ class SentenceQuestions:
         shown = labels if self.layout == "paper" else self._shared(texts, labels)
         return Inquiry(
             texts=tuple(fenced([(part, label, texts[part]) for part, label in shown.items()], number)),
+            bare=bare(example),
             names=tuple(
                 {"label": shown[part], "name": label} for part, label in labels.items() if shown[part] != label
             ),
             form=form,
             output=example.output,
-            source=example.source if "source" in shown else None,
-            subquestions=self._subquestions(form, example.output, number),
+            source=example.source if "source" in shown or self.profile.digest else None,
+            subquestions=self._subquestions(form, written, number),
         )
 
     def _shared(self, texts: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
@@ -165,10 +185,22 @@ class SentenceQuestions:
     def _subquestions(self, form: QuestionForm, output: str, number: str) -> tuple[SubQuestion, ...]:
         if not self.decompose:
             return ()
+        sentences = map(self.profile.words, self.splitter.split(output))
         return tuple(
-            SubQuestion(text=_about(form.subquestion, index, sentence, number), sentence=sentence, index=index)
-            for index, sentence in enumerate(self.splitter.split(output))
+            SubQuestion(text=self._about(form.subquestion, index, sentence, number), sentence=sentence, index=index)
+            for index, sentence in enumerate(sentences)
         )
+
+    def _about(self, subquestion: str, index: int, sentence: str, number: str) -> str:
+        """Return the sub-question about a sentence, which stands on one line.
+
+        It stands between quotation marks as in the paper's tables 11 and 12, or between delimiters that it cannot forge
+        where it holds one itself; or bare.
+        """
+        text = " ".join(sentence.split())
+        if self.book.quoted:
+            text = f'"{text}"' if '"' not in text else fence("sentence", text, number).replace("\n", " ")
+        return _filled(subquestion, {"{number}": str(index + 1), "{sentence}": text})
 
 
 def _texts(example: Example) -> dict[str, str]:
@@ -185,15 +217,11 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     )
 
 
-def _about(subquestion: str, index: int, sentence: str, number: str) -> str:
-    """Return the sub-question about a sentence, on one line.
-
-    The sentence stands between quotation marks as in the paper's tables 11 and 12, or between delimiters that it cannot
-    forge where it holds one itself.
-    """
-    text = " ".join(sentence.split())
-    quoted = f'"{text}"' if '"' not in text else fence("sentence", text, number).replace("\n", " ")
-    return subquestion.replace("{number}", str(index + 1)).replace("{sentence}", quoted)
+def _filled(pattern: str, words: Mapping[str, str]) -> str:
+    """Return a pattern with its places filled; what is filled in last is not searched for places."""
+    for place, word in words.items():
+        pattern = pattern.replace(place, word)
+    return pattern
 
 
 def templated(task: Task, aspect: Aspect) -> QuestionForm:

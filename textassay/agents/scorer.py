@@ -17,11 +17,12 @@ from textassay.agents.asking import chat, material, prompt_digest
 from textassay.agents.knowledge import Knowledge
 from textassay.agents.label_mass import Expectation, expected_rating
 from textassay.agents.parsing import NoRating, Rating, parse_rating
+from textassay.agents.profile import NO_PROFILE, Profile, bare
 from textassay.agents.steps import Steps
 from textassay.agents.task import Task
 from textassay.agents.wording import Form
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
-from textassay.runtime.messages import Aspect, Example, How, Outcome, Score, ScoreError, Usage
+from textassay.runtime.messages import Aspect, Example, How, Outcome, Scale, Score, ScoreError, Usage
 from textassay.runtime.model import ChatMessage, Json, Model, Request, Response, Sample
 from textassay.version import __version__
 
@@ -31,6 +32,8 @@ Layout = Literal["paper", "shared-prefix"]
 """The order of a paper's prompt, or texts first and aspect last, which lets servers reuse the beginning."""
 
 TOP_LOGPROBS = 20
+MOST_LABELS = 20
+"""Ratings that are told apart by the probabilities of their labels."""
 MORE_ROOM = 4
 """A cut answer is asked for again with this many times the tokens."""
 QUOTED = 200
@@ -58,6 +61,7 @@ class Scorer:
         max_tokens: Longest answer in tokens.
         variant: What else tells scores apart, such as how the steps came about; goes into the prompt digest.
         structured: Whether to ask for JSON by a schema; `None` where the model is known to be able and `how` is `text`.
+        profile: How this model is asked, where it does not follow the papers' prompts.
     """
 
     model: Model
@@ -74,22 +78,32 @@ class Scorer:
     max_tokens: int = 512
     structured: bool | None = None
     variant: str = ""
+    profile: Profile = NO_PROFILE
 
     def __post_init__(self) -> None:
+        self._check_reading()
+        for aspect in self.task.aspects:
+            self._check_labels(aspect, points_of(self._asked_scale(aspect), self.form))
+
+    def _check_reading(self) -> None:
         if (self.n > 1) != (self.how == "sampled"):
             raise ConfigurationError(f"how={self.how} does not go with n={self.n}: several samples are how=sampled")
         if self.how == "logprob" and self.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.model))
         if self.structured and self.how != "text":
             raise ConfigurationError(f"JSON answers do not go with how={self.how}; use n=1 and how=text")
-        for aspect in self.task.aspects:
-            points = points_of(aspect.scale, self.form)
-            if self.how == "logprob" and not self._has_labels(aspect, points):
-                low, high = aspect.scale
-                raise ConfigurationError(
-                    f"aspect {aspect.name!r}: token probabilities need at most {TOP_LOGPROBS} whole ratings that are "
-                    f"not negative, which the scale {low:g} to {high:g} has not; use --n 20"
-                )
+
+    def _check_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> None:
+        if self.how == "logprob" and not self._has_labels(aspect, points):
+            low, high = aspect.scale
+            raise ConfigurationError(
+                f"aspect {aspect.name!r}: token probabilities need at most {MOST_LABELS} whole ratings that are "
+                f"not negative, which the scale {low:g} to {high:g} has not; use --n 20"
+            )
+
+    def _asked_scale(self, aspect: Aspect) -> Scale:
+        """Return the scale on which the rating is asked for."""
+        return aspect.scale
 
     @cached_property
     def signature(self) -> str:
@@ -107,7 +121,8 @@ class Scorer:
     @cached_property
     def prompt_digest(self) -> str:
         """6 hex digits for the words that are sent apart from the example's own."""
-        return prompt_digest((self.prompt,), self.layout, self.form, self.asks_for_json, self.task.digest, self.variant)
+        variants = (self.layout, self.form, self.asks_for_json, self.task.digest, self.variant)
+        return prompt_digest((self.prompt,), *variants, *self.profile.marks)
 
     @cached_property
     def asks_for_json(self) -> bool:
@@ -139,8 +154,9 @@ class Scorer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
+        example = self.profile.prepared(example, self.task)
         if not example.output.strip():
-            return self._score(example, aspect, **_no_value("EmptyOutput", "there is no text to judge"))
+            return self._score(example, aspect, **no_value("EmptyOutput", "there is no text to judge"))
         told = {"steps": steps and steps.text, "knowledge": knowledge and knowledge.aspects, "parent": parent}
         messages = self._messages(example, aspect, {name: value for name, value in told.items() if value is not None})
         if self.how == "sampled":
@@ -148,17 +164,19 @@ class Scorer:
         return await self._from_one(example, aspect, messages)
 
     def _messages(self, example: Example, aspect: Aspect, told: dict[str, Any]) -> tuple[ChatMessage, ...]:
+        told |= {"bare": bare(example)} if self.profile.digest else {}
+        scale = self._asked_scale(aspect)
         return chat(
             self.prompt,
             task=self.task,
             aspect=aspect,
-            points=points_of(aspect.scale, self.form),
-            whole=is_whole(aspect.scale),
+            points=points_of(scale, self.form),
+            whole=is_whole(scale),
             material=material(self.task, example),
             form=self.form,
             layout=self.layout,
             structured=self.asks_for_json,
-            lasting="knowledge" not in told,  # its scores are those of one example
+            lasting="knowledge" not in told and "bare" not in told,  # which are those of one example
             **told,
         )
 
@@ -167,7 +185,7 @@ class Scorer:
     ) -> Request:
         as_json = self.asks_for_json
         return Request(
-            messages=messages,
+            **self.profile.asked(messages),
             shorten=example.source,
             n=n,
             draw=draw,
@@ -189,14 +207,14 @@ class Scorer:
             usage += cost
             if isinstance(found, Rating):
                 fields = self._from_labels(sample, found, aspect) if self.how == "logprob" else _as_said(sample, found)
-                fields["evidence"] = (*unusable, *_cut(response), *fields.get("evidence", ()))
+                fields["evidence"] = (*unusable, *cut_source(response.truncated_tokens), *fields.get("evidence", ()))
                 return self._score(example, aspect, usage=usage, **fields)
             problem = found
             unusable.append({"text": sample.text.strip()[:QUOTED], "problem": problem.reason})
             if problem.reason == "Declined":
                 break
         said = sample.text.strip()
-        fields = _no_value(problem.reason, f"{problem.message}; the judge said: {said[:QUOTED]!r}")
+        fields = no_value(problem.reason, f"{problem.message}; the judge said: {said[:QUOTED]!r}")
         return self._score(example, aspect, usage=usage, evidence=tuple(unusable), explanation=said or None, **fields)
 
     async def _attempt(self, request: Request, aspect: Aspect) -> tuple[Response, Rating | NoRating, Usage]:
@@ -230,10 +248,10 @@ class Scorer:
             raise CapabilityError(_no_logprobs(self.model))
         points = points_of(aspect.scale, self.form)
         if rating.value not in {point.value for point in points}:
-            return _no_value("NotALabel", f"the judge said {rating.value:g}, which is none of the labels; use --n 20")
+            return no_value("NotALabel", f"the judge said {rating.value:g}, which is none of the labels; use --n 20")
         found = expected_rating(sample, rating.span[0], points)
         if not isinstance(found, Expectation):
-            return _no_value(found.reason, found.message)
+            return no_value(found.reason, found.message)
         shares = tuple({"text": label, "probability": share} for label, share in found.probabilities.items())
         return {"value": found.value, "mass": found.mass, "evidence": shares}
 
@@ -246,7 +264,7 @@ class Scorer:
             samples += response.samples[: request.n]
             usage += response.usage
         fields = mean_of(samples, [self._read(s, aspect) for s in samples])
-        fields["evidence"] = (*fields["evidence"], *_cut(response))
+        fields["evidence"] = (*fields["evidence"], *cut_source(response.truncated_tokens))
         return self._score(example, aspect, usage=usage, **fields)
 
     def _score(self, example: Example, aspect: Aspect, **fields: Any) -> Score:
@@ -256,13 +274,12 @@ class Scorer:
 
     def _has_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> bool:
         return (
-            is_whole(aspect.scale) and len(points) <= TOP_LOGPROBS and (aspect.scale[0] >= 0 or self.form == "letters")
+            is_whole(aspect.scale) and len(points) <= MOST_LABELS and (aspect.scale[0] >= 0 or self.form == "letters")
         )
 
 
-def _cut(response: Response) -> tuple[Json, ...]:
+def cut_source(cut: int) -> tuple[Json, ...]:
     """Return the evidence that a local model left out the end of a source that did not fit, as it was asked to."""
-    cut = response.truncated_tokens
     return ({"text": f"the last {cut} tokens of the source did not fit", "truncated_tokens": cut},) if cut else ()
 
 
@@ -272,7 +289,8 @@ def _as_said(sample: Sample, rating: Rating) -> dict[str, Any]:
     return {"value": rating.value, "explanation": None if bare else said}
 
 
-def _no_value(kind: str, message: str) -> dict[str, Any]:
+def no_value(kind: str, message: str) -> dict[str, Any]:
+    """Return the fields of a score that has no value: declined and empty ones are abstentions."""
     outcome: Outcome = "abstained" if kind in ("Declined", "EmptyOutput") else "invalid"
     return {"outcome": outcome, "error": ScoreError(type=kind, message=message)}
 
@@ -296,7 +314,7 @@ def mean_of(samples: list[Sample], read: list[Rating | NoRating]) -> dict[str, A
     if not values:
         kind = "Declined" if set(reasons) == {"Declined"} else "NoScoreFound"
         said = samples[0].text.strip()[:QUOTED]
-        fields = _no_value(kind, f"none of {len(samples)} samples holds a usable rating; the first says: {said!r}")
+        fields = no_value(kind, f"none of {len(samples)} samples holds a usable rating; the first says: {said!r}")
         return fields | {"samples": 0, "evidence": evidence}
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

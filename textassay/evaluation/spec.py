@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from textassay.methods.evaluator import is_evaluator
 from textassay.methods.method import Method
+from textassay.methods.profiles import rooted as rooted_profile
 from textassay.methods.recorded_features import rooted_scores
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
@@ -87,7 +88,8 @@ def rooted(spec: RunSpec) -> RunSpec:
     paths = {"data": spec.data, "task": spec.task if _is_path(spec.task) else None}
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
-    options = {key: (_rooted_scores if key == "scores" else _rooted_file)(v) for key, v in spec.options.items()}
+    rooted_as = {"scores": _rooted_scores, "profile": rooted_profile}
+    options = {key: rooted_as.get(key, _rooted_file)(value) for key, value in spec.options.items()}
     if is_evaluator(spec.method):
         found["method"] = str(Path(spec.method).absolute())
     return spec.model_copy(update={**found, "models": models, "options": options})

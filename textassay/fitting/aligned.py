@@ -33,6 +33,7 @@ from textassay.methods.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
 from textassay.methods.method import model_for
 from textassay.methods.node_ratings import NodeRatings, scorer_of
+from textassay.methods.profiles import rooted as rooted_profile
 from textassay.prompts import TASKS
 from textassay.runtime.atomic_file import write_json
 from textassay.runtime.budget import Budget
@@ -166,7 +167,9 @@ class Alignment:
         prompt = self.order.options.prompt
         if prompt is not None and prompt.endswith(".jinja"):  # the evaluator may be applied from another folder
             prompt = str(Path(prompt).absolute())
-        return self.order.options.model_copy(update={"children": self.order.growth.children, "prompt": prompt})
+        profile = rooted_profile(self.order.options.profile)
+        update = {"children": self.order.growth.children, "prompt": prompt, "profile": profile}
+        return self.order.options.model_copy(update=update)
 
     def session(
         self, method: NodeRatings, connected: Mapping[str, Model], folder: Path | None
@@ -272,6 +275,8 @@ class _Layers:
         self._alignment, self._folder, self._watch = alignment, folder, watch
         self._models, self._connected = models, connected
         self._options = alignment.judging
+        if alignment.order.growth.layers > 1:
+            decomposer_for(models, alignment.task, self._options)  # one that cannot write is refused before it is asked
         self.unscored: dict[str, int] = {}
 
     async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> Ratings:

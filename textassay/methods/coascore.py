@@ -13,10 +13,11 @@ from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, gr
 from textassay.agents.fuser import Average, as_evidence
 from textassay.agents.joint_scorer import JointScorer, Ratings
 from textassay.agents.knowledge import Knowledge
-from textassay.agents.scorer import Scorer
+from textassay.agents.one_by_one import OneByOne
 from textassay.agents.task import Task
-from textassay.methods import trees
-from textassay.methods.llm_score import describe
+from textassay.methods import profiles, trees
+from textassay.methods.judging import Rating
+from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -44,7 +45,7 @@ class CoAScoreOptions(Options):
     """Tree file with the chains: each target a root, its relevant aspects below it."""
 
 
-class CoAScore:
+class CoAScore(Rating):
     """CoAScore (Gong and Mao 2023, arXiv 2312.10355).
 
     1. For each target aspect the model names `n_aspects` relevant aspects with definitions (once a run).
@@ -61,34 +62,17 @@ class CoAScore:
     prompt = "coascore"
     room = 512
     Options = CoAScoreOptions
+    options: CoAScoreOptions
 
     def __init__(self, models: Models, task: Task, options: CoAScoreOptions | None = None) -> None:
-        self.options = options or CoAScoreOptions()
+        self.options, self.profile = profiles.settled(options or CoAScoreOptions(), self.name, models, task)
+        if self.options.variant == "inter" and (options is None or "aspects_file" not in options.model_fields_set):
+            self.options = self.options.model_copy(update={"aspects_file": None})  # a profile's default, not needed
         self._task = task
         self._chains, chains_digest = self._source_of_chains(models)
-        self.joint = JointScorer(
-            model=model_for(models, "scorer"),
-            task=task,
-            prompt=RATINGS_PROMPT,
-            form=self.options.form,
-            layout=self.options.prompt_layout,
-            seed=self.options.seed,
-            parse_retries=self.options.parse_retries,
-        )
-        self.scorer = Scorer(
-            model=model_for(models, "scorer"),
-            task=task,
-            method=self.name,
-            prompt=self.options.prompt or self.prompt,
-            how=self.options.how,
-            form=self.options.form,
-            layout=self.options.prompt_layout,
-            n=self.options.n,
-            temperature=self.options.warmth,
-            seed=self.options.seed,
-            parse_retries=self.options.parse_retries,
-            max_tokens=self.options.max_tokens or self.room,
-            variant="|".join((self.options.variant, chains_digest, self.joint.digest)),
+        self.joint = self._rater_of_chains(models)
+        self.scorer = self.scorer_for(
+            models, task, self.options, variant="|".join((self.options.variant, chains_digest, self.joint.digest))
         )
         self._average = Average(signature=self.signature)
         judge: Callable[..., Awaitable[Score]] = self._judge
@@ -125,6 +109,22 @@ class CoAScore:
             return _Given(given), trees.digest(chain for item in given.values() for chain in item.aspects)
         namer = chain_namer(models, self._task, self.options)
         return _remembered(namer), namer.digest
+
+    def _rater_of_chains(self, models: Models) -> JointScorer | OneByOne:
+        """Return the agent of stage II; where a profile reads ratings from choices, every aspect has its own call."""
+        if self.profile.ratings == "choices":
+            once_each = self.options.model_copy(update={"prompt": self.profile.prompt(LLMScore.prompt)})
+            return OneByOne(self.scorer_for(models, self._task, once_each))
+        return JointScorer(
+            model=model_for(models, "scorer"),
+            task=self._task,
+            prompt=self.profile.prompt(RATINGS_PROMPT),
+            form=self.options.form,
+            layout=self.options.prompt_layout,
+            seed=self.options.seed,
+            parse_retries=self.options.parse_retries,
+            profile=self.profile,
+        )
 
     def _raters(self) -> Raters:
         return self._draw_ratings if self.options.variant == "random" else self._rate
@@ -171,32 +171,24 @@ class CoAScore:
         )
 
     @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects."""
-        return self._task.aspects
-
-    @property
     def how(self) -> How:
         """`text`, `sampled` for `n` above 1, or `fused` for the plain average."""
-        return "fused" if self.options.variant == "average" else self.scorer.how
-
-    @property
-    def signature(self) -> str:
-        """The scorer's, with how the value is obtained."""
-        return self.scorer.signature_as(self.how)
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest."""
-        return describe(self.name, self._task, self.options, self.scorer.prompt_digest)
+        return "fused" if self.options.variant == "average" else super().how
 
 
 def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decomposer:
-    """Return the agent of stage I, which names the aspects that are relevant to a target."""
+    """Return the agent of stage I, which names the aspects that are relevant to a target.
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot name any.
+    """
+    profiles.needs_writing(
+        "chains of aspects",
+        "give them with --set aspects_file=FILE, or take the task's other aspects (variant=inter)",
+        options.profile,
+        models,
+        "decomposer",
+    )
     return Decomposer(
         model=model_for(models, "decomposer"),
         task=task,

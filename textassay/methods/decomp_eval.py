@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
-from textassay.agents.answerer import Answerer, AnswersInOrder, Asking
+from textassay.agents.answerer import Answerer, AnswersInOrder
 from textassay.agents.asking import prompt_digest
+from textassay.agents.profile import Asking
 from textassay.agents.questions import QuestionBook, SentenceQuestions
 from textassay.agents.recomposer import Recomposer
 from textassay.agents.task import Task
-from textassay.methods.llm_score import describe
+from textassay.methods import profiles
+from textassay.methods.judging import Judging
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.methods.toml_table import read_table, validated
 from textassay.prompts.table_files import table_file
@@ -39,7 +40,7 @@ class DecompEvalOptions(PromptOptions):
     """Probability of yes and no together below which an answer is unusable; the paper has no such bound."""
 
 
-class DecompEval:
+class DecompEval(Judging):
     """DecompEval (Ke et al. 2023, arXiv 2307.06869).
 
     1. The aspect is a yes/no question about the output; instruction, inputs and question make the prompt (tables 8-10).
@@ -60,9 +61,12 @@ class DecompEval:
     prompt = "decomp_eval"
     how: How = "logprob"
     Options = DecompEvalOptions
+    options: DecompEvalOptions
 
     def __init__(self, models: Models, task: Task, options: DecompEvalOptions | None = None) -> None:
-        self.options = options or DecompEvalOptions()
+        self.options, self.profile = profiles.settled(
+            options or DecompEvalOptions(), self.name, models, task, "answerer"
+        )
         if self.options.question_first and self.options.prompt_layout != "paper":
             raise ConfigurationError(
                 "question_first puts the question before the texts, prompt_layout=shared-prefix behind them; choose one"
@@ -71,19 +75,26 @@ class DecompEval:
         book, book_digest = read_questions(self.options.questions)
         model = model_for(models, "answerer")
         questions = SentenceQuestions(
-            task=task, book=book, layout=self.options.prompt_layout, decompose=self.options.subquestions
+            task=task,
+            book=book,
+            layout=self.options.prompt_layout,
+            decompose=self.options.subquestions,
+            profile=self.profile,
         )
         answerer = Answerer(
             model=model,
-            prompt=self.options.prompt or self.prompt,
+            prompt=self.options.prompt or self.profile.prompt(self.prompt),
             book=book if self.options.instruction else book.model_copy(update={"instruction": ""}),
             layout=self.options.prompt_layout,
             ask=self.options.ask,
             question_first=self.options.question_first,
             least_mass=self.options.least_mass,
+            task=task,
+            profile=self.profile,
         )
-        variants = (self.options.instruction, self.options.subquestions, self.options.question_first)
-        self.prompt_digest = prompt_digest((answerer.prompt,), answerer.layout, *variants, book_digest, task.digest)
+        asked = (self.options.instruction, self.options.subquestions, self.options.question_first)
+        variants = (*asked, book_digest, task.digest, *self.profile.marks)
+        self.prompt_digest = prompt_digest((answerer.prompt,), answerer.layout, *variants)
         self.signature = (
             f"method:{self.name}|model:{model.name}|prompt:{self.prompt_digest}|layout:{answerer.layout}"
             f"|ask:{answerer.ask}|how:{self.how}|sentences:{questions.splitter.signature}"
@@ -108,19 +119,9 @@ class DecompEval:
         )
 
     @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The task's chosen aspects, each on the scale of P(yes)."""
-        return tuple(aspect.model_copy(update={"scale": (0.0, 1.0)}) for aspect in self._task.aspects)
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest."""
-        task = self._task.model_copy(update={"aspects": self.aspects})
-        return describe(self.name, task, self.options, self.prompt_digest)
+        return tuple(aspect.model_copy(update={"scale": (0.0, 1.0)}) for aspect in super().aspects)
 
 
 def read_questions(path: str | None = None) -> tuple[QuestionBook, str]:

@@ -13,9 +13,9 @@ from textassay.agents.llm_fuser import LLMFuser
 from textassay.agents.planner import OVERALL, Planner, RefusedPlan, is_overall
 from textassay.agents.task import Task
 from textassay.agents.tool_average import ToolAverage
-from textassay.methods import plans
+from textassay.methods import plans, profiles
 from textassay.methods.g_eval import GEval, GEvalOptions
-from textassay.methods.llm_score import describe
+from textassay.methods.judging import Judging
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
@@ -56,7 +56,7 @@ class FusionEvalOptions(Options):
         return TEMPERATURE if self.temperature is None else self.temperature
 
 
-class FusionEval:
+class FusionEval(Judging):
     """Fusion-Eval (Shu et al. 2023, arXiv 2311.09204).
 
     1. The planning model is told task, criteria and assistant evaluators, and writes which of them serve which
@@ -79,24 +79,33 @@ class FusionEval:
     default_tools = ("rougeL", "chrf", "coverage", "repetition")
     """Tools where none are named: those that need no model, two of them against references and two without."""
     Options = FusionEvalOptions
+    options: FusionEvalOptions
 
     def __init__(
         self, models: Models, task: Task, options: FusionEvalOptions | None = None, *, tools: Sequence[Tool] = ()
     ) -> None:
-        self.options = options or FusionEvalOptions()
+        self.options, self.profile = profiles.settled(options or FusionEvalOptions(), self.name, models, task)
         self._task = _with_overall(task, self.options)
         self.tools = tuple(tools)
         self.assistants = assistants_of(self.tools)
-        self._check()
+        self._check(models)
         self.plan, self._plan_digest = self._source_of_plan(models)
         make = self._judged if self.options.fusion == "llm" else self._averaged
-        nodes, self.signature, self._prompts = make(models)
+        nodes, self.signature, self.prompt_digest = make(models)
         given = [] if self.plan is None else [Node("plan", self.plan)]
         measured = Node("tools", ToolScorer(self.tools).score, example="input.example")
         self.graph = Graph(self.name, input=Assignment, nodes=[*given, measured, *nodes], output="scores")
 
-    def _check(self) -> None:
+    def _check(self, models: Models) -> None:
         options = self.options
+        if options.fusion == "llm":
+            profiles.needs_writing(
+                "ratings of several aspects in one answer",
+                "take fusion=avg or llmsel",
+                options.profile,
+                models,
+                "scorer",
+            )
         if not self.tools:
             raise ConfigurationError("fusion-eval fuses assistant evaluators; name some, such as --tools nli,bleurt")
         if options.fusion == "llm" and options.direct:
@@ -129,7 +138,7 @@ class FusionEval:
             task=self._task,
             assistants=self.assistants,
             method=self.name,
-            prompt=options.prompt or self.prompt,
+            prompt=options.prompt or self.profile.prompt(self.prompt),
             layout=options.prompt_layout,
             n=options.n,
             temperature=options.warmth,
@@ -137,6 +146,7 @@ class FusionEval:
             parse_retries=options.parse_retries,
             max_tokens=options.max_tokens,
             variant=self._plan_digest,
+            profile=self.profile,
         )
         wires: dict[str, Any] = {"example": "input.example", "aspects": "input.aspects", "assistance": "tools"}
         node = Node("scores", fuser, **wires, **self._plan_wire)
@@ -168,22 +178,13 @@ class FusionEval:
                 seed=options.seed,
                 parse_retries=options.parse_retries,
                 prompt_layout=options.prompt_layout,
+                profile=options.profile,
             ),
         )
 
     @property
     def _plan_wire(self) -> dict[str, Any]:
         return {} if self.plan is None else {"plan": "plan"}
-
-    @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects, and the overall one."""
-        return self._task.aspects
 
     @property
     def how(self) -> How:
@@ -193,7 +194,7 @@ class FusionEval:
     def describe(self) -> dict[str, Any]:
         """Return options, task, tools, and the digests of prompts and plan."""
         tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
-        told = describe(self.name, self._task, self.options, self._prompts)
+        told = super().describe()
         if self.options.fusion != "llm":
             told["aspects"] = [{**aspect, "scale": list(UNIT)} for aspect in told["aspects"]]
         return {**told, "tools": tools, "plan": self._plan_digest or None}
@@ -207,7 +208,13 @@ class FusionEval:
 
 
 def planner_of(models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None) -> Planner:
-    """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`."""
+    """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`.
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot write one.
+    """
+    profile = (options or FusionEvalOptions()).profile
+    profiles.needs_writing("a plan", "give one with --set plan=FILE, or take fusion=avg", profile, models, "planner")
     return Planner(
         model=model_for(models, "planner"),
         task=task,

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from textassay.agents.asking import prompt_digest
-from textassay.agents.scorer import Scorer
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps
 from textassay.agents.task import Task
-from textassay.methods.llm_score import describe
+from textassay.methods import profiles
+from textassay.methods.judging import Rating
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.graph import Graph, Node, each
-from textassay.runtime.messages import Aspect, Assignment, How
+from textassay.runtime.messages import Aspect, Assignment
 from textassay.runtime.share import once
 
 STEPS_PROMPT = "g_eval_steps"
@@ -31,11 +31,11 @@ def _once(writer: StepsWriter | WrittenSteps) -> Callable[[Aspect], Awaitable[St
 class GEvalOptions(Options):
     """Options of G-Eval."""
 
-    steps: Literal["auto", "task"] = "auto"
-    """Whether the model writes the evaluation steps or they are taken from the task's file."""
+    steps: Literal["auto", "task", "none"] = "auto"
+    """Whether the model writes the evaluation steps, they are taken from the task's file, or there are none."""
 
 
-class GEval:
+class GEval(Rating):
     """G-Eval (Liu et al. 2023, arXiv 2303.16634).
 
     1. For each aspect the model writes evaluation steps from the task and the criterion (once, temperature 0).
@@ -52,62 +52,35 @@ class GEval:
     prompt = "g_eval"
     room = 16
     Options = GEvalOptions
+    options: GEvalOptions
 
     def __init__(self, models: Models, task: Task, options: GEvalOptions | None = None) -> None:
-        self.options = options or GEvalOptions()
+        self.options, self.profile = profiles.settled(options or GEvalOptions(), self.name, models, task)
         self._task = task
-        self.scorer = Scorer(
-            model=model_for(models, "scorer"),
-            task=task,
-            method=self.name,
-            prompt=self.options.prompt or self.prompt,
+        self.scorer = self.scorer_for(
+            models,
+            task,
+            self.options,
             how="logprob" if self.options.n == 1 else "sampled",
-            form=self.options.form,
-            layout=self.options.prompt_layout,
-            n=self.options.n,
-            temperature=self.options.warmth,
-            seed=self.options.seed,
-            parse_retries=self.options.parse_retries,
-            max_tokens=self.options.max_tokens or self.room,
             variant=self._steps_variant(),
         )
-        self.signature = self.scorer.signature
-        writer = WrittenSteps(task) if self.options.steps == "task" else StepsWriter(model_for(models, "steps"), task)
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                Node("steps", _once(writer), aspect=each("input.aspects")),
-                Node(
-                    "scores",
-                    self.scorer,
-                    example="input.example",
-                    aspect=each("input.aspects"),
-                    steps=each("steps"),
-                ),
-            ],
-            output="scores",
-        )
+        wires: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
+        nodes = []
+        if self.options.steps != "none":
+            nodes.append(Node("steps", _once(self._writer(models)), aspect=each("input.aspects")))
+            wires["steps"] = each("steps")
+        nodes.append(Node("scores", self.scorer, **wires))
+        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+
+    def _writer(self, models: Models) -> StepsWriter | WrittenSteps:
+        if self.options.steps == "task":
+            return WrittenSteps(self._task)
+        profiles.needs_writing(
+            "evaluation steps", "take the task's (--set steps=task) or none (steps=none)", self.options.profile, models,
+            "steps",
+        )  # fmt: skip
+        return StepsWriter(model_for(models, "steps"), self._task)
 
     def _steps_variant(self) -> str:
         """Return what tells apart scores whose steps came about differently."""
-        return "task" if self.options.steps == "task" else prompt_digest((STEPS_PROMPT,))
-
-    @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects."""
-        return self._task.aspects
-
-    @property
-    def how(self) -> How:
-        """`logprob`, or `sampled` for `n` above 1."""
-        return self.scorer.how
-
-    def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest."""
-        return describe(self.name, self._task, self.options, self.scorer.prompt_digest)
+        return prompt_digest((STEPS_PROMPT,)) if self.options.steps == "auto" else self.options.steps

@@ -13,8 +13,8 @@ from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Over
 from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
 from textassay.agents.qualities import Qualities
 from textassay.agents.task import Task
-from textassay.methods import tasks
-from textassay.methods.llm_score import describe
+from textassay.methods import profiles, tasks
+from textassay.methods.judging import Judging
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.methods.toml_table import read_table, validated
 from textassay.prompts import TASKS
@@ -22,7 +22,7 @@ from textassay.prompts.table_files import table_file
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph, Node, each
-from textassay.runtime.messages import Aspect, Assignment, Example, How
+from textassay.runtime.messages import Assignment, Example, How
 from textassay.version import __version__
 
 
@@ -61,7 +61,7 @@ class GPTScoreOptions(PromptOptions):
         return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
 
 
-class GPTScore:
+class GPTScore(Judging):
     """GPTScore (Fu et al. 2023, arXiv 2302.04166).
 
     1. Task and aspect make an instruction, the source (or a reference) its input; demonstrations may stand before.
@@ -78,9 +78,10 @@ class GPTScore:
     name = "gptscore"
     how: How = "loglikelihood"
     Options = GPTScoreOptions
+    options: GPTScoreOptions
 
     def __init__(self, models: Models, task: Task, options: GPTScoreOptions | None = None) -> None:
-        self.options = options or GPTScoreOptions()
+        self.options, self.profile = profiles.settled(options or GPTScoreOptions(), self.name, models, task)
         self._task = task
         model = model_for(models, "scorer")
         protocols, qualities, tables = read_protocols()
@@ -100,9 +101,10 @@ class GPTScore:
             first_reference=self.options.over_references == "first",
             alone=self.options.pmi,
             prompt=self.options.prompt,
+            profile=self.profile,
         )
-        prompt = self.options.prompt or ("gptscore" if scored == "output" else "gptscore_question")
-        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest)
+        prompt = self.options.prompt or self.profile.prompt("gptscore" if scored == "output" else "gptscore_question")
+        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest, *self.profile.marks)
         self.prompt_digest = prompt_digest((prompt,), self.options.prompt_layout, *variants)
         self.signature = (
             f"method:{self.name}|model:{model.name}|prompt:{self.prompt_digest}|layout:{self.options.prompt_layout}"
@@ -141,19 +143,9 @@ class GPTScore:
             return self.options.scored
         return "yes" if asks and not about_texts else "output"
 
-    @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects; their scale does not count."""
-        return self._task.aspects
-
     def describe(self) -> dict[str, Any]:
-        """Return options, task and prompt digest."""
-        facts = describe(self.name, self._task, self.options, self.prompt_digest)
+        """Return options, task and prompt digest; the aspects' scale does not count."""
+        facts = super().describe()
         return facts | {"aspects": [{**aspect, "scale": None} for aspect in facts["aspects"]]}
 
 

@@ -9,10 +9,9 @@ from pydantic import Field
 
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.fuser import Average, as_evidence
-from textassay.agents.scorer import Scorer
 from textassay.agents.task import Task
-from textassay.methods import trees
-from textassay.methods.llm_score import describe
+from textassay.methods import profiles, trees
+from textassay.methods.judging import Rating
 from textassay.methods.method import Models, Options, model_for
 from textassay.prompts import TREES
 from textassay.runtime.errors import ConfigurationError
@@ -82,7 +81,7 @@ class HDEvalOptions(Options):
     """One fused score for each criterion of the first layer, or the rating of every node for itself."""
 
 
-class HDEval:
+class HDEval(Rating):
     """HD-Eval (Liu et al. 2024, arXiv 2402.15754), applied without learning from people.
 
     1. Criteria of the first layer are those that people rate; a tree below them comes from a file or from the model.
@@ -98,31 +97,18 @@ class HDEval:
     name = "hd-eval"
     prompt = "hd_eval"
     room = 32
+    structured = False  # a JSON answer would bring its reason first and run out of room
     Options = HDEvalOptions
+    options: HDEvalOptions
 
     def __init__(self, models: Models, task: Task, options: HDEvalOptions | None = None) -> None:
-        self.options = options or HDEvalOptions()
+        self.options, self.profile = profiles.settled(options or HDEvalOptions(), self.name, models, task)
         self._given, roots = _given_branches(task, self.options)
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = task.model_copy(update={"aspects": roots})
         self._decomposer = decomposer_for(models, self._task, self.options) if self._growing else None
         self._grow = once(self._grown)
-        self.scorer = Scorer(
-            model=model_for(models, "scorer"),
-            task=self._task,
-            method=self.name,
-            prompt=self.options.prompt or self.prompt,
-            how=self.options.how,
-            form=self.options.form,
-            layout=self.options.prompt_layout,
-            n=self.options.n,
-            temperature=self.options.warmth,
-            seed=self.options.seed,
-            parse_retries=self.options.parse_retries,
-            max_tokens=self.options.max_tokens or self.room,
-            structured=False,  # a JSON answer would bring its reason first and run out of room
-            variant=self._digest(),
-        )
+        self.scorer = self.scorer_for(models, self._task, self.options, variant=self._digest())
         self._average = Average(signature=self.signature)
         self.graph = self._graph_of_nodes() if self.options.output == "nodes" else self._graph_of_aspects()
 
@@ -196,37 +182,37 @@ class HDEval:
         return f"{given}|{grown}"
 
     @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
     def aspects(self) -> tuple[Aspect, ...]:
         """Criteria of the first layer, or all nodes where their ratings are wanted."""
         if self.options.output == "nodes":
             return tuple(node for branch in self._given.values() for node in branch.tree)
-        return self._task.aspects
+        return super().aspects
 
     @property
     def how(self) -> How:
         """`fused`; for single nodes `text`, or `sampled` for `n` above 1."""
-        return self.scorer.how if self.options.output == "nodes" else "fused"
-
-    @property
-    def signature(self) -> str:
-        """The scorer's, with how the value is obtained."""
-        return self.scorer.signature_as(self.how)
+        return super().how if self.options.output == "nodes" else "fused"
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the trees that are known before the run."""
-        told = describe(
-            self.name, self._task.model_copy(update={"aspects": self.aspects}), self.options, self.scorer.prompt_digest
-        )
-        return told | {"trees": {root: [node.id for node in branch.tree] for root, branch in self._given.items()}}
+        trees_given = {root: [node.id for node in branch.tree] for root, branch in self._given.items()}
+        return super().describe() | {"trees": trees_given}
 
 
 def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomposer:
-    """Return the agent that takes one criterion apart (HD-Eval, section 2.1)."""
+    """Return the agent that takes one criterion apart (HD-Eval, section 2.1).
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot take any apart.
+    """
+    if options.depth > 1:
+        profiles.needs_writing(
+            "a tree of criteria",
+            "give one with --set tree=FILE, or rate the first layer alone (depth=1)",
+            options.profile,
+            models,
+            "decomposer",
+        )
     return Decomposer(
         model=model_for(models, "decomposer"),
         task=task,

@@ -103,6 +103,9 @@ class PromptOptions(CheckedOptions):
     """Order of prompts."""
     prompt: str | None = None
     """Path of a prompt file (`.jinja`) in place of the method's own."""
+    profile: str = "auto"
+    """How the judge is asked: `auto`, by the profile that bears the model's name, if there is one; `none`; a profile's
+    name or folder."""
 
 
 class Options(PromptOptions):

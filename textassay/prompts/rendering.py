@@ -2,7 +2,7 @@
 
 A file is one user message, or several messages where it has blocks called `system`, `user` and `assistant`. Every
 file opens with a comment that names paper and section, or says `ours`. Files whose name begins with `_` are parts of
-others.
+others, which stand beside them or in this package.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ class Turn(NamedTuple):
     content: str
 
 
-_environment = ImmutableSandboxedEnvironment(
-    loader=FileSystemLoader(FOLDER),
-    undefined=StrictUndefined,
-    autoescape=False,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    auto_reload=False,
-)
+@cache
+def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
+    """Return the sandbox for prompts of a folder: parts stand beside them or, of the same name, in this package."""
+    return ImmutableSandboxedEnvironment(
+        loader=FileSystemLoader([folder, FOLDER]),
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
 
 
 def render(name: str, **values: Any) -> tuple[Turn, ...]:
@@ -73,11 +76,13 @@ def files(name: str) -> dict[str, str]:
     """
     found = {name: _source(name)}
     try:
-        used = [part for part in meta.find_referenced_templates(_environment.parse(found[name])) if part is not None]
+        parsed = _environment(_path(name).parent).parse(found[name])
     except TemplateError as error:
         raise PromptFault(f"prompt {name!r} is no valid template: {error}") from error
-    for part in used:
-        found |= files(part.removesuffix(".jinja"))
+    for part in meta.find_referenced_templates(parsed):
+        if part is not None:
+            beside = _path(name).with_name(part)
+            found |= files(str(beside) if beside.is_file() else part.removesuffix(".jinja"))
     return found
 
 
@@ -111,7 +116,7 @@ def _source(name: str) -> str:
 @cache
 def _template(name: str) -> Template:
     try:
-        template = _environment.from_string(_source(name))
+        template = _environment(_path(name).parent).from_string(_source(name))
     except TemplateError as error:
         raise PromptFault(f"prompt {name!r} is no valid template: {error}") from error
     strange = [block for block in template.blocks if block not in ROLES]

@@ -18,6 +18,8 @@ from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
+from textassay.runtime.backends.llamacpp.embedded import embedded_model
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.offline import DryRunModel, Price
 from textassay.runtime.backends.recorded import RecordedModel
@@ -38,6 +40,7 @@ PREFIXES = (
     "direct/NAME",
     "llamacpp/PATH.gguf",
     "llamacpp/HF_REPO:FILE",
+    "embedded",
     "replay/RUN",
     "and every provider that litellm knows (openai/..., anthropic/..., ...)",
 )
@@ -52,7 +55,7 @@ def connect(
 
     Args:
         name: `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
-            `replay/RUN`, or a litellm name.
+            `embedded`, `replay/RUN`, or a litellm name.
         settings: How it is asked; see `Settings`.
         budget: A budget shared with other models; by default one of its own from `settings.max_cost`.
         **overrides: Single fields of `Settings`, such as `rpm=500`.
@@ -205,8 +208,10 @@ def open_backend(name: str, settings: Settings) -> Model:
         raise UnknownName("model", name, PREFIXES)
     if prefix == "replay":
         return RecordedModel.of_run(Path(rest))
+    if name == EMBEDDED:
+        return embedded_model(settings.local)
     if prefix == "llamacpp":
-        return LlamaCppModel(name, rest, **settings.local.model_dump())
+        return LlamaCppModel(name, rest, **settings.local.model_dump(exclude_none=True))
     if prefix == "direct":
         if settings.api_base is None:
             raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")
@@ -216,7 +221,7 @@ def open_backend(name: str, settings: Settings) -> Model:
 
 async def load_backend(name: str) -> None:
     """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
-    if name.partition("/")[0] not in ("", "direct", "replay"):
+    if name.partition("/")[0] not in ("", "direct", "llamacpp", "replay", EMBEDDED):
         await asyncio.to_thread(load_litellm)
 
 

@@ -25,8 +25,9 @@ class LocalSettings(Message):
     """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch, for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
     """Type of the cached keys and values."""
-    truncate: Literal["error", "source"] = "error"
-    """What to do with a prompt that does not fit: refuse it, or cut the source, which the score then tells."""
+    truncate: Literal["error", "source"] | None = None
+    """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the source, which the score
+    then tells (`source`, the default of the embedded model)."""
 
 
 class Settings(Message):

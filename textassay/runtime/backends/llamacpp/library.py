@@ -16,8 +16,10 @@ from typing import Any
 from textassay.runtime.errors import ConfigurationError
 
 INSTALL = (
-    'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"` '
-    "(docs/local-models.md has the lines for CUDA and Metal)"
+    'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"`, which compiles it and needs a '
+    "C++ compiler (Debian, Ubuntu: apt-get install g++; macOS: xcode-select --install; Windows: Visual Studio Build "
+    "Tools; docs/local-models.md has the lines for CUDA and Metal). Models behind an API need none of this, such as "
+    "--model openai/gpt-4.1-mini"
 )
 
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
@@ -40,9 +42,7 @@ def library() -> Any:
         try:
             import llama_cpp.llama_cpp as functions
         except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"a llamacpp/ model needs llama-cpp-python, which is missing: {INSTALL}"
-            ) from error
+            raise ConfigurationError(f"a local model needs llama-cpp-python, which is missing: {INSTALL}") from error
         except (OSError, RuntimeError) as error:
             raise ConfigurationError(f"llama-cpp-python does not load ({error}); {INSTALL}") from error
         _callback = functions.llama_log_callback(_keep)
@@ -61,7 +61,7 @@ def library_version() -> str:
     try:
         return importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError as error:
-        raise ConfigurationError(f"a llamacpp/ model needs llama-cpp-python, which is missing: {INSTALL}") from error
+        raise ConfigurationError(f"a local model needs llama-cpp-python, which is missing: {INSTALL}") from error
 
 
 def offloads() -> bool:

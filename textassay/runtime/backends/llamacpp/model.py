@@ -61,6 +61,7 @@ class LlamaCppModel:
         sequences: int = 8,
         seed: int | None = None,
         check_tensors: bool = False,
+        sha256: str | None = None,
     ) -> None:
         r"""Store what to load.
 
@@ -78,12 +79,14 @@ class LlamaCppModel:
             sequences: Sequences in one batch in throughput mode, at least 2; each takes the memory of one context.
             seed: Seed for requests that bring none of their own.
             check_tensors: Whether to search the file for NaN and infinity before use, which reads it whole.
+            sha256: What the file's SHA-256 must be, in hex, for a file that is known.
         """
         self._name, self._spec = name, str(path)
         self._n_ctx, self._gpu_layers, self._threads = n_ctx, n_gpu_layers, threads
         self._mode, self._kv, self._truncate = mode, kv, truncate
         self._sequences = sequences if mode == "throughput" else 1
         self._seed, self._check_tensors = seed, check_tensors
+        self._sha256 = sha256
         self._rules = Rules(name, truncate, seed)
         self._opening = asyncio.Lock()
         self._worker: Worker[Loaded] | None = None
@@ -169,8 +172,17 @@ class LlamaCppModel:
             if self._loaded is None:
                 path = await asyncio.to_thread(locate, self._spec)
                 digest = await asyncio.to_thread(file_digest, path)
+                self._check_digest(path, digest)
                 await self._load(path, digest)
         return self
+
+    def _check_digest(self, path: Path, digest: str) -> None:
+        if self._sha256 is not None and digest != self._sha256:
+            raise ConfigurationError(
+                f"the file of model {self._name!r} is damaged: {path} has the SHA-256 {digest}, where {self._sha256!r} "
+                "was expected; install it again (pip install --force-reinstall textassay). Models behind an API need "
+                "no file, such as --model openai/gpt-4.1-mini"
+            )
 
     async def _load(self, path: Path, digest: str) -> None:
         layers = 0 if not offloads() else -1 if self._gpu_layers is None else self._gpu_layers

@@ -1,0 +1,98 @@
+"""Rates by the probabilities of the labels as what comes next, for models that are better at choosing than at writing.
+
+The mean over labels is G-Eval's (section 2.3), here over every label, whatever the model would have written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.agents.answer_form import Point, is_whole, points_of
+from textassay.agents.label_mass import LEAST_MASS
+from textassay.agents.profile import Profile
+from textassay.agents.scorer import MOST_LABELS, Scorer, cut_source, no_value
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Aspect, Example, Scale, Score
+from textassay.runtime.model import ChatMessage, ChoicesRequest, ChoicesResponse, scoring
+
+
+@dataclass(frozen=True)
+class LabelScorer(Scorer):
+    """Rates one example on one aspect in one call, by its profile's prompt and scale."""
+
+    def _check_reading(self) -> None:
+        if self.n > 1:
+            raise ConfigurationError(
+                f"profile {self.profile.name!r} reads ratings from probabilities, so that n={self.n} samples tell "
+                "nothing more; leave n out, or take another profile (--set profile=none)"
+            )
+        if self.profile.scale is not None and self.form != "number":
+            raise ConfigurationError(
+                f"profile {self.profile.name!r} asks for numbers; leave out form={self.form}, or --set profile=none"
+            )
+        scoring(self.model, "choices")
+
+    def _asked_scale(self, aspect: Aspect) -> Scale:
+        return self.profile.scale or aspect.scale
+
+    def _check_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> None:
+        if not is_whole(self._asked_scale(aspect)) or len(points) > MOST_LABELS:
+            low, high = aspect.scale
+            raise ConfigurationError(
+                f"aspect {aspect.name!r}: profile {self.profile.name!r} reads ratings from probabilities of labels, "
+                f"at most {MOST_LABELS} whole numbers, which the scale {low:g} to {high:g} has not; give the profile "
+                "a scale"
+            )
+
+    async def _from_one(self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]) -> Score:
+        points = points_of(self._asked_scale(aspect), self.form)
+        request = ChoicesRequest(
+            **self.profile.asked(messages),
+            choices={point.label: (f" {point.label}", point.label) for point in points},
+            shorten=example.source,
+        )
+        response = await scoring(self.model, "choices").choices(request)
+        fields = self._read_choices(response, aspect, points)
+        fields["evidence"] = (*cut_source(response.truncated_tokens), *fields.get("evidence", ()))
+        return self._score(example, aspect, usage=response.usage, **fields)
+
+    def _read_choices(self, response: ChoicesResponse, aspect: Aspect, points: tuple[Point, ...]) -> dict[str, Any]:
+        found = {point.label: response.logprobs.get(point.label) for point in points}
+        known = {label: logprob for label, logprob in found.items() if logprob is not None}
+        least = max(self.profile.least_mass, LEAST_MASS if len(known) < len(found) else 0.0)
+        if not known or response.mass < least:
+            told = f"all labels together have probability {response.mass:.3g} for {self.model.name!r}, less than"
+            return no_value("NoLabelMass", f"{told} {least:g}") | {"mass": response.mass}
+        shares = _shares(known)
+        rating = math.fsum(point.value * shares.get(point.label, 0.0) for point in points)
+        evidence = tuple({"text": label, "probability": round(share, 6)} for label, share in shares.items())
+        value = _mapped(rating, (points[0].value, points[-1].value), aspect.scale)
+        return {"value": value, "mass": response.mass, "evidence": evidence}
+
+
+def scorer_with(profile: Profile, **fields: Any) -> Scorer:
+    """Return the scorer that reads ratings as a profile says; `fields` are those of `Scorer`.
+
+    Raises:
+        ConfigurationError: Profile, options and aspects do not go together.
+        CapabilityError: The model lacks what the reading needs.
+    """
+    kind = LabelScorer if profile.ratings == "choices" else Scorer
+    return kind(profile=profile, **fields)
+
+
+def _shares(logprobs: Mapping[str, float]) -> dict[str, float]:
+    """Return probabilities that add up to 1; labels may be as unlikely as they like."""
+    top = max(logprobs.values())
+    weights = {label: math.exp(logprob - top) for label, logprob in logprobs.items()}
+    total = math.fsum(weights.values())
+    return {label: weight / total for label, weight in weights.items()}
+
+
+def _mapped(rating: float, asked: Scale, scale: Scale) -> float:
+    """Return a rating mapped from the scale it was asked for on onto the aspect's."""
+    share = (rating - asked[0]) / (asked[1] - asked[0])
+    return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])

@@ -1,0 +1,129 @@
+"""How a model is asked that does not follow the prompts of papers: its own prompts, its way with texts and ratings.
+
+A profile changes how judges are asked, never what a score means. Knows nothing of files; `methods/profiles.py` reads
+them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Literal
+
+from pydantic import Field
+
+from textassay.agents.task import Task
+from textassay.prompts.simplify import simplify
+from textassay.runtime.messages import Example, Message, Scale
+from textassay.runtime.model import ChatMessage
+
+Asking = Literal["chat", "plain"]
+"""Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and completion servers."""
+Text = Literal["as-is", "simplify"]
+"""Texts as they are, or in lower case with plain typography (`prompts.simplify`)."""
+Lines = Literal["kept", "joined"]
+"""Line breaks of texts stay, or each text is put on one line."""
+Ratings = Literal["written", "choices"]
+"""Ratings are read from what a judge writes, or from the probabilities of the labels as what comes next."""
+
+_SPEAKER = re.compile(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
+TEXTS_KEPT = 1024
+
+
+class Profile(Message):
+    """How one model, or several of a kind, are asked. The default is a model that follows the papers' prompts."""
+
+    name: str = ""
+    """Name or folder; empty for none."""
+    digest: str = ""
+    """6 hex digits that change with the file; empty for none."""
+    prompts: dict[str, str] = {}
+    """Path of the prompt file that takes the place of a built-in one, by that one's name."""
+    text: Text = "as-is"
+    """How texts are prepared."""
+    lines: Lines = "kept"
+    """What becomes of line breaks."""
+    conversations: tuple[str, ...] = ()
+    """Tasks whose source is a conversation, shown one turn a line, `- ...`, without speakers' labels."""
+    ask: Asking = "chat"
+    """How judges are asked."""
+    ratings: Ratings = "written"
+    """How ratings are read."""
+    scale: Scale | None = None
+    """On which ratings are asked for, where that is not the aspect's own; they are mapped onto that."""
+    least_mass: float = Field(default=0.0, ge=0, lt=1)
+    """Probability of all labels together below which there is no rating; only for ratings that are choices."""
+    writes: bool = True
+    """Whether the model can be asked for lists, steps and plans."""
+    options: dict[str, dict[str, Any]] = {}
+    """Defaults of methods' options, by method."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What tells its scores apart from those of other profiles; nothing for none."""
+        return (self.digest,) if self.digest else ()
+
+    def prompt(self, name: str) -> str:
+        """Return the prompt that stands in the place of a built-in one."""
+        return self.prompts.get(name, name)
+
+    def prepared(self, example: Example, task: Task) -> Example:
+        """Return the example with its texts as the model is shown them."""
+        if self.text == "as-is" and self.lines == "kept" and task.name not in self.conversations:
+            return example
+        source, output = example.source, example.output
+        talk = task.name in self.conversations
+        if talk and source is not None:
+            source, output = _unlabelled(source, output)
+        return example.model_copy(
+            update={
+                "source": source if source is None else self._turns(source) if talk else self.words(source),
+                "context": None if example.context is None else self.words(example.context),
+                "output": self.words(output),
+                "references": tuple(map(self.words, example.references)),
+            }
+        )
+
+    def words(self, text: str) -> str:
+        """Return one text as the model is shown it."""
+        return _prepared(text, self.text, self.lines)
+
+    def _turns(self, source: str) -> str:
+        return "\n".join(f"- {self.words(turn)}" for turn in source.splitlines() if turn.strip())
+
+    def asked(self, messages: tuple[ChatMessage, ...]) -> dict[str, Any]:
+        """Return the fields of a request that carry these messages."""
+        if self.ask == "chat":
+            return {"messages": messages}
+        return {"prompt": "\n".join(message.content for message in messages)}
+
+
+NO_PROFILE = Profile()
+"""For models that follow the papers' prompts."""
+
+
+def bare(example: Example, kinds: Iterable[str] = ("source", "context", "output")) -> dict[str, str]:
+    """Return the texts of a prepared example that are not blank, without delimiters, by kind."""
+    texts = {kind: getattr(example, kind) for kind in kinds}
+    return {kind: text.strip() for kind, text in texts.items() if text is not None and text.strip()}
+
+
+@lru_cache(maxsize=TEXTS_KEPT)
+def _prepared(text: str, how: Text, lines: Lines) -> str:
+    """Return a text prepared; remembered, since every aspect of an example is asked about with the same texts."""
+    plain = simplify(text) if how == "simplify" else text
+    return " ".join(plain.split()) if lines == "joined" else plain
+
+
+def _unlabelled(source: str, output: str) -> tuple[str, str]:
+    """Return a conversation and its answer without speakers' labels, where every turn has one."""
+    turns = [turn for turn in source.splitlines() if turn.strip()]
+    labels = [_SPEAKER.match(turn) for turn in turns]
+    found = [label for label in labels if label is not None]
+    if not turns or len(found) < len(turns):
+        return source, output
+    named = _SPEAKER.match(output)
+    if named is not None and named[1] in {label[1] for label in found}:
+        output = output[named.end() :]
+    return "\n".join(turn[label.end() :] for turn, label in zip(turns, found, strict=True)), output
