@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import shlex
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
-from textassay.cli.console import printable
+from textassay.cli.console import indented, printable
 from textassay.cli.demo_evidence import evidence
 from textassay.cli.demo_tables import NOT_ABOVE, agreement_table, treatments_table
 from textassay.demo.comparison import Comparison
@@ -19,7 +20,12 @@ from textassay.demo.results import Shown, TaskResult
 from textassay.runtime.messages import Usage
 from textassay.version import __version__
 
-LEFT = (0, 0, 0, 2)
+FILES = (
+    "data/             the texts and our ratings",
+    "runs/TASK/NAME/   a run each: manifest.json, scores.jsonl (every score with its evidence), summary.json",
+    f"evaluators/TASK/  what `textassay fit` learnt from runs/TASK/{NODES.name}; report.txt says how well",
+    "agreement.json    the tables of 2 and 3",
+)
 
 
 def opening() -> RenderableType:
@@ -41,13 +47,18 @@ def report(results: Sequence[TaskResult], shown: Shown) -> RenderableType:
     parts: list[RenderableType] = [_title("1. Scores", "means by what was done to the texts on purpose")]
     for result in results:
         what = f"{result.comparison.task}, {result.treatments.aspect} ({result.comparison.examples} texts)"
-        parts += [Text(what, style="bold"), Padding(treatments_table(result.treatments, units), LEFT, expand=False), Text()]
+        parts += [
+            Text(what, style="bold"),
+            indented(treatments_table(result.treatments, units)),
+            Text(),
+        ]
     parts += [
         _title("2. Agreement", "Spearman's rho with the ratings that we gave, over all texts of a task"),
         _legend(),
     ]
     for result in results:
         parts += _agreement(result.comparison)
+    parts += [Text(f"All tasks together: {verdict([result.comparison for result in results])}\n", style="bold")]
     parts += [_title("3. Learning from ratings", f"HD-Eval's criteria weighed by `textassay fit`: {FITTED}")]
     for result in results:
         parts += _agreement(result.held_out, small=True)
@@ -71,21 +82,28 @@ def _agreement(found: Comparison, *, small: bool = False) -> list[RenderableType
     what = f"{found.task}: {found.examples} texts about {found.groups} sources"
     if small:
         what += " that nothing was learnt from"
-    table = Padding(agreement_table(found), LEFT, expand=False)
-    return [Text(what, style="bold"), table, Padding(Text(in_words(found)), LEFT, expand=False), Text()]
+    table = indented(agreement_table(found))
+    return [Text(what, style="bold"), table, indented(Text(in_words(found))), Text()]
 
 
 def in_words(found: Comparison) -> str:
-    """Say which judges beat the best trivial measure where, and which do nowhere."""
-    won = {line.name: found.won(line) for line in found.judges}
-    some = [f"{name} on {len(aspects)} of {len(found.aspects)}" for name, aspects in won.items() if aspects]
-    none = [name for name, aspects in won.items() if not aspects]
-    said = []
-    if some:
-        said.append(f"Above the best trivial measure: {', '.join(some)} aspects.")
+    """Say which judges beat the best trivial measure where, which do nowhere, and what chance would do."""
+    by_chance = f"With {found.examples} texts, chance stays within {chance(found.examples):.2f} 19 times in 20."
+    return f"{verdict([found])} {by_chance}"
+
+
+def verdict(found: Sequence[Comparison]) -> str:
+    """Say on how many aspects each judge beats the best trivial measure, and which judges do on none."""
+    aspects = sum(len(one.aspects) for one in found)
+    won: Counter[str] = Counter()
+    for one in found:
+        won.update({line.name: len(one.won(line)) for line in one.judges})
+    some = [f"{name} on {count}" for name, count in won.items() if count]
+    none = [name for name, count in won.items() if not count]
+    said = [f"Of {aspects} aspects, above the best trivial measure: {', '.join(some)}."] if some else []
     if none:
-        said.append(f"On no aspect above it: {', '.join(none)}.")
-    return f"{' '.join(said)} By chance alone rho reaches {chance(found.examples):.2f} once in twenty times."
+        said.append(f"Above it on none{'' if some else f' of {aspects} aspects'}: {', '.join(none)}.")
+    return " ".join(said)
 
 
 def chance(count: int) -> float:
@@ -93,30 +111,29 @@ def chance(count: int) -> float:
     return 1.96 / math.sqrt(count - 1)
 
 
-def closing(layout: Layout, usage: Usage, seconds: float) -> RenderableType:
-    """Return where everything is and what to do next."""
-    data = layout.data(TASKS[0])
-    commands = (
-        f"textassay score {data} --method g-eval --task summarization --model openai/gpt-4.1-mini --out my-run",
-        f"textassay meta my-run {data}",
-    )
+def closing(layout: Layout, asked: Usage, seconds: float) -> RenderableType:
+    """Return where everything is."""
     return Group(
         _title("5. Where things are", printable(str(layout.folder))),
-        Padding(_files(), LEFT, expand=False),
+        indented(Text("\n".join(FILES))),
         Text(
-            f"\n{usage.calls} calls of the model and {usage.cached_calls} answers from the cache in {seconds:.0f} s.\n"
+            f"\n{asked.calls} answers of the model, {asked.cached_calls} used again from the cache; {seconds:.0f} s.\n"
         ),
-        _title("6. Next", "the same with a real model (its key in the environment), and held against the ratings"),
-        *(Padding(Text(printable(command), overflow="fold"), LEFT, expand=False) for command in commands),
-        Text("\nYour own texts: one JSON object a line with output, source, references and human; see README.md."),
+        _title("6. Next", "the same with a real model, whose key is in the environment"),
     )
 
 
-def _files() -> Text:
-    lines = (
-        "data/            the texts and our ratings",
-        "runs/TASK/NAME/  a run each: manifest.json, scores.jsonl (every score with its evidence), summary.json",
-        f"evaluators/TASK/ what `textassay fit` learnt from runs/TASK/{NODES.name}: report.txt",
-        "agreement.json   the tables of 2 and 3",
+def commands(layout: Layout, program: str) -> tuple[str, ...]:
+    """Return what to try next, as it is typed.
+
+    Args:
+        layout: The demo's folder.
+        program: How textassay is called here.
+    """
+    task = TASKS[0]
+    data = shlex.quote(str(layout.data(task)))
+    return (
+        f"{program} score {data} --method g-eval --task {task} --model openai/gpt-4.1-mini --out my-run",
+        f"{program} meta my-run {data}",
+        f"{program} fit {data} --method hd-eval --task {task} --model openai/gpt-4.1-mini --out my-judge --dry-run",
     )
-    return Text("\n".join(lines))

@@ -8,7 +8,8 @@ from rich.text import Text
 from textassay.cli.console import plain_table
 from textassay.demo.comparison import Comparison, Line, Treatments
 
-LONGEST_HEADING = 10
+LONGEST_HEADING = 9
+"""Characters of a column's heading, so that the six aspects of dialogue fit into 80 columns."""
 NOT_ABOVE = "x"
 """Mark of a coefficient that is not above the best trivial measure's."""
 
@@ -30,12 +31,13 @@ def treatments_table(found: Treatments, units: dict[str, str]) -> Table:
 
 def agreement_table(found: Comparison) -> Table:
     """Draw Spearman's rho of the trivial measures and of the judges, each judge's held against the best trivial one."""
-    table = plain_table("", *map(heading, found.aspects), "n")
+    table = plain_table("", *map(heading, found.aspects))
     for line in found.lines:
         if not line.trivial and table.rows and found.lines[len(table.rows) - 1].trivial:
             table.add_section()
         cells = (_cell(found, line, aspect) for aspect in found.aspects)
-        table.add_row(Text(line.name, style="italic" if line.trivial else ""), *cells, str(line.n))
+        gaps = "" if line.n == found.examples else f" (n {line.n})"
+        table.add_row(Text(f"{line.name}{gaps}", style="italic" if line.trivial else ""), *cells)
     return table
 
 
