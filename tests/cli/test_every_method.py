@@ -53,6 +53,26 @@ def tiny_model(tmp_path_factory) -> Path:
     return Path(fixture.write_model(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape).path)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, tmp_path, method):
+    """A value for every example, whatever the method: a profile reads ratings from probabilities and writes nothing."""
+    total = 0
+    for task, (file, count) in FILES.items():
+        run, first = tmp_path / task, tasks.load(task).aspects[0].name
+        done = textassay(
+            "score", DATA / file, "--method", method, "--task", task, "--model", f"llamacpp/{tiny_model}",
+            "--out", run, "--progress", "none", "--set", "profile=embedded", "--set", "n_gpu_layers=0",
+            "--set", "threads=1", "--set", "n_ctx=2048", "--aspects", first,
+        )  # fmt: skip
+        assert done.code == 0, (task, done.out, done.err)
+        rows = rows_of(run)
+        assert len(rows) == len({row["id"] for row in rows}) == count
+        assert {row["outcome"] for row in rows} == {"scored"}
+        assert {row["how"] for row in rows} <= {"logprob", "fused", "loglikelihood"}
+        total += count
+    assert total >= 50
+
+
 @pytest.mark.parametrize("method", ON_A_LOCAL_MODEL)
 def test_over_the_bundled_examples_on_a_local_model(tiny_model, tmp_path, method):
     """Values where they are probabilities; where a babbling model must write, typed refusals and no number."""

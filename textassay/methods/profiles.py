@@ -40,6 +40,8 @@ FORMAT = 1
 """Of the files; newer ones are refused."""
 FILE = "profile.toml"
 AUTO, NONE = "auto", "none"
+JUDGE = "scorer"
+"""Role of the judge in all methods that have a model write anything."""
 REPLACEABLE = (
     "llm_score", "llm_score_cot", "g_eval", "hd_eval", "coascore", "coascore_ratings", "fusion_eval", "decomp_eval",
     "gptscore", "gptscore_question",
@@ -120,7 +122,7 @@ def of(option: str, models: Models, role: str) -> Profile:
 
 
 def settled(
-    options: AnyOptions, method: str, models: Models, task: Task, role: str = "scorer"
+    options: AnyOptions, method: str, models: Models, task: Task, role: str = JUDGE
 ) -> tuple[AnyOptions, Profile]:
     """Return the profile by which a method's judge is asked, and the method's options with its defaults.
 
@@ -129,7 +131,8 @@ def settled(
         ConfigurationError: The profile's file cannot be used, or its options are none of the method's.
     """
     profile = of(options.profile, models, role)
-    wanted = profile.options.get(method, {})
+    asked = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
+    wanted = asked | profile.options.get(method, {})
     given = options.model_dump(include=options.model_fields_set)
     folder = _find(options.profile if options.profile != AUTO else profile.name) if wanted else Path()
     placed = {key: _placed(folder, value, task) for key, value in wanted.items() if key not in given}
@@ -140,7 +143,7 @@ def settled(
         raise ConfigurationError(f"profile {profile.name!r}, [options.{method}]: {error}") from error
 
 
-def needs_writing(what: str, instead: str, option: str, models: Models, role: str, *, judge: str = "scorer") -> None:
+def needs_writing(what: str, instead: str, option: str, models: Models, role: str) -> None:
     """Refuse to have a model write that can only judge.
 
     Args:
@@ -149,14 +152,13 @@ def needs_writing(what: str, instead: str, option: str, models: Models, role: st
         option: The option `profile`.
         models: The models.
         role: Who would write; another model than the judge's is asked as the papers say.
-        judge: The judge's role.
 
     Raises:
         ConfigurationError: The judge's profile says that it cannot be asked for that.
     """
-    profile, writer, model = of(option, models, judge), _model(models, role), _model(models, judge)
+    profile, writer, model = of(option, models, JUDGE), _model(models, role), _model(models, JUDGE)
     if not profile.writes and writer is not None and model is not None and writer.name == model.name:
-        other = "" if role == judge else f", or have another model write them (--model {role}=NAME)"
+        other = "" if role == JUDGE else f", or have another model write them (--model {role}=NAME)"
         raise ConfigurationError(
             f"model {model.name!r} is asked by the profile {profile.name!r}, which says that it cannot write {what}: "
             f"{instead}{other}"
