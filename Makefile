@@ -53,7 +53,7 @@ demo: .venv/llamacpp  ## show the whole pipeline offline, on the embedded model
 	$(BIN)/textassay demo
 
 test: .venv/dev .venv/llamacpp  ## run the tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: .venv/dev  ## check style
 	$(BIN)/ruff check .

@@ -57,10 +57,10 @@ def tiny_model(tmp_path_factory) -> Path:
 def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, tmp_path, method):
     """A value for every example, whatever the method: a profile reads ratings from probabilities and writes nothing."""
     total = 0
-    for task, (file, count) in FILES.items():
+    for task, count in COUNTS.items():
         run, first = tmp_path / task, tasks.load(task).aspects[0].name
         done = textassay(
-            "score", DATA / file, "--method", method, "--task", task, "--model", f"llamacpp/{tiny_model}",
+            "score", data_file(task), "--method", method, "--task", task, "--model", f"llamacpp/{tiny_model}",
             "--out", run, "--progress", "none", "--set", "profile=embedded", "--set", "n_gpu_layers=0",
             "--set", "threads=1", "--set", "n_ctx=2048", "--aspects", first,
         )  # fmt: skip
