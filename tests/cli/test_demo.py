@@ -84,7 +84,7 @@ def test_every_method_stands_beside_the_trivial_measures_and_what_is_not_above_t
             above = [a for a, rho in line["spearman"].items() if rho is not None and rho > found["best_trivial"][a]]
             assert line["beats_best_trivial"] == above
             assert row.count(" x") == len(line["spearman"]) - len(above)
-    assert "All tasks together: " in table
+    assert "All tasks: Above the best trivial measure on " in table
 
 
 def test_agreement_is_what_the_command_meta_finds(done):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from textassay.cli.console import indented, printable
+from textassay.cli.console import indented, plain_table, printable
 from textassay.cli.demo_evidence import evidence
 from textassay.cli.demo_tables import NOT_ABOVE, agreement_table, treatments_table
 from textassay.demo.comparison import Comparison
@@ -21,10 +21,10 @@ from textassay.runtime.messages import Usage
 from textassay.version import __version__
 
 FILES = (
-    "data/             the texts and our ratings",
-    "runs/TASK/NAME/   a run each: manifest.json, scores.jsonl (every score with its evidence), summary.json",
-    f"evaluators/TASK/  what `textassay fit` learnt from runs/TASK/{NODES.name}; report.txt says how well",
-    "agreement.json    the tables of 2 and 3",
+    ("data/", "the texts and our ratings"),
+    ("runs/TASK/NAME/", "a run each; scores.jsonl has every score with its evidence"),
+    ("evaluators/TASK/", "what was learnt; report.txt says how well"),
+    ("agreement.json", "the tables of 2 and 3"),
 )
 
 
@@ -43,53 +43,47 @@ def opening() -> RenderableType:
 
 def report(results: Sequence[TaskResult], shown: Shown) -> RenderableType:
     """Return the tables and what they say."""
-    units = {recipe.name: recipe.unit for recipe in RECIPES}
-    parts: list[RenderableType] = [_title("1. Scores", "means by what was done to the texts on purpose")]
-    for result in results:
-        what = f"{result.comparison.task}, {result.treatments.aspect} ({result.comparison.examples} texts)"
-        parts += [
-            Text(what, style="bold"),
-            indented(treatments_table(result.treatments, units)),
-            Text(),
-        ]
-    parts += [
-        _title("2. Agreement", "Spearman's rho with the ratings that we gave, over all texts of a task"),
-        _legend(),
-    ]
-    for result in results:
-        parts += _agreement(result.comparison)
-    parts += [Text(f"All tasks together: {verdict([result.comparison for result in results])}\n", style="bold")]
-    parts += [_title("3. Learning from ratings", f"HD-Eval's criteria weighed by `textassay fit`: {FITTED}")]
-    for result in results:
-        parts += _agreement(result.held_out, small=True)
-    parts += [_title("4. Evidence", f"why {printable(shown.example.id)} got what it got"), evidence(shown)]
-    return Group(*parts)
+    return Group(
+        _title("1. Scores", "means by what was done to the texts on purpose"),
+        _note("Units differ between methods, so compare along a row."),
+        *(part for result in results for part in _scores(result)),
+        _title("2. Agreement", "Spearman's rho with our ratings, over all texts of a task"),
+        _note(
+            "Trivial measures stand first: words of the output, share of its word pairs that the source has not, "
+            f"ROUGE-L with the reference. {NOT_ABOVE} marks what is not above the best of them, whichever its sign."
+        ),
+        *(part for result in results for part in _agreement(result.comparison)),
+        Text(f"All tasks: {verdict([result.comparison for result in results])}\n", style="bold"),
+        _title("3. Learning from ratings", "`textassay fit` weighs HD-Eval's criteria"),
+        _note(
+            "Learnt from the texts of three sources, judged on those of the other three: few, but enough to show how "
+            f"it is done. {NODES.method} is the plain mean of the criteria, {FITTED} what was learnt."
+        ),
+        *(part for result in results for part in _agreement(result.held_out)),
+        _title("4. Evidence", f"why {printable(shown.example.id)} got what it got"),
+        evidence(shown),
+    )
 
 
 def _title(title: str, what: str) -> Text:
     return Text.assemble((title, "bold cyan"), f": {what}\n")
 
 
-def _legend() -> Text:
-    return Text(
-        "Trivial measures stand first: words of the output, share of its word pairs that the source has not, ROUGE-L "
-        f"with the reference. {NOT_ABOVE} marks what is not above the best of them, whichever its sign.\n",
-        style="dim",
-    )
+def _note(words: str) -> Text:
+    return Text(f"{words}\n", style="dim")
 
 
-def _agreement(found: Comparison, *, small: bool = False) -> list[RenderableType]:
+def _scores(result: TaskResult) -> list[RenderableType]:
+    units = {recipe.name: recipe.unit for recipe in RECIPES}
+    what = f"{result.comparison.task}, {result.treatments.aspect} ({result.comparison.examples} texts)"
+    return [Text(what, style="bold"), indented(treatments_table(result.treatments, units)), Text()]
+
+
+def _agreement(found: Comparison) -> list[RenderableType]:
     what = f"{found.task}: {found.examples} texts about {found.groups} sources"
-    if small:
-        what += " that nothing was learnt from"
-    table = indented(agreement_table(found))
-    return [Text(what, style="bold"), table, indented(Text(in_words(found))), Text()]
-
-
-def in_words(found: Comparison) -> str:
-    """Say which judges beat the best trivial measure where, which do nowhere, and what chance would do."""
-    by_chance = f"With {found.examples} texts, chance stays within {chance(found.examples):.2f} 19 times in 20."
-    return f"{verdict([found])} {by_chance}"
+    by_chance = f"By chance, 19 of 20 would lie within {chance(found.examples):.2f} of 0."
+    words = Text(f"{verdict([found])} {by_chance}")
+    return [Text(what, style="bold"), indented(agreement_table(found)), indented(words), Text()]
 
 
 def verdict(found: Sequence[Comparison]) -> str:
@@ -98,12 +92,11 @@ def verdict(found: Sequence[Comparison]) -> str:
     won: Counter[str] = Counter()
     for one in found:
         won.update({line.name: len(one.won(line)) for line in one.judges})
-    some = [f"{name} on {count}" for name, count in won.items() if count]
-    none = [name for name, count in won.items() if not count]
-    said = [f"Of {aspects} aspects, above the best trivial measure: {', '.join(some)}."] if some else []
-    if none:
-        said.append(f"Above it on none{'' if some else f' of {aspects} aspects'}: {', '.join(none)}.")
-    return " ".join(said)
+    some = ", ".join(f"{name} on {count}" for name, count in won.items() if count)
+    none = ", ".join(name for name, count in won.items() if not count)
+    if not some:
+        return f"Above the best trivial measure on none of {aspects} aspects: {none}."
+    return f"Above the best trivial measure on some of {aspects} aspects: {some}{f'; on none: {none}' if none else ''}."
 
 
 def chance(count: int) -> float:
@@ -113,11 +106,15 @@ def chance(count: int) -> float:
 
 def closing(layout: Layout, asked: Usage, seconds: float) -> RenderableType:
     """Return where everything is."""
+    files = plain_table("", "", left=2)
+    for file, what in FILES:
+        files.add_row(file, what)
     return Group(
         _title("5. Where things are", printable(str(layout.folder))),
-        indented(Text("\n".join(FILES))),
+        indented(files),
         Text(
-            f"\n{asked.calls} answers of the model, {asked.cached_calls} used again from the cache; {seconds:.0f} s.\n"
+            f"\nThe model was asked {asked.calls} times; {asked.cached_calls} further answers came from the cache. "
+            f"This took {seconds:.0f} s.\n"
         ),
         _title("6. Next", "the same with a real model, whose key is in the environment"),
     )

@@ -57,4 +57,4 @@ def heading(aspect: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return "-" if value is None else f"{value:z.2f}"
