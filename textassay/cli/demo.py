@@ -42,7 +42,7 @@ async def carry_out(out: Path | None, style: Style) -> int:
     console, began = results(), time.monotonic()
     async with connect(MODEL) as model:
         layout = Layout(out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-")))
-        layout.open(MODEL)
+        layout.open(model.identity)
         console.print(opening())
         await _run(layout, model, style)
     found = [result_of(layout, task) for task in TASKS]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from textassay.runtime.atomic_file import write_json
 from textassay.runtime.errors import RunFolderError, StorageError
@@ -45,16 +47,16 @@ class Layout:
         """The table of agreement as JSON."""
         return self.folder / "agreement.json"
 
-    def open(self, model: str) -> None:
+    def open(self, model: Mapping[str, Any]) -> None:
         """Make the folder, or go on in that of an earlier demo.
 
         Args:
-            model: Name of the model that is asked; an earlier demo must have asked the same.
+            model: Identity of the model that is asked; an earlier demo must have asked the same.
 
         Raises:
             RunFolderError: It holds something else, the demo of another model or version, or cannot be written to.
         """
-        mark = {"format": 1, "textassay": __version__, "model": model}
+        mark = {"format": 1, "textassay": __version__, "model": dict(model)}
         file = self.folder / MARK
         try:
             if file.exists():
@@ -67,14 +69,14 @@ class Layout:
         except OSError as error:
             raise RunFolderError(f"the folder {self.folder} cannot be written to: {error}") from error
 
-    def _check(self, file: Path, mark: dict[str, object]) -> None:
+    def _check(self, file: Path, mark: dict[str, Any]) -> None:
         try:
             before = json.loads(file.read_bytes())
         except ValueError as error:
             raise RunFolderError(f"{file} cannot be read: {error}; give --out a new folder") from error
         if before != mark:
             raise RunFolderError(
-                f"{self.folder} holds the demo of another model or version ({before!r}, now {mark!r}); "
+                f"{self.folder} holds the demo of another model or another version of textassay; "
                 "give --out a new folder"
             )
 
