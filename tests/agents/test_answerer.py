@@ -66,15 +66,26 @@ async def test_p_yes_is_a_probability_on_the_side_of_the_likelier_answer(yes, no
 
 
 async def test_answers_join_the_prompt_of_the_next_question_in_order():
-    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2))
+    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), (0.8, 0.1))
     asked = await inquiry()
     replies = await AnswersInOrder(Answerer(model, book=BOOK))(asked)
     one, two, three = (question.text for question in asked.subquestions)
-    first, second, third = (request.text for request in model.requests)
+    first, second, third, last = (request.text for request in model.requests)
     assert first.endswith(f"\n{one}")
     assert second == f"{first} Yes\n{two}"
     assert third == f"{second} No\n{three}"
-    assert [answer.yes for answer in replies.answers] == [True, False, False]
+    assert last == f"{third} No\n{asked.question.text}"
+    assert [answer.yes for answer in replies.answers] == [True, False, False, True]
+    assert [request.continued for request in model.requests] == [True, True, True, False]
+
+
+async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_make_the_score():
+    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2))
+    asked = await inquiry()
+    summed = asked.model_copy(update={"form": asked.form.model_copy(update={"value": "sum"})})
+    replies = await AnswersInOrder(Answerer(model, book=BOOK))(summed)
+    assert len(model.requests) == len(replies.answers) == 3
+    assert [request.continued for request in model.requests] == [True, True, False]
 
 
 async def test_no_more_is_asked_after_a_question_without_an_answer():
@@ -116,7 +127,7 @@ async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings()
 
 
 async def test_words_of_another_language_may_be_asked_for():
-    model = says((0.9, 0.1), (0.9, 0.1), (0.9, 0.1))
+    model = says(*[(0.9, 0.1)] * 4)
     book = BOOK.model_copy(update={"yes": ("ja", "Ja"), "no": ("nein", "Nein"), "instruction": "Antworte."})
     await AnswersInOrder(Answerer(model, book=book))(await inquiry())
     assert model.requests[1].choices["no"] == ("nein", "Nein", " nein", " Nein")

@@ -9,7 +9,7 @@ from textassay.methods import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ContentRefused, UnknownName
 from textassay.runtime.messages import Aspect, Example, Plan, Score, ScoreError
-from textassay.runtime.model import Sample
+from textassay.runtime.model import Response, Sample
 
 TASK = tasks.load("dialogue", ["coherence", "groundedness", "overall"])
 EXAMPLE = Example(id="x", output="Right.", source="A: Cats?\nB: Yes.", context="Cats sit.")
@@ -242,3 +242,14 @@ async def test_signatures_tell_tools_plans_and_sampling_apart():
     }
     assert len(signatures) == 6
     assert all(text.startswith("method:fusion-eval|model:scripted|") for text in signatures)
+
+
+@pytest.mark.parametrize("n", [1, 8])
+async def test_a_source_that_was_cut_is_told_in_every_score(n):
+    def reply(_):
+        return Response(samples=(Sample(text=ANSWER.format(2, 0.5, 4)),), truncated_tokens=7)
+
+    model = ScriptedModel(reply)
+    scores = await fused(model, n=n)
+    assert {request.shorten for request in model.requests} == {EXAMPLE.source}
+    assert [score.evidence[-1]["truncated_tokens"] for score in scores] == [7, 7, 7]

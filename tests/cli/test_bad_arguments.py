@@ -65,7 +65,7 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
         (("--aspects", ","), "no aspect of task 'general' is chosen; it has: coherence"),
         (("--task", "poetry"), "unknown task 'poetry'; known: summarization, dialogue"),
         (("--task", "poetry.toml"), "poetry.toml does not exist"),
-        (("--set", "colour=red"), "unknown setting 'colour'; known: prompt_layout, prompt, n, "),
+        (("--set", "colour=red"), "unknown setting 'colour'; known: prompt_layout, prompt, profile, n, "),
         (("--set", "colour"), "--set takes key=value, not 'colour'"),
         (("--set", "attempts=0"), "--set attempts: Input should be greater than or equal to 1 (given: 0)"),
         (("--set", "timeout=-1"), "--set timeout: "),

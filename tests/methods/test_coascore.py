@@ -9,7 +9,7 @@ from textassay.methods.coascore import CoAScoreOptions, name_chains
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Assignment, Example, Failure
-from textassay.runtime.model import Capabilities
+from textassay.runtime.model import Capabilities, Response, Sample
 
 EXAMPLE = Example(id="x", output="A cat sat. Logical flow: 1", source="In 1987 a cat sat on a mat.")
 NO_JSON = Capabilities(n=True, json_schema=False)
@@ -297,3 +297,15 @@ async def test_options_that_do_not_fit_are_refused():
 async def test_the_picture_shows_the_three_stages():
     mermaid = coascore(judge()).graph.to_mermaid()
     assert re.findall(r'n\d\["(\w+)"\]', mermaid) == ["chain", "ratings", "scores"]
+
+
+async def test_a_source_that_was_cut_is_told_for_both_stages():
+    def reply(request):
+        text = {"chain": CHAIN, "ratings": RATINGS, "target": "It flows. Score: 4"}[stage(request)]
+        cut = {"chain": 0, "ratings": 9, "target": 7}[stage(request)]
+        return Response(samples=(Sample(text=text),), truncated_tokens=cut)
+
+    model = ScriptedModel(reply, capabilities=NO_JSON)
+    [score] = await scored(coascore(model))
+    assert [request.shorten for request in model.requests] == [None, EXAMPLE.source, EXAMPLE.source]
+    assert [piece["truncated_tokens"] for piece in score.evidence if "truncated_tokens" in piece] == [9, 7]

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from textassay import connect, evaluate
 from textassay.agents.passages import PassageWriter
 from textassay.methods import build, tasks
 from textassay.methods.gptscore import read_protocols
@@ -40,6 +41,8 @@ async def ids_of(model, prompt, continuation):
     """The ids of both together and where the continuation begins, read on the model's own thread."""
 
     class Read:
+        continued = False
+
         def prepare(self, resource):
             return b""
 
@@ -100,17 +103,36 @@ async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, wei
     assert score.evidence[0]["tokens"] == len(known)
 
 
+@pytest.mark.parametrize("layout", ["paper", "shared-prefix"])
 @pytest.mark.parametrize("ask", ["chat", "plain"])
-async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, ask):
+@pytest.mark.parametrize(("task", "aspects"), [("summarization", ["coherence"]), ("summarization", None)])
+async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, task, aspects, ask, layout):
+    """All that an aspect's questions cost is little more than one prompt, and less where aspects share the source."""
     file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
     source = " ".join(["the article is about the source of the text and not very good"] * 46)
-    example = Example(id="x", source=source, output=" ".join(["The summary is good."] * 5))
-    options = {"ask": ask, "prompt_layout": "shared-prefix"}
+    output = " ".join(["The summary is good."] * 5)
+    example = Example(id="x", source=source, output=output, references=("the summary is good",))
+    options = {"ask": ask, "prompt_layout": layout}
     async with local(file) as model:
-        method = build("decomp-eval", model, task="summarization", aspects=["coherence"], options=options)
-        [score] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
-        evaluated = model._loaded.engine.evaluated_tokens
-    one_prompt = score.usage.prompt_tokens / score.usage.calls
-    assert score.usage.calls == 6
-    assert one_prompt > 600
-    assert evaluated < 1.5 * one_prompt
+        method = build("decomp-eval", model, task=task, aspects=aspects, options=options)
+        scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+        evaluated = model.evaluated_tokens
+    prompts = [score.usage.prompt_tokens / score.usage.calls for score in scores]
+    assert len(prompts) == len(aspects or tasks.load(task).aspects)
+    assert {score.usage.calls for score in scores} <= {5, 6}
+    assert max(prompts) > 600
+    assert evaluated < (0.8 if aspects is None and layout == "shared-prefix" else 1.5) * sum(prompts)
+
+
+async def test_many_examples_at_once_evaluate_each_source_once(tmp_path):
+    file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
+    examples = [
+        Example(id=str(n), source=" ".join([f"{n} the article is good"] * 30), output="The summary is good. It is.")
+        for n in range(12)
+    ]
+    async with connect(f"llamacpp/{file.path}") as model:
+        run = await evaluate(examples, method="decomp-eval", task="summarization", aspects=["coherence"], model=model)
+        evaluated = model.backend.evaluated_tokens
+    prompts = [score.usage.prompt_tokens / score.usage.calls for score in run.scores]
+    assert [score.usage.calls for score in run.scores] == [3] * 12
+    assert evaluated < 1.5 * sum(prompts)

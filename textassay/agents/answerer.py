@@ -42,7 +42,7 @@ class Reply(Message):
 
 
 class Replies(Message):
-    """Replies to sub-questions in order; after one without an answer no more are asked."""
+    """Replies to questions in order; after one without an answer no more are asked."""
 
     items: tuple[Reply, ...] = ()
 
@@ -53,7 +53,7 @@ class Replies(Message):
 
     @property
     def problem(self) -> ScoreError | None:
-        """Why a sub-question has no answer; `None` where all have one."""
+        """Why a question has no answer; `None` where all have one."""
         return next((reply.problem for reply in self.items if reply.problem is not None), None)
 
 
@@ -86,20 +86,24 @@ class Answerer:
     def __post_init__(self) -> None:
         scoring(self.model, "choices")
 
-    async def __call__(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = ()) -> Reply:
+    async def __call__(
+        self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = (), *, continued: bool = False
+    ) -> Reply:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
             question: One of the inquiry's sub-questions, or its question.
             inquiry: What the question is answered from.
             earlier: Answers to show before it.
+            continued: Whether another question with this answer will follow.
 
         Raises:
             PromptError: The prompt file does not render.
             CapabilityError: The model does not tell the log-probabilities of choices.
             ModelError: The model could not be asked.
         """
-        response = await scoring(self.model, "choices").choices(self._request(question, inquiry, earlier))
+        request = self._request(question, inquiry, earlier).model_copy(update={"continued": continued})
+        response = await scoring(self.model, "choices").choices(request)
         return self._read(question, response)
 
     def _request(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]) -> ChoicesRequest:
@@ -141,7 +145,10 @@ class Answerer:
 
 @dataclass(frozen=True)
 class AnswersInOrder:
-    """Answers an inquiry's sub-questions one after the other, each answer joined to the prompt of the next."""
+    """Answers an inquiry's questions one after the other, each answer joined to the prompt of the next.
+
+    The sub-questions come first, the question about the whole last, where it is asked.
+    """
 
     answerer: Answerer
 
@@ -152,8 +159,9 @@ class AnswersInOrder:
             ModelError: The model could not be asked.
         """
         replies = Replies()
-        for question in inquiry.subquestions:
-            reply = await self.answerer(question, inquiry, replies.answers)
+        questions = inquiry.questions
+        for question in questions:
+            reply = await self.answerer(question, inquiry, replies.answers, continued=question is not questions[-1])
             replies = Replies(items=(*replies.items, reply))
             if reply.answer is None:
                 break

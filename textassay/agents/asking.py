@@ -12,7 +12,7 @@ from textassay.agents.task import Task
 from textassay.prompts import Frame, PromptFault, Turn, digest, fence, frame, nonce, render
 from textassay.runtime.errors import PromptError
 from textassay.runtime.messages import Example
-from textassay.runtime.model import ChatMessage
+from textassay.runtime.model import ChatMessage, Json
 
 FRAMES_KEPT = 4096
 _PLAIN = (str, int, float, bool, type(None))
@@ -73,6 +73,17 @@ def _turns(prompt: str, material: list[dict[str, str]] | None = None, **values: 
     if whole is None:
         return render(prompt, material=material, **values)
     return whole.fill([part["text"] for part in material])
+
+
+def told_cut(tokens: int) -> tuple[Json, ...]:
+    """Return the evidence that a local model left out the end of a source that did not fit, as it was asked to.
+
+    Args:
+        tokens: How many tokens were left out; for 0 there is nothing to tell.
+    """
+    if not tokens:
+        return ()
+    return ({"text": f"the last {tokens} tokens of the source did not fit", "truncated_tokens": tokens},)
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.asking import chat, material, prompt_digest
+from textassay.agents.asking import chat, material, prompt_digest, told_cut
 from textassay.agents.joint_answer import parse_joint
 from textassay.agents.parsing import NoRating
 from textassay.agents.profile import NO_PROFILE, Profile, bare
@@ -93,10 +93,11 @@ class JointScorer:
             return Ratings(scores=tuple(_score(example, aspect, nothing, empty=True) for aspect in aspects))
         found: dict[str, float | NoRating] = {}
         notes: list[Json] = []
-        usage, left = Usage(), aspects
+        usage, left, longest_cut = Usage(), aspects, 0
         for draw in range(self.parse_retries + 1):
-            sample, cost = await self._ask(example, left, draw)
+            sample, cost, cut = await self._ask(example, left, draw)
             usage += cost
+            longest_cut = max(longest_cut, cut)
             answer = parse_joint(sample.text, left, self.form)
             found |= {aspect.id: rating for aspect, rating in zip(left, answer.ratings, strict=True)}
             notes += answer.invented
@@ -108,10 +109,10 @@ class JointScorer:
             if all(getattr(found[aspect.id], "reason", None) == "Declined" for aspect in left):
                 break
         scores = tuple(_score(example, aspect, found[aspect.id]) for aspect in aspects)
-        return Ratings(scores=scores, notes=tuple(notes), usage=usage)
+        return Ratings(scores=scores, notes=(*notes, *told_cut(longest_cut)), usage=usage)
 
-    async def _ask(self, example: Example, aspects: tuple[Aspect, ...], draw: int) -> tuple[Sample, Usage]:
-        """Ask, and once more with more room where the answer was cut."""
+    async def _ask(self, example: Example, aspects: tuple[Aspect, ...], draw: int) -> tuple[Sample, Usage, int]:
+        """Ask, and once more with more room where the answer was cut; tell how many tokens of the source were, too."""
         usage = Usage()
         messages = self._messages(example, aspects)
         room = self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects)
@@ -119,6 +120,7 @@ class JointScorer:
             response = await self.model.generate(
                 Request(
                     **self.profile.asked(messages),
+                    shorten=example.source,
                     draw=draw,
                     max_tokens=tokens,
                     seed=self.seed,
@@ -131,9 +133,9 @@ class JointScorer:
             if sample.finish_reason == "filtered":
                 raise ContentRefused("the provider's content filter cut the answer off")
             if sample.finish_reason != "length":
-                return sample, usage
+                return sample, usage, response.truncated_tokens
         whole, _, _ = sample.text.rpartition("\n")  # "Fluency: 4" may have become "Fluency: 4.5"
-        return sample.model_copy(update={"text": whole}), usage
+        return sample.model_copy(update={"text": whole}), usage, response.truncated_tokens
 
     def _messages(self, example: Example, aspects: tuple[Aspect, ...]) -> tuple[ChatMessage, ...]:
         told = {"bare": bare(example)} if self.profile.digest else {}

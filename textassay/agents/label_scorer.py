@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.answer_form import Point, is_whole, points_of
+from textassay.agents.asking import told_cut
 from textassay.agents.label_mass import LEAST_MASS
 from textassay.agents.profile import Profile
-from textassay.agents.scorer import MOST_LABELS, Scorer, cut_source, no_value
+from textassay.agents.scorer import MOST_LABELS, Scorer, no_value
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Scale, Score
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ChoicesResponse, scoring
@@ -56,7 +57,7 @@ class LabelScorer(Scorer):
         )
         response = await scoring(self.model, "choices").choices(request)
         fields = self._read_choices(response, aspect, points)
-        fields["evidence"] = (*cut_source(response.truncated_tokens), *fields.get("evidence", ()))
+        fields["evidence"] = (*told_cut(response.truncated_tokens), *fields.get("evidence", ()))
         return self._score(example, aspect, usage=response.usage, **fields)
 
     def _read_choices(self, response: ChoicesResponse, aspect: Aspect, points: tuple[Point, ...]) -> dict[str, Any]:

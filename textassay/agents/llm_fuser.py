@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from textassay.agents.asking import chat, material, prompt_digest
+from textassay.agents.asking import chat, material, prompt_digest, told_cut
 from textassay.agents.assistants import Assistant, as_assistance, reading_of
 from textassay.agents.joint_answer import JointAnswer, parse_joint
 from textassay.agents.parsing import NoRating, Rating
@@ -123,7 +123,7 @@ class LLMFuser:
             reason = f"the assistant evaluator {failed.aspect} failed: {failed.error.message}"
             told = [as_assistance(score, None) for score in assistance]
             return self._unscored(example, aspects, "error", failed.error.type, reason, *told)
-        samples = await self._samples(self._request(example, assistance, plan))
+        samples, cut = await self._samples(self._request(example, assistance, plan))
         answers = [parse_joint(_whole_lines(sample), self._rated) for sample in samples]
         for sample, answer in zip(samples, answers, strict=True):
             if sample.finish_reason == "filtered" and any(isinstance(r, NoRating) for r in answer.ratings):
@@ -131,7 +131,8 @@ class LLMFuser:
         scores = [self._score(example, aspect, samples, answers, assistance, plan) for aspect in aspects]
         invented = [note for answer in answers for note in answer.invented]
         first = scores[0].model_copy(update={"evidence": (*scores[0].evidence, *_counted(invented))})
-        return [first, *scores[1:]]
+        notes = told_cut(cut)
+        return [score.model_copy(update={"evidence": (*score.evidence, *notes)}) for score in (first, *scores[1:])]
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
@@ -165,6 +166,7 @@ class LLMFuser:
         room = self.max_tokens or TOKENS_BESIDE + TOKENS_PER_ASPECT * len(self.task.aspects)
         return Request(
             **self.profile.asked(messages),
+            shorten=example.source,
             n=self.n,
             temperature=self.temperature,
             max_tokens=room,
@@ -179,29 +181,36 @@ class LLMFuser:
             lines.append(f"Evaluation Summary:\nOverall {_specimen_of(self._overall)}")
         return "\n\n".join(lines)
 
-    async def _samples(self, request: Request) -> list[Sample]:
-        """Return `n` samples, drawn anew with more room where every one was cut; or one, and others in its place."""
-        samples = await self._draw(request)
+    async def _samples(self, request: Request) -> tuple[list[Sample], int]:
+        """Return `n` samples, drawn anew with more room where every one was cut; or one, and others in its place.
+
+        With them, how many tokens of the source did not fit.
+        """
+        samples, cut = await self._draw(request)
         if all(sample.finish_reason == "length" for sample in samples):
             assert request.max_tokens is not None
             request = request.model_copy(update={"max_tokens": MORE_ROOM * request.max_tokens})
-            samples = await self._draw(request)
+            samples, cut = await self._draw(request)
         if self.n > 1:
-            return samples
+            return samples, cut
         for draw in range(1, self.parse_retries + 1):
             ratings = parse_joint(_whole_lines(samples[-1]), self.task.aspects).ratings
             problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
             if not problems or problems == {"Declined"}:
                 break
-            samples += await self._draw(request.model_copy(update={"draw": draw}))
-        return samples
+            more, cut_again = await self._draw(request.model_copy(update={"draw": draw}))
+            samples, cut = samples + more, max(cut, cut_again)
+        return samples, cut
 
-    async def _draw(self, request: Request) -> list[Sample]:
+    async def _draw(self, request: Request) -> tuple[list[Sample], int]:
         samples: list[Sample] = []
+        cut = 0
         while len(samples) < request.n:  # some servers give fewer than they are asked for
             rest = request.model_copy(update={"n": request.n - len(samples), "draw": request.draw + len(samples)})
-            samples += (await self.model.generate(rest)).samples[: rest.n]
-        return samples
+            response = await self.model.generate(rest)
+            samples += response.samples[: rest.n]
+            cut = max(cut, response.truncated_tokens)
+        return samples, cut
 
     def _score(
         self,

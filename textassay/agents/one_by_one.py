@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from textassay.agents.asking import told_cut
 from textassay.agents.joint_scorer import Ratings
 from textassay.agents.scorer import Scorer
 from textassay.runtime.concurrency import gather
@@ -34,4 +35,6 @@ class OneByOne:
         """
         scores = await gather(self.scorer(example, aspect) for aspect in aspects)
         usage = sum((score.usage for score in scores), Usage())
-        return Ratings(scores=tuple(score.model_copy(update={"usage": Usage()}) for score in scores), usage=usage)
+        cut = max((piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence), default=0)
+        freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
+        return Ratings(scores=freed, notes=told_cut(cut), usage=usage)

@@ -127,6 +127,14 @@ class Inquiry(Message):
         text = self.form.question if self.form is not None else "?"
         return SubQuestion(text=text, sentence=self.output, index=len(self.subquestions))
 
+    @property
+    def questions(self) -> tuple[SubQuestion, ...]:
+        """All that is asked, in order: the question last, or not where the score is made of the sentences' answers."""
+        if self.form is None:
+            return ()
+        of_sentences = self.form.value != "question" and self.subquestions
+        return self.subquestions if of_sentences else (*self.subquestions, self.question)
+
 
 @dataclass(frozen=True)
 class SentenceQuestions:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from textassay.agents.answer_form import Point, is_whole, points_of, schema_of, specimen_of
-from textassay.agents.asking import chat, material, prompt_digest
+from textassay.agents.asking import chat, material, prompt_digest, told_cut
 from textassay.agents.knowledge import Knowledge
 from textassay.agents.label_mass import Expectation, expected_rating
 from textassay.agents.parsing import NoRating, Rating, parse_rating
@@ -207,7 +207,7 @@ class Scorer:
             usage += cost
             if isinstance(found, Rating):
                 fields = self._from_labels(sample, found, aspect) if self.how == "logprob" else _as_said(sample, found)
-                fields["evidence"] = (*unusable, *cut_source(response.truncated_tokens), *fields.get("evidence", ()))
+                fields["evidence"] = (*unusable, *told_cut(response.truncated_tokens), *fields.get("evidence", ()))
                 return self._score(example, aspect, usage=usage, **fields)
             problem = found
             unusable.append({"text": sample.text.strip()[:QUOTED], "problem": problem.reason})
@@ -264,7 +264,7 @@ class Scorer:
             samples += response.samples[: request.n]
             usage += response.usage
         fields = mean_of(samples, [self._read(s, aspect) for s in samples])
-        fields["evidence"] = (*fields["evidence"], *cut_source(response.truncated_tokens))
+        fields["evidence"] = (*fields["evidence"], *told_cut(response.truncated_tokens))
         return self._score(example, aspect, usage=usage, **fields)
 
     def _score(self, example: Example, aspect: Aspect, **fields: Any) -> Score:
@@ -276,11 +276,6 @@ class Scorer:
         return (
             is_whole(aspect.scale) and len(points) <= MOST_LABELS and (aspect.scale[0] >= 0 or self.form == "letters")
         )
-
-
-def cut_source(cut: int) -> tuple[Json, ...]:
-    """Return the evidence that a local model left out the end of a source that did not fit, as it was asked to."""
-    return ({"text": f"the last {cut} tokens of the source did not fit", "truncated_tokens": cut},) if cut else ()
 
 
 def _as_said(sample: Sample, rating: Rating) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pydantic import Field
-
 from textassay.agents.asking import chat
 from textassay.agents.task import Task
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
@@ -20,8 +18,8 @@ _AFTERWARDS = re.compile(r"(?im)^[\s*#]{0,8}(?:example|evaluation form)\b.*", re
 class Steps(Message):
     """How to judge an aspect, step by step."""
 
-    text: str = Field(min_length=1)
-    """A numbered list, as it stands in prompts."""
+    text: str
+    """A numbered list, as it stands in prompts; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +69,8 @@ class WrittenSteps:
         """Return the steps as a numbered list."""
         lines = enumerate(self.task.steps[aspect.name], start=1)
         return Steps(text="\n".join(f"{number}. {line}" for number, line in lines))
+
+
+async def no_steps(aspect: Aspect) -> Steps:
+    """Return no steps, whatever the aspect."""
+    return Steps(text="")

@@ -108,7 +108,7 @@ class DecompEval(Judging):
                 Node("answers", AnswersInOrder(answerer), inquiry=each("questions")),
                 Node(
                     "scores",
-                    Recomposer(answerer, self.signature),
+                    Recomposer(self.signature),
                     example="input.example",
                     aspect=each("input.aspects"),
                     inquiry=each("questions"),

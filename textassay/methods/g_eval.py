@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Literal
 
 from textassay.agents.asking import prompt_digest
-from textassay.agents.steps import Steps, StepsWriter, WrittenSteps
+from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.task import Task
 from textassay.methods import profiles
 from textassay.methods.judging import Rating
@@ -18,7 +18,7 @@ from textassay.runtime.share import once
 STEPS_PROMPT = "g_eval_steps"
 
 
-def _once(writer: StepsWriter | WrittenSteps) -> Callable[[Aspect], Awaitable[Steps]]:
+def _once(writer: Callable[[Aspect], Awaitable[Steps]]) -> Callable[[Aspect], Awaitable[Steps]]:
     """Return the writer as an agent that is asked once an aspect, whatever the number of examples."""
     remembered = once(writer)
 
@@ -64,15 +64,25 @@ class GEval(Rating):
             how="logprob" if self.options.n == 1 else "sampled",
             variant=self._steps_variant(),
         )
-        wires: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
-        nodes = []
-        if self.options.steps != "none":
-            nodes.append(Node("steps", _once(self._writer(models)), aspect=each("input.aspects")))
-            wires["steps"] = each("steps")
-        nodes.append(Node("scores", self.scorer, **wires))
-        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+        self.graph = Graph(
+            self.name,
+            input=Assignment,
+            nodes=[
+                Node("steps", _once(self._writer(models)), aspect=each("input.aspects")),
+                Node(
+                    "scores",
+                    self.scorer,
+                    example="input.example",
+                    aspect=each("input.aspects"),
+                    steps=each("steps"),
+                ),
+            ],
+            output="scores",
+        )
 
-    def _writer(self, models: Models) -> StepsWriter | WrittenSteps:
+    def _writer(self, models: Models) -> Callable[[Aspect], Awaitable[Steps]]:
+        if self.options.steps == "none":
+            return no_steps
         if self.options.steps == "task":
             return WrittenSteps(self._task)
         profiles.needs_writing(

@@ -82,7 +82,8 @@ def files(name: str) -> dict[str, str]:
     for part in meta.find_referenced_templates(parsed):
         if part is not None:
             beside = _path(name).with_name(part)
-            found |= files(str(beside) if beside.is_file() else part.removesuffix(".jinja"))
+            ours = beside.parent == FOLDER or not beside.is_file()
+            found |= files(part.removesuffix(".jinja") if ours else str(beside))
     return found
 
 

@@ -36,6 +36,10 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.share import SharedModel
 from textassay.runtime.store import AnswerStore, DiskStore
 
+LOCAL_QUEUE = 4096
+"""Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in the order that shares
+most, and can only choose among those that it has been given."""
+
 PREFIXES = (
     "direct/NAME",
     "llamacpp/PATH.gguf",
@@ -86,9 +90,8 @@ class ConnectedModel(Wrapper):
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
             self.price = (0.0, 0.0)
-        self.limiter = Limiter(
-            rpm=settings.rpm, tpm=settings.tpm, concurrency=settings.concurrency, adaptive=not self._is_local
-        )
+        calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
+        self.limiter = Limiter(rpm=settings.rpm, tpm=settings.tpm, concurrency=calls, adaptive=not self._is_local)
         self.failures: Counter[str] = Counter()
         self._stack = AsyncExitStack()
         super().__init__(self.answering_through(None))

@@ -38,7 +38,8 @@ class Settings(Message):
     api_key_env: str | None = None
     """Name of the environment variable that holds the key; litellm finds its providers' own without it."""
     concurrency: int = Field(default=64, ge=1)
-    """Most calls in flight to one model; fewer are used while the server asks for that."""
+    """Most calls in flight to one model; fewer are used while the server asks for that. For a local model, which
+    queues calls itself, only how many examples are in work."""
     rpm: Positive | None = None
     """Most requests a minute; `None` for no limit."""
     tpm: Positive | None = None

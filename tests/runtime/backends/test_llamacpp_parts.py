@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from textassay.runtime.backends.llamacpp.chunks import LEAST, SMALLEST_LIMIT, first_output, plan, reusable
 from textassay.runtime.backends.llamacpp.digest import file_digest, parts
 from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
+from textassay.runtime.backends.llamacpp.order import PATIENCE, Order
 from textassay.runtime.backends.llamacpp.source import HubFile, locate, parse
-from textassay.runtime.backends.llamacpp.worker import PATIENCE, Worker
+from textassay.runtime.backends.llamacpp.worker import Worker
 from textassay.runtime.errors import ConfigurationError, ModelClosed, ModelNotFound
 
 ROOT = Path(__file__).parents[3]
@@ -64,8 +65,8 @@ class Box:
 class Note:
     """A task that runs once the box's gate is open, and gives its key back."""
 
-    def __init__(self, key: bytes) -> None:
-        self.key = key
+    def __init__(self, key: bytes, *, continued: bool = False) -> None:
+        self.key, self.continued = key, continued
 
     def prepare(self, box: Box) -> bytes:
         if self.key == b"bad":
@@ -125,6 +126,67 @@ async def test_nobody_waits_forever_for_a_prefix_that_stays_popular():
     assert await lonely == b"zzz"
     worker.stop()
     await worker.stopped()
+
+
+@pytest.mark.asyncio
+async def test_what_follows_from_a_task_runs_before_what_shares_less_with_it():
+    """Chains of requests, each asked once the one before is answered, run one after the other."""
+    box = Box()
+    worker = await started(box)
+
+    async def ask_in_turn(letter: bytes) -> None:
+        for number in range(1, 5):
+            assert await worker.submit(Note(letter * number, continued=number < 4)) == letter * number
+
+    chains = [asyncio.ensure_future(ask_in_turn(letter)) for letter in (b"a", b"b", b"c")]
+    await until(lambda: not worker._inbox)
+    box.gate.set()
+    await asyncio.gather(*chains)
+    letters = [key[:1] for key in box.ran]
+    assert sum(one != other for one, other in itertools.pairwise(letters)) == 2
+    worker.stop()
+    await worker.stopped()
+
+
+@pytest.mark.asyncio
+async def test_a_task_that_nothing_follows_holds_up_the_others_for_a_moment_only():
+    """Neither waiting tasks nor stopping depend on what a task announced."""
+    box = Box()
+    box.gate.set()
+    worker = await started(box)
+    announced = [asyncio.ensure_future(worker.submit(Note(key, continued=True))) for key in (b"a", b"b")]
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*announced) == [b"a", b"b"]
+        worker.stop()
+        await worker.stopped()
+
+
+def test_the_longest_waiting_goes_first_but_once_in_many_turns():
+    """What came next to it then runs beside it, whoever else has waited long."""
+    order: Order[Waiting] = Order()
+    ran = []
+    for turn in range(2 * PATIENCE + 8):
+        order.push(Waiting(b"bbb", turn))
+        if turn == 1:
+            order.push(Waiting(b"a1", turn))
+            order.push(Waiting(b"m1", turn))
+        if ran == [b"a1"]:
+            order.push(Waiting(b"a12", turn))
+        [chosen] = order.pop(1)
+        chosen.done = True
+        if chosen.key != b"bbb":
+            ran.append(chosen.key)
+        if chosen.key == b"a12":
+            assert turn < PATIENCE + 8
+    assert ran == [b"a1", b"a12", b"m1"]
+
+
+class Waiting:
+    """An entry of an order."""
+
+    def __init__(self, key: bytes, serial: int) -> None:
+        self.key, self.serial, self.arrived = key, serial, 0
+        self.abandoned = self.done = False
 
 
 @pytest.mark.asyncio

@@ -55,6 +55,7 @@ class Scoring(Generic[Q, A]):
         """Take a request, and what tokenizes it."""
         self._rules, self._request = rules, request
         self._plan_with = plan
+        self.continued = request.continued
 
     def prepare(self, resource: Loaded) -> bytes:
         """Tokenize; the key is the longest evaluation's ids."""
@@ -83,6 +84,7 @@ class Writing:
 
     def __init__(self, rules: Rules, request: Request) -> None:
         self._rules, self._request = rules, request
+        self.continued = request.continued
 
     def prepare(self, resource: Loaded) -> bytes:
         """Tokenize; the key is the prompt's ids."""

@@ -1,26 +1,27 @@
 """One thread that owns a resource which must never be touched by two, and serves asyncio tasks from any loop.
 
-Knows nothing of llama.cpp. What is queued is sorted by the keys that tasks give themselves, and the task whose key
-shares the longest prefix with the one that ran last goes next; results return to their askers. A task that has been
-passed over `PATIENCE` times goes first, so nobody starves.
+Knows nothing of llama.cpp. Tasks run in the order of the keys that they give themselves (`order.py`), and results
+return to their askers. Where a task says that its asker will go on from it, the thread waits a moment for what follows,
+while its prefix is still there.
 """
 
 from __future__ import annotations
 
 import asyncio
-import bisect
 import itertools
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
-
+from textassay.runtime.backends.llamacpp.order import Order
 from textassay.runtime.errors import ModelClosed
 
-PATIENCE = 512
+SEQUEL_SECONDS = 0.2
+"""How long what follows from a task is waited for. It comes in a hundredth of that, unless the machine is busy or the
+asker changed its mind, and evaluating a long prompt anew takes most models longer."""
 _EXIT_SECONDS = 10.0
 
 
@@ -39,6 +40,11 @@ class Resource(Protocol):
 
 class Task(Protocol[R_contra, T_co]):
     """One piece of work; both methods run on the owner thread."""
+
+    @property
+    def continued(self) -> bool:
+        """Whether the asker will ask next what begins like this."""
+        ...
 
     def prepare(self, resource: R_contra) -> bytes:
         """Get ready and return the key by which tasks are brought next to each other."""
@@ -103,7 +109,7 @@ class Worker(Generic[R]):
         self._inbox: deque[Entry[R]] = deque()
         self._stopping = False
         self._serial = itertools.count()
-        self._queue = _Queue[R]()
+        self._queue = Order[Entry[R]]()
         self._thread = threading.Thread(target=self._main, name=f"textassay {name}", daemon=True)
         self._watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._ended = False
@@ -172,6 +178,8 @@ class Worker(Generic[R]):
                 chosen = self._queue.pop(self._capacity)
                 if chosen:
                     self._run(resource, chosen)
+                if len(chosen) == 1 and chosen[0].task.continued:
+                    self._await_sequel(resource)
         finally:
             resource.close()
             self._end()
@@ -183,10 +191,25 @@ class Worker(Generic[R]):
                 self._wake.wait()
             if self._stopping:
                 return False
+        self._sort_in(resource)
+        return True
+
+    def _await_sequel(self, resource: R) -> None:
+        """Wait until something comes that shares more with the last task than all that is queued, but not for long."""
+        queued, deadline = self._queue.likeness(), time.monotonic() + SEQUEL_SECONDS
+        while self._queue.likeness() <= queued:
+            with self._wake:
+                if not self._wake.wait_for(lambda: self._inbox or self._stopping, deadline - time.monotonic()):
+                    return
+                if self._stopping:
+                    return
+            self._sort_in(resource)
+
+    def _sort_in(self, resource: R) -> None:
+        with self._wake:
             arrived, self._inbox = self._inbox, deque()
         for entry in arrived:
             self._prepare(entry, resource)
-        return True
 
     def _prepare(self, entry: Entry[R], resource: R) -> None:
         if self._stopping:
@@ -252,64 +275,3 @@ def _join_at_exit(worker: weakref.ref[Worker[Any]]) -> None:
     alive = worker()
     if alive is not None:
         alive.join(_EXIT_SECONDS)
-
-
-class _Queue(Generic[R]):
-    """Entries in the order of their keys."""
-
-    def __init__(self) -> None:
-        self._sorted: list[tuple[bytes, int, Entry[R]]] = []
-        self._arrivals: deque[Entry[R]] = deque()
-        self._last = b""
-        self._turn = 0
-
-    def __len__(self) -> int:
-        return len(self._sorted)
-
-    def push(self, entry: Entry[R]) -> None:
-        """Add an entry."""
-        entry.arrived = self._turn
-        bisect.insort(self._sorted, (entry.key, entry.serial, entry))
-        self._arrivals.append(entry)
-
-    def pop(self, most: int) -> list[Entry[R]]:
-        """Take the next entry, and up to `most` - 1 that follow it in order; those nobody waits for are dropped."""
-        chosen: list[Entry[R]] = []
-        self._turn += 1
-        place = self._next() if self._sorted else 0
-        while self._sorted and len(chosen) < most:
-            place = min(place, len(self._sorted) - 1)
-            entry = self._sorted.pop(place)[2]
-            if entry.abandoned:
-                entry.done = True
-                if not chosen and self._sorted:
-                    place = self._next()
-                continue
-            chosen.append(entry)
-        if chosen:
-            self._last = chosen[0].key
-        return chosen
-
-    def drain(self) -> list[Entry[R]]:
-        """Take everything."""
-        left, self._sorted = [entry for _, _, entry in self._sorted], []
-        return left
-
-    def _next(self) -> int:
-        """Place of the entry to run: the longest waiting once it is out of patience, else the one most alike."""
-        while self._arrivals and self._arrivals[0].done:
-            self._arrivals.popleft()
-        if self._arrivals and self._turn - self._arrivals[0].arrived > PATIENCE:
-            oldest = self._arrivals[0]
-            return bisect.bisect_left(self._sorted, (oldest.key, oldest.serial))
-        after = bisect.bisect_left(self._sorted, (self._last, -1))
-        places = [place for place in (after, after - 1) if 0 <= place < len(self._sorted)]
-        return max(places, key=lambda place: _shared(self._last, self._sorted[place][0]))
-
-
-def _shared(one: bytes, other: bytes) -> int:
-    """Return the length of the common prefix; in a sorted list the longest is always next to where a key belongs."""
-    length = min(len(one), len(other))
-    left, right = np.frombuffer(one, np.uint8, length), np.frombuffer(other, np.uint8, length)
-    differ = left != right
-    return int(differ.argmax()) if differ.any() else length
