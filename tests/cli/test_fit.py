@@ -24,9 +24,9 @@ def judge(planted):
         yield server
 
 
-def fit(data, out, judge, *more):
+def fit(data, out, judge, *more, aggregator="ridge"):
     model = ("--model", "direct/mock", "--api-base", judge.url)
-    learning = ("--aggregator", "ridge", "--keep", 2, "--task", "summarization", "--progress", "none")
+    learning = ("--aggregator", aggregator, "--keep", 2, "--task", "summarization", "--progress", "none")
     return textassay(
         "fit", data, "--method", "hd-eval", *model, *learning, *([] if out is None else ["--out", out]), *more
     )
@@ -70,6 +70,60 @@ def test_a_spent_budget_stops_resumably(planted, judge, tmp_path):
     done = fit(data, tmp_path / "ev", judge)
     assert done.code == 0, done.err
     assert judge.counters.requests == 60 * 18 + 4
+
+
+@pytest.fixture
+def contrary(planted):
+    """A judge whose ratings fall as quality rises, which weights of at least 0 cannot learn from."""
+
+    def reply(body, draw):
+        said = planted.answer(SimpleNamespace(text="\n".join(m["content"] for m in body["messages"])))
+        return f"{6 - int(said)}" if said.isdecimal() else said
+
+    with served(reply=reply) as server:
+        yield server
+
+
+def test_ratings_that_could_not_be_learnt_from_are_kept_and_serve_another_aggregator(planted, contrary, tmp_path):
+    data, out = write(tmp_path / "data.jsonl", planted.rows), tmp_path / "ev"
+    done = fit(data, out, contrary, aggregator="nnls")
+    assert done.code == 3
+    assert "stopped: aspect 'coherence': nnls gives every feature the weight 0" in done.err
+    assert f"ratings are kept in {out / 'layers'}" in done.err.replace("\n", "")
+    assert "another --aggregator" in done.err
+    assert contrary.counters.requests == 60 * 2
+    assert not (out / "evaluator.json").exists()
+    done = fit(data, out, contrary)
+    assert done.code == 0, done.err
+    assert contrary.counters.requests == 60 * 18 + 4
+    assert json.loads((out / "report.json").read_text())["aggregators"]["chosen"] == "ridge"
+
+
+def test_with_more_rows_only_the_new_ones_are_asked_for(planted, contrary, tmp_path):
+    few, all_ = (write(tmp_path / f"{n}.jsonl", planted.rows[:n]) for n in (48, 60))
+    assert fit(few, tmp_path / "few", contrary, aggregator="nnls").code == 3
+    assert contrary.counters.requests == 48 * 2
+    done = fit(all_, tmp_path / "all", contrary, "--cache", tmp_path / "few" / "answers")
+    assert done.code == 0, done.err
+    assert contrary.counters.requests == 60 * 18 + 4
+
+
+def test_a_judge_that_always_says_the_same_is_told(planted, tmp_path):
+    data = write(tmp_path / "data.jsonl", planted.rows)
+    with served(reply=lambda body, draw: "3") as server:
+        done = fit(data, tmp_path / "ev", server)
+    assert done.code == 3
+    assert "no feature varies over the training rows" in done.err
+    assert "ratings are kept" in done.err
+
+
+def test_a_judge_that_knows_the_answer_is_leakage(planted, judge, tmp_path):
+    for i, row in enumerate(planted.rows):
+        row["human"]["fluency"] = planted.rating("fluency", i)
+    done = fit(write(tmp_path / "data.jsonl", planted.rows), tmp_path / "ev", judge)
+    assert done.code == 3
+    assert "leakage: 'fluency' is as good as the ratings of 'fluency'" in done.err
+    assert "ratings are kept" in done.err
 
 
 def test_what_fit_needs_is_named(planted, judge, tmp_path):

@@ -15,7 +15,7 @@ from textassay.fitting.text import text_of
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data import Examples
-from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
+from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Assignment
 
 
@@ -147,6 +147,50 @@ async def test_another_order_does_not_go_on_in_the_same_folder(tmp_path):
         await alignment(planted, tmp_path / "ev", model=refused).run()
     with pytest.raises(RunFolderError, match="another alignment: its growth was"):
         await alignment(planted, tmp_path / "ev", growth=Growth(keep=3)).run()
+
+
+@pytest.mark.asyncio
+async def test_a_folder_edited_by_hand_is_told(tmp_path):
+    """What an alignment goes on from: its order, and the parts of its criteria."""
+    planted, out = Planted(60), tmp_path / "ev"
+    calls = 0
+
+    def breaks(request):
+        nonlocal calls
+        calls += 1
+        return AuthenticationFailed("no") if calls > 60 * 2 + 10 else planted.answer(request)
+
+    with pytest.raises(AuthenticationFailed):
+        await alignment(planted, out, model=ScriptedModel(breaks, name="scripted")).run()
+    parts = out / "layers" / "2.json"
+    good = json.loads(parts.read_text())
+    for content, message in (
+        (
+            json.dumps(good[::-1]),
+            "the parts of fluency, coherence, where coherence, fluency are to be taken apart",
+        ),
+        (json.dumps([{"of": 3}]), "(?s)cannot be read.*delete it to ask for the parts again"),
+        ("[", "cannot be read"),
+    ):
+        parts.write_text(content)
+        with pytest.raises(RunFolderError, match=message):
+            await alignment(planted, out).run()
+    (out / "fit.json").write_text("{")
+    with pytest.raises(RunFolderError, match=r"fit\.json cannot be read"):
+        await alignment(planted, out).run()
+
+
+@pytest.mark.asyncio
+async def test_a_criterion_that_the_judge_never_rates_is_named_with_what_is_kept(tmp_path):
+    planted = Planted(60)
+
+    def silent(request):
+        return "I cannot say." if "Focus:" in request.text else planted.answer(request)
+
+    order = alignment(planted, tmp_path / "ev", model=ScriptedModel(silent, name="scripted"))
+    with pytest.raises(DataError, match="no usable rating on any row to learn from") as raised:
+        await order.run()
+    assert any(str(tmp_path / "ev" / "layers") in note for note in raised.value.__notes__)
 
 
 @pytest.mark.asyncio

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tests.fitting.making import rows_of, write
 from textassay import evaluate_sync
 from textassay.cli.app import app
+from textassay.learning import group_codes, split_rows
 from textassay.runtime.run_folder import read_manifest, read_scores
 
 
@@ -142,6 +143,67 @@ def test_gaps_count_as_the_training_mean_and_a_row_without_features_is_not_score
     assert told["contribution"] == pytest.approx(0, abs=1e-12)
     abstained = scores["r2", "clarity"]
     assert (abstained.outcome, abstained.value, abstained.error.type) == ("abstained", None, "NoFeatures")
+
+
+def test_criteria_scored_for_some_rows_only_are_learnt_from_and_told(tmp_path):
+    rows = rows_of(240)
+    for i, row in enumerate(rows):
+        if i % 3:
+            del row["metrics"]["judge-0/clarity"]
+        if i < 12:
+            row["metrics"] = {}
+    status, said = fit(write(tmp_path / "d.jsonl", rows), tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    assert status == 0, said
+    assert "left out: 12 rated rows without any feature" in said
+    assert "features that fewer than half of the rows have: judge-0/clarity 3" in said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    assert 0.3 < report["features"]["judge-0/clarity"]["coverage"] < 0.37
+    assert report["features"]["judge-1/charm"]["coverage"] == 1
+    for row in rows:
+        row["metrics"].pop("judge-0/clarity", None)
+    bare = write(tmp_path / "bare.jsonl", rows)
+    status, said = run("score", bare, "--method", tmp_path / "ev", "--out", tmp_path / "run")
+    assert status == 2, said
+    assert "'judge-0/clarity'" in said
+
+
+def test_a_constant_prediction_is_no_result(tmp_path):
+    """One row in forty differs, and no leaf of a tree may hold a single row."""
+    rows = rows_of(80, per_group=1)
+    for i, row in enumerate(rows):
+        row["metrics"] = {"judge": float(i < 2)}
+        row["human"] = {"charm": 2.0 + 2 * (i % 2)}
+    data = write(tmp_path / "d.jsonl", rows)
+    status, said = fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "tree")
+    assert status == 2, said
+    assert "predicts 3 for all of 40 rows" in " ".join(said.split()) or "no feature varies" in said
+    assert not (tmp_path / "ev").exists()
+
+
+def test_held_out_rows_decide_nothing(data, tmp_path):
+    """Other ratings of the held-out rows change the report's figures, and nothing of what was learnt."""
+    rows = rows_of()
+    fit(data, tmp_path / "ev", "--features", "*")
+    train = split_rows(group_codes(row["group"] for row in rows), 0.5, seed=0)
+    for row, learnt_from in zip(rows, train, strict=True):
+        if not learnt_from:
+            row["human"] = {"clarity": 6 - row["human"]["clarity"], "charm": 10 - row["human"]["charm"]}
+    fit(write(tmp_path / "other.jsonl", rows), tmp_path / "other", "--features", "*")
+    first, second = (json.loads((tmp_path / name / "evaluator.json").read_text()) for name in ("ev", "other"))
+    assert first["aggregator"] == second["aggregator"]
+    singles = [
+        json.loads((tmp_path / name / "report.json").read_text())["held_out"]["aspects"]["charm"]["agreement"]
+        for name in ("ev", "other")
+    ]
+    assert singles[0]["best single"]["feature"] == singles[1]["best single"]["feature"]
+    assert singles[0]["evaluator"]["pearson"] > 0.5 > -0.5 > singles[1]["evaluator"]["pearson"]
+
+
+def test_an_evaluator_is_text_that_anyone_can_read(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*")
+    assert sorted(file.name for file in (tmp_path / "ev").iterdir()) == ["evaluator.json", "report.json", "report.txt"]
+    for file in (tmp_path / "ev").glob("*.json"):
+        json.loads(file.read_text(encoding="utf-8"))
 
 
 def test_some_of_the_aspects_can_be_judged(data, tmp_path):

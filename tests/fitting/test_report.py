@@ -7,6 +7,7 @@ import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
 from tests.fitting.making import rows_of
+from textassay.fitting.agreement import resamples_for
 from textassay.fitting.ceiling import competition_ranks
 from textassay.fitting.curves import steps
 from textassay.fitting.recorded import Learning, fit_recorded
@@ -69,8 +70,21 @@ def test_importance_finds_the_judges_that_carry_the_ratings(full):
     for kind in ("permutation", "shap"):
         names = [one["feature"] for one in report["importance"][kind]]
         assert {name.partition("/")[0] for name in names[:3]} == {"judge-0", "judge-1", "judge-2"}
-    last = report["importance"]["permutation"][-1]
-    assert abs(last["mean"]) < 0.02
+    for one in report["importance"]["permutation"]:
+        low, high = one["ci"]
+        assert low <= one["mean"] <= high
+        assert (low > 0) == (one["feature"][: len("judge-0")] in ("judge-0", "judge-1", "judge-2"))
+        assert set(one["by_aspect"]["charm"]) == {"mean", "sd", "ci"}
+    assert "growth of the squared error when shuffled, with its 95 % interval" in text_of(report)
+
+
+def test_no_p_value_is_told_below_what_the_resamples_can_show(full):
+    _, report = full
+    found = report["held_out"]["aspects"]["charm"]
+    assert found["resamples"] == 1000
+    assert found["evaluator_minus"]["avg"]["pearson"]["p"] == pytest.approx(2 / 1001)
+    assert "(<0.002*)" in text_of(report)
+    assert [resamples_for(rows) for rows in (0, 5_000, 10_000, 10**6)] == [1000, 1000, 500, 100]
 
 
 def test_more_data_and_more_criteria_help_until_they_do_not(full):

@@ -1,26 +1,38 @@
 """How `auto` chooses."""
 
+from functools import cache
+
 import numpy as np
+import pytest
 
-from tests.benchmark_data import benchmark
+from benchmarks.learning_data import SETS, read
+from benchmarks.learning_recorded import best_single, learnt, measured
+from tests.benchmark_data import FOLDER, benchmark
 from tests.learning.planted import planted
-from textassay.learning import Aggregator, group_codes, split_rows
+from textassay.learning import Aggregator
+
+SEEDS = 5
 
 
-def judged(name, prefixes, aspects):
-    """Recorded judges' scores, ratings, groups and the features' names of one benchmark."""
-    rows = benchmark(name)
-    names = sorted({metric for row in rows for metric in row["metrics"] if metric.startswith(prefixes)})
-    rows = [row for row in rows if sum(row["metrics"].get(metric) is not None for metric in names) > len(names) / 2]
-    if "summeval" in name:
-        rows = [row for row in rows if "gpt-4-0314/rts/coherence" in row["metrics"]]
-    x = np.array([[row["metrics"].get(metric) for metric in names] for row in rows], float)
-    y = np.array([[row["human"][aspect] for aspect in aspects] for row in rows], float)
-    return x, y, group_codes(row["group"] for row in rows), names
+@cache
+def recorded(name):
+    """Recorded judges' scores, ratings and groups of one benchmark."""
+    benchmark(SETS[name].path)
+    return read(FOLDER, SETS[name])
 
 
-def mean_r(predicted, human):
-    return np.mean([np.corrcoef(p, h)[0, 1] for p, h in zip(predicted.T, human.T, strict=True)])
+def over_seeds(name, predict_of, fraction):
+    """Return r and rho of the held-out rows, averaged over the aspects, for each seed of the split."""
+    data = recorded(name)
+    return measured(data, predict_of(data), fraction, SEEDS).mean(axis=1)
+
+
+def auto(data):
+    return learnt(data, "auto")
+
+
+def average(data):
+    return learnt(data, "avg")
 
 
 def test_few_rows_or_groups_leave_trees_out():
@@ -68,26 +80,24 @@ def test_groups_are_never_split_between_learning_and_choosing():
     assert grouped["forest"] > 0.9
 
 
-def test_summeval_judges_together_beat_the_best_single_judge():
-    """Half the documents for training: 36 recorded features; the best single judge has .51, plain averaging .50."""
-    aspects = ["coherence", "consistency", "fluency", "relevance"]
-    x, y, groups, names = judged("summeval/summeval.jsonl.gz", ("gpt-", "llama-"), aspects)
-    assert x.shape == (1200, 36)
-    train = split_rows(groups, 0.5, seed=0)
-    aggregator = Aggregator("auto").fit(
-        x[train], y[train], groups=groups[train], feature_names=names, target_names=aspects
-    )
-    gpt4 = x[:, [names.index(f"gpt-4-0314/rts/{aspect}") for aspect in aspects]]
-    ours = mean_r(aggregator.predict(x[~train]), y[~train])
-    assert ours > mean_r(gpt4[~train], y[~train]) + 0.06
-    assert ours > 0.59
+LEAST = {"summeval": (0.61, 0.52), "topical-chat": (0.66, 0.66)}
+"""Pearson and Spearman that half of the rows are enough for; the best single judge has .53/.48 and .58/.59."""
 
 
-def test_topical_chat_with_a_quarter_of_the_data_is_no_worse_than_averaging():
-    aspects = ["naturalness", "coherence", "engagingness", "groundedness"]
-    x, y, groups, names = judged("topical_chat/topical_chat.jsonl", ("gpt-", "unieval"), aspects)
-    assert x.shape == (360, 34)
-    train = split_rows(groups, 0.25, seed=0)
-    named = {"groups": groups[train], "feature_names": names, "target_names": aspects}
-    auto, avg = (Aggregator(name).fit(x[train], y[train], **named).predict(x[~train]) for name in ("auto", "avg"))
-    assert mean_r(auto, y[~train]) > mean_r(avg, y[~train]) - 0.01
+@pytest.mark.parametrize("name", LEAST)
+def test_recorded_judges_together_beat_the_best_single_one_with_every_seed(name):
+    """Half the documents or dialogues for training, as HD-Eval's tables have it, but never split between both sides."""
+    ours = over_seeds(name, auto, 0.5)
+    assert (ours.mean(axis=0) >= LEAST[name]).all()
+    assert (ours > over_seeds(name, best_single, 0.5)).all()
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_with_a_quarter_of_the_data_no_seed_is_worse_than_averaging(name):
+    ours, averages = over_seeds(name, auto, 0.25), over_seeds(name, average, 0.25)
+    assert (ours >= averages - 0.01).all()
+
+
+def test_the_recorded_judges_are_those_that_were_named():
+    assert recorded("summeval").features.shape == (1200, 36)
+    assert recorded("topical-chat").features.shape == (360, 34)

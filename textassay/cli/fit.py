@@ -24,6 +24,7 @@ from textassay.methods import HDEval
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import (
     ConfigurationError,
+    DataError,
     RunFolderError,
     StorageError,
     TextassayError,
@@ -129,6 +130,8 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any]) -> int
         found = await alignment.run(watch)
     except (RunFolderError, UnknownName):
         raise
+    except DataError as error:  # its notes say what is kept
+        raise Stopped from error
     except TextassayError as error:
         error.__notes__ = ["what is finished is kept; go on by giving the same command again"]
         raise Stopped from error

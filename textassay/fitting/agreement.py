@@ -70,7 +70,10 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
 
 
 def resamples_for(rows: int) -> int:
-    """Return how many resamples stand behind intervals: 1,000, and fewer beyond 5,000 rows."""
+    """Return how many resamples stand behind intervals: 1,000, and fewer beyond 5,000 rows, but at least 100.
+
+    No p-value can be below 2 / (resamples + 1), that is .002 to .02.
+    """
     return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _FEWEST_RESAMPLES, _RESAMPLES))
 
 
@@ -88,7 +91,12 @@ def _on_same_rows(predictions: Mapping[str, Floats], notes: Json, test: FeatureT
             "ci": {c: _listed(percentile_interval(draws[name][c])) for c in COEFFICIENTS},
             **notes.get(name, {}),
         }
-        rated = {"n": found.n, "groups": found.groups, "coverage": found.coverage}
+        rated = {
+            "n": found.n,
+            "groups": found.groups,
+            "coverage": found.coverage,
+            "resamples": resamples_for(found.n),
+        }
     differences = {
         name: {
             c: _told(difference_between(rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c]))

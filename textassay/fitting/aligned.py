@@ -39,7 +39,7 @@ from textassay.runtime.atomic_file import write_json
 from textassay.runtime.budget import Budget
 from textassay.runtime.connect import connect, ledger_of, load_backend, with_store
 from textassay.runtime.data import Examples
-from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -112,10 +112,11 @@ class Alignment:
         self.unscored: dict[str, int] = {}
 
     async def run(self, watch: Watch = _unwatched) -> Fit:
-        """Align; go on where an earlier call with the same order was stopped.
+        """Align; go on where an earlier call with the same order, or with other aggregators, was stopped.
 
         Raises:
             RunFolderError: The folder holds an evaluator, something else, or another alignment.
+            DataError: The ratings that the model gave do not allow to learn; notes say where they are kept.
             TextassayError: What stopped it; what is finished is kept.
         """
         out = self.order.out
@@ -127,18 +128,22 @@ class Alignment:
             store = await _store(self.order.settings, out / ANSWERS, stack)
             models = {role: with_store(model, store) for role, model in connected.items()}
             layers = _Layers(self, out / LAYERS, models, connected, watch)
-            aligned = await align(
-                self.people,
-                self.train,
-                self.roots,
-                self.order.growth,
-                aggregators=self.order.learning.aggregators,
-                fitter=self.fitter,
-                rate=layers.rate,
-                take_apart=layers.take_apart,
-            )
-            self.unscored = layers.unscored
-            return self._fit(aligned, models)
+            try:
+                aligned = await align(
+                    self.people,
+                    self.train,
+                    self.roots,
+                    self.order.growth,
+                    aggregators=self.order.learning.aggregators,
+                    fitter=self.fitter,
+                    rate=layers.rate,
+                    take_apart=layers.take_apart,
+                )
+                self.unscored = layers.unscored
+                return self._fit(aligned, models)
+            except DataError as error:
+                self._tell_what_is_kept(error, out)
+                raise
 
     async def dry_run(self, watch: Watch = _unwatched) -> Usage:
         """Return what it would take at most: every criterion with as many parts as it may have."""
@@ -186,10 +191,24 @@ class Alignment:
             dry=folder is None,
         )
 
+    def _tell_what_is_kept(self, error: DataError, out: Path) -> None:
+        """Note on an error of learning that the ratings need not be paid for again, and what to change."""
+        error.add_note(f"the model's ratings are kept in {out / LAYERS}; only learning from them failed")
+        error.add_note("go on by giving the same command with another --aggregator, such as ridge or avg;")
+        if not self.order.settings.no_cache:
+            answers = self.order.settings.cache or out / ANSWERS
+            error.add_note(
+                f"or, with more rated rows or another task, with --out NEW --cache {answers}: "
+                "what was asked before is not asked again"
+            )
+
     def _plan(self) -> Json:
-        """Return what must not change between two calls, as JSON values."""
+        """Return what must not change between two calls, as JSON values.
+
+        Another aggregator may: it can make other criteria matter, and then the file of the next layer's parts differs.
+        """
         learning = asdict(self.order.learning)
-        del learning["threads"], learning["depth"]
+        del learning["threads"], learning["depth"], learning["aggregators"]
         names = {role: m if isinstance(m, str) else m.name for role, m in self.order.models.items()}
         plan: Json = json.loads(
             json.dumps(

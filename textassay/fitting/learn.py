@@ -10,7 +10,7 @@ import numpy as np
 
 from textassay.fitting.scales import Scales
 from textassay.fitting.table import FeatureTable
-from textassay.learning import Aggregator, Importance, folds, permutation_importance
+from textassay.learning import Aggregator, Importance, folds, permutation_importance, pooled
 from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
 
@@ -127,8 +127,7 @@ def importance_over_folds(
     for number in range(int(fold.max()) + 1):
         aggregator = fitter.fit(name, train.rows(fold != number))
         found.append(importance_on(aggregator, train.rows(fold == number), seed=fitter.seed, repeats=repeats))
-    draws = np.concatenate([one.draws for one in found], axis=2)
-    return Importance(train.names, draws.mean(axis=2), draws.std(axis=2), draws)
+    return pooled(found)
 
 
 def importance_on(aggregator: Aggregator, rows: FeatureTable, *, seed: int, repeats: int) -> Importance:
@@ -139,7 +138,13 @@ def importance_on(aggregator: Aggregator, rows: FeatureTable, *, seed: int, repe
     """
     rows = _at_most(rows, _ROWS_TO_SHUFFLE, seed)
     return permutation_importance(
-        aggregator.predict, rows.features, rows.human, columns=rows.names, repeats=repeats, seed=seed
+        aggregator.predict,
+        rows.features,
+        rows.human,
+        columns=rows.names,
+        groups=rows.groups.tolist(),
+        repeats=repeats,
+        seed=seed,
     )
 
 

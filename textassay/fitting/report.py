@@ -12,6 +12,7 @@ from textassay.fitting.agreement import held_out
 from textassay.fitting.learn import Choice, Fitter, importance_on
 from textassay.fitting.table import FeatureTable
 from textassay.learning import Importance, explain, global_importance
+from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
 from textassay.version import __version__
 
@@ -91,15 +92,25 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
 
 
 def _permutation(found: Importance, table: FeatureTable) -> list[Json]:
-    mean, sd = dict(zip(found.names, found.mean, strict=True)), dict(zip(found.names, found.sd, strict=True))
+    at_name = {name: at for at, name in enumerate(found.names)}
+    interval, overall = found.interval(), found.overall_interval()
     return [
         {
             "feature": name,
-            "mean": overall,
+            "mean": mean,
+            "ci": _listed(overall[at_name[name]]),
             "by_aspect": {
-                aspect: {"mean": float(mean[name][at]), "sd": float(sd[name][at])}
+                aspect: {
+                    "mean": float(found.mean[at_name[name], at]),
+                    "sd": float(found.sd[at_name[name], at]),
+                    "ci": _listed(interval[at_name[name], at]),
+                }
                 for at, aspect in enumerate(table.aspects)
             },
         }
-        for name, overall in found.ranking()
+        for name, mean in found.ranking()
     ]
+
+
+def _listed(span: Floats) -> list[float] | None:
+    return None if np.isnan(span).any() else [float(end) for end in span]

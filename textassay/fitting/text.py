@@ -49,7 +49,7 @@ def _held_out(found: Json) -> list[str]:
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
             figures = (_spanned(row, c) for c in ("pearson", "spearman", "kendall"))
-            rows.append((label, *figures, _better(one["evaluator_minus"].get(name))))
+            rows.append((label, *figures, _better(one["evaluator_minus"].get(name), one["resamples"])))
         parts.append(f"{aspect}, {one['n']} held-out rows\n{_aligned(rows)}")
     means = [("mean over the aspects", "Pearson", "Spearman", "Kendall")]
     means += [
@@ -58,25 +58,39 @@ def _held_out(found: Json) -> list[str]:
     return [*parts, _aligned(means)]
 
 
-def _better(difference: Json | None) -> str:
+def _better(difference: Json | None, resamples: int) -> str:
     if difference is None:
         return ""
     told = []
     for c in ("pearson", "spearman"):
         one = difference[c]
         if one["difference"] is not None:
-            p = "" if one["p"] is None else f" ({one['p']:.3f}{'*' if one['significant'] else ''})"
-            told.append(f"{one['difference']:+.3f}{p}")
+            told.append(f"{one['difference']:+.3f}{_probability(one, resamples)}")
     return " / ".join(told)
 
 
+def _probability(one: Json, resamples: int) -> str:
+    """Return the p-value; where no resample contradicts the difference, that it is no larger than can be told."""
+    if one["p"] is None:
+        return ""
+    least = 2 / (resamples + 1)
+    p = f"<{least:.3f}" if one["p"] <= least else f"{one['p']:.3f}"
+    return f" ({p}{'*' if one['significant'] else ''})"
+
+
 def _importance(found: Json) -> str:
-    lines = ["what the evaluator rests on: growth of the squared error when shuffled; mean size of the contributions"]
+    lines = [
+        "what the evaluator rests on: growth of the squared error when shuffled, with its 95 % interval; mean size of "
+        "the contributions"
+    ]
     permutation = found["permutation"]
     if isinstance(permutation, dict):
         return f"{lines[0]}\n  {permutation['failed']}"
     sizes = {row["feature"]: row["mean"] for row in found["shap"]}
-    rows = [(row["feature"], f"{row['mean']:.4f}", f"{sizes[row['feature']]:.4f}") for row in permutation[:_SHOWN]]
+    rows = [
+        (row["feature"], f"{row['mean']:.4f}", _span(row["ci"]), f"{sizes[row['feature']]:.4f}")
+        for row in permutation[:_SHOWN]
+    ]
     more = [f"  and {len(permutation) - _SHOWN} more"] if len(permutation) > _SHOWN else []
     return "\n".join([*lines, _aligned(rows), *more])
 
@@ -149,6 +163,10 @@ def _experts(report: Json) -> str:
 def _spanned(row: Json, coefficient: str) -> str:
     span = row["ci"][coefficient]
     return _figure(row[coefficient]) + ("" if span is None else f" [{span[0]:.3f}, {span[1]:.3f}]")
+
+
+def _span(ends: list[float] | None) -> str:
+    return "" if ends is None else f"[{ends[0]:.4f}, {ends[1]:.4f}]"
 
 
 def _figure(value: float | None) -> str:

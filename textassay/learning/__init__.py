@@ -14,6 +14,7 @@ from textassay.learning.attribution import (
     explain,
     global_importance,
     permutation_importance,
+    pooled,
     sampled_shapley,
 )
 from textassay.learning.splits import folds, group_codes, split_rows
@@ -30,6 +31,7 @@ __all__ = [
     "global_importance",
     "group_codes",
     "permutation_importance",
+    "pooled",
     "sampled_shapley",
     "split_rows",
 ]

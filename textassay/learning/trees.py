@@ -79,7 +79,11 @@ def learn_forest(training: Training) -> Learned:
 
 def learn_lightgbm(training: Training) -> Learned:
     """Gradient boosting, monotone in every feature that clearly rises or falls with the ratings."""
-    directions = clear_directions(training)
+    return boosted(training, clear_directions(training))
+
+
+def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Learned:
+    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1; 0 leaves one free."""
     return _train(
         training,
         200,

@@ -1,0 +1,107 @@
+"""Recorded scores and people's ratings, as arrays: what `benchmarks.learning_recorded` learns from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.learning import group_codes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One benchmark: features (n, f) with NaN for gaps, ratings (n, aspects), group codes (n,) and names."""
+
+    name: str
+    features: Floats
+    human: Floats
+    groups: NDArray[np.intp]
+    feature_names: list[str]
+    aspects: list[str]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which file, which metrics by how their names start, which ratings, and which metric a row must have."""
+
+    name: str
+    path: str
+    prefixes: tuple[str, ...]
+    aspects: tuple[str, ...]
+    needed: str | None = None
+
+
+_SUMMEVAL = ("summeval/summeval.jsonl.gz", ("coherence", "consistency", "fluency", "relevance"))
+_JUDGED = "gpt-4-0314/rts/coherence"
+_JUDGES = ("gpt-", "llama-")
+_DATA_TO_TEXT = ("informativeness", "naturalness", "quality")
+_TURN = ("interesting", "engaging", "specific", "relevant", "correct", "understandable", "fluent", "overall")
+_DIALOG = (
+    "coherent",
+    "consistent",
+    "diverse",
+    "depth",
+    "likeable",
+    "flexible",
+    "informative",
+    "inquisitive",
+    "overall",
+)
+
+SETS: Mapping[str, Wanted] = {
+    "summeval": Wanted("SummEval, 36 judge features", _SUMMEVAL[0], _JUDGES, _SUMMEVAL[1], _JUDGED),
+    "summeval-gpt-3.5": Wanted("SummEval, 20 gpt-3.5 features", _SUMMEVAL[0], ("gpt-3.5",), _SUMMEVAL[1], _JUDGED),
+    "summeval-metrics": Wanted(
+        "SummEval, 36 judge features, 12 of ROUGE, BLEU, chrF, length",
+        _SUMMEVAL[0],
+        (*_JUDGES, "computed/"),
+        _SUMMEVAL[1],
+        _JUDGED,
+    ),
+    "topical-chat": Wanted(
+        "Topical-Chat, 28 gpt-3.5 features and UniEval",
+        "topical_chat/topical_chat.jsonl",
+        ("gpt-", "unieval/"),
+        ("naturalness", "coherence", "engagingness", "groundedness"),
+    ),
+    "openmeva": Wanted("OpenMEVA, 19 metrics", "openmeva/openmeva.jsonl.gz", ("",), ("overall",)),
+    "realsumm": Wanted("REALSumm, 14 metrics", "realsumm/realsumm.jsonl.gz", ("",), ("litepyramid_recall",)),
+    "newsroom": Wanted(
+        "Newsroom, 8 metrics",
+        "newsroom/newsroom.jsonl.gz",
+        ("",),
+        ("coherence", "fluency", "informativeness", "relevance"),
+    ),
+    "bagel": Wanted("BAGEL, 34 metrics", "bagel/bagel.jsonl", ("",), _DATA_TO_TEXT),
+    "sfres": Wanted("SFRES, 37 metrics", "sfres/sfres.jsonl.gz", ("",), _DATA_TO_TEXT),
+    "fed-turn": Wanted("FED turns, 18 FED scores", "fed_turn/fed_turn.jsonl", ("",), _TURN),
+    "fed-dialog": Wanted("FED dialogues, 18 FED scores", "fed_dialog/fed_dialog.jsonl", ("",), _DIALOG),
+}
+"""What can be learnt from, by name."""
+
+
+def read(folder: Path, wanted: Wanted) -> Recorded:
+    """Read one benchmark from the folder of all."""
+    path = folder / wanted.path
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    if wanted.needed:
+        rows = [row for row in rows if row["metrics"].get(wanted.needed) is not None]
+    names = sorted({metric for row in rows for metric in row["metrics"] if metric.startswith(wanted.prefixes)})
+    return Recorded(
+        wanted.name,
+        np.array([[row["metrics"].get(metric) for metric in names] for row in rows], float),
+        np.array([[row["human"].get(aspect) for aspect in wanted.aspects] for row in rows], float),
+        group_codes(row["group"] for row in rows),
+        names,
+        list(wanted.aspects),
+    )

@@ -1,0 +1,113 @@
+"""What intervals of permutation importance promise: 0 for what tells nothing, above 0 for what was planted."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tests.learning.planted import planted
+from textassay.learning import Aggregator, folds, permutation_importance, pooled
+from textassay.runtime.errors import DataError
+
+SEEDS = range(20)
+PLANTED, IRRELEVANT = [0, 1, 2], [3, 4, 5, 6, 7]
+
+
+def held_out_importance(name, seed):
+    """Learn from half of the sources and measure on the others."""
+    x, y, groups = planted(240, seed=seed)
+    train = folds(groups, 2, seed=seed) == 0
+    aggregator = Aggregator(name, seed=seed).fit(x[train], y[train], groups=groups[train])
+    rest = ~train
+    return permutation_importance(aggregator.predict, x[rest], y[rest], groups=groups[rest], repeats=5, seed=seed)
+
+
+def least_expected(trials):
+    """Return how many of the trials an interval of 95 % holds at least, but for one chance in a hundred."""
+    return int(binom.ppf(0.01, trials, 0.95))
+
+
+@pytest.mark.parametrize("name", ["linear", "ridge", "lightgbm"])
+def test_intervals_hold_0_for_the_irrelevant_and_not_for_the_planted(name):
+    """The first two carry an aspect each, the third both; the other five are noise."""
+    covers, covers_overall = [], []
+    for seed in SEEDS:
+        found = held_out_importance(name, seed)
+        assert {name for name, _ in found.ranking()[:3]} == {f"feature_{i}" for i in PLANTED}
+        interval, overall = found.interval(), found.overall_interval()
+        assert interval.shape == (8, 2, 2)
+        assert (overall[PLANTED, 0] > 0).all()
+        assert interval[0, 0, 0] > 0
+        assert interval[1, 1, 0] > 0
+        assert (interval[..., 0] <= found.mean).all()
+        assert (found.mean <= interval[..., 1]).all()
+        covers += ((interval[IRRELEVANT, :, 0] <= 0) & (interval[IRRELEVANT, :, 1] >= 0)).ravel().tolist()
+        covers_overall += ((overall[IRRELEVANT, 0] <= 0) & (overall[IRRELEVANT, 1] >= 0)).tolist()
+    assert sum(covers) >= least_expected(len(covers))
+    assert sum(covers_overall) >= least_expected(len(covers_overall))
+
+
+def test_an_interval_holds_the_importance_that_is_known():
+    """For y = x + noise and the prediction x it is twice the variance of x; here over that of y."""
+    hits = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(100, 1))
+        y = x[:, 0] + 0.5 * rng.normal(size=100)
+        [[[low, high]]] = permutation_importance(lambda rows: rows[:, 0], x, y, repeats=5, seed=seed).interval()
+        hits += low <= 2 / y.var() <= high
+    assert hits >= least_expected(200)
+
+
+def test_rows_of_one_source_count_as_one():
+    """Sixfold copies of a row tell no more than the row; who takes them for independent is too sure."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    y = x[:, 0] + rng.normal(size=80)
+
+    def width(rows, ratings, groups):
+        found = permutation_importance(lambda r: r.sum(axis=1), rows, ratings, groups=groups, repeats=30)
+        return np.diff(found.interval()[:, 0]).ravel()
+
+    once = width(x, y, None)
+    copies = (np.repeat(x, 6, axis=0), np.repeat(y, 6))
+    assert width(*copies, np.repeat(np.arange(80), 6)) == pytest.approx(once, rel=0.2)
+    assert (width(*copies, None) < 0.6 * once).all()
+
+
+def test_a_feature_that_is_not_used_has_an_interval_of_0():
+    x, y, groups = planted(60)
+    found = permutation_importance(lambda rows: rows[:, 0], x, y[:, 0], groups=groups, repeats=3)
+    assert (found.interval()[1:] == 0).all()
+
+
+def test_rows_without_a_rating_lend_their_features_only():
+    """The error grows over rated rows; influences of the groups still add up to nothing."""
+    x, y, groups = planted(120)
+    y[::3, 0] = np.nan
+    found = permutation_importance(lambda rows: rows[:, :2], x, y, groups=groups, repeats=4)
+    assert np.abs(found.shifts.sum(axis=2)).max() < 1e-12
+    assert np.isfinite(found.interval()).all()
+    alone = permutation_importance(lambda rows: rows[:, 1], x, y[:, 1], groups=groups, repeats=4)
+    assert found.interval()[:, 1] == pytest.approx(alone.interval()[:, 0])
+
+
+def test_parts_together_are_their_mean_with_a_narrower_interval():
+    x, y, groups = planted(240)
+
+    def part(chosen):
+        return permutation_importance(lambda rows: rows[:, :2], x[chosen], y[chosen], groups=groups[chosen], repeats=5)
+
+    parts = [part(groups % 2 == number) for number in (0, 1)]
+    both = pooled(parts)
+    assert both.names == parts[0].names
+    assert both.mean == pytest.approx((parts[0].mean + parts[1].mean) / 2)
+    widths = [np.diff(one.interval())[0, 0, 0] for one in (*parts, both)]
+    assert widths[2] == pytest.approx(np.hypot(widths[0], widths[1]) / 2, rel=0.05)
+
+
+def test_one_group_has_no_interval_and_lengths_must_fit():
+    x, y, _ = planted(20)
+    found = permutation_importance(lambda rows: rows[:, :2], x, y, groups=["one"] * 20, repeats=2)
+    assert np.isnan(found.interval()).all()
+    with pytest.raises(DataError, match="equally long, not 20, 20 and 3"):
+        permutation_importance(lambda rows: rows[:, :2], x, y, groups=[1, 2, 3])
