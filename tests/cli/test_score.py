@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+from textassay.methods import tasks
 
 
 def ask(server, name="direct/mock"):
@@ -45,7 +46,8 @@ def test_what_each_score_cost_adds_up_to_what_the_server_counted(server, data, r
     assert summary["usage"]["cost"] is None
 
 
-STEPS = "1. Read the text.\n2. Compare it with its source and note what differs.\n3. Assign a score from 1 to 5."
+STEPS = "\n".join(f"{i}. {step}" for i, step in enumerate(tasks.load("summarization").steps["coherence"], start=1))
+"""As long as a model's own: those of G-Eval, figure 1."""
 
 
 @pytest.mark.parametrize(("method", "calls"), [("llm-score", 12), ("llm-score-cot", 12), ("g-eval", 14)])
