@@ -1,5 +1,5 @@
 # One word per task. `make demo` and `make test` set everything up by themselves.
-# Needs Python 3.11+, make and, for local models, a C++ compiler.
+# Needs Python 3.11+, make and, for the demo, the tests and local models, a C++ compiler.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -35,7 +35,7 @@ help:  ## show this list
 LLAMA_FLAGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF
 
 .venv/llamacpp: requirements/llamacpp.lock .venv/core
-	@echo "compiling llama.cpp for local models (3 to 6 minutes on two cores)"
+	@echo "compiling llama.cpp for local models: 3 to 6 minutes on two cores, once; needs a C++ compiler"
 	CMAKE_ARGS="$(LLAMA_FLAGS)" $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/llamacpp.lock
 	touch $@
 
@@ -49,11 +49,11 @@ TORCH ?= torch==2.13.0
 
 extras: .venv/extras  ## add what the model-based tools and their tests need
 
-demo: .venv/core  ## score the bundled examples offline
-	$(BIN)/python examples/demo.py
+demo: .venv/llamacpp  ## show the whole pipeline offline, on the embedded model
+	$(BIN)/textassay demo
 
 test: .venv/dev .venv/llamacpp  ## run the tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: .venv/dev  ## check style
 	$(BIN)/ruff check .

@@ -12,22 +12,15 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import textassay
+from textassay.demo.bundled import TASKS, data_file
 from textassay.evaluation.api import session_of
 from textassay.methods import METHODS
 from textassay.runtime.data import Examples
 from textassay.runtime.messages import Example, Message
 
-DATA = Path(__file__).parents[1] / "examples" / "data"
-FILES = {
-    "summarization": "summaries.jsonl",
-    "dialogue": "dialogue.jsonl",
-    "data-to-text": "data-to-text.jsonl",
-    "translation": "translation.jsonl",
-}
 COMMAND = "python -m benchmarks.method_costs"
 
 
@@ -67,7 +60,7 @@ async def dry_run(examples: Sequence[Example], method: str, task: str, **more: A
 
 async def cost_of(method: str, task: str) -> MethodCost:
     """Return what a method costs over the bundled examples of a task, on all of its aspects."""
-    examples = list(Examples(DATA / FILES[task]))
+    examples = list(Examples(data_file(task)))
     half = len(examples) // 2
     parts = (examples, examples[:half], examples[half:])
     whole, first, second = [await dry_run(part, method, task) for part in parts]
@@ -103,7 +96,7 @@ async def all_costs(task: str) -> list[MethodCost]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=FILES, default="summarization")
+    parser.add_argument("--task", choices=TASKS, default="summarization")
     print(table_of(asyncio.run(all_costs(parser.parse_args().task))), end="")
 
 

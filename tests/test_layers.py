@@ -21,7 +21,9 @@ ALLOWED = {
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
-    "cli": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation", "fitting", "report"},
+    "demo": {"runtime", "tools", "learning", "meta", "methods", "evaluation", "fitting"},
+    "cli": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation", "fitting", "report"}
+    | {"demo"},
     "report": {"runtime", "meta", "learning", "methods"},
     "version": set(),
 }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from textassay.demo.bundled import data_file
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.model import Capabilities, Request
 
-SUMMARIES = Path(__file__).parents[1] / "data" / "summaries.jsonl"
+SUMMARIES = data_file("summarization")
 _TEXT = re.compile(r"<(\w+)-[0-9a-f]{8}>\n(.*?)\n</\1-[0-9a-f]{8}>", re.DOTALL)
 
 

@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "compose.md").read_text(encoding="utf-8")
 SHOWN = {
     "jury": r"bridge-lead +[1-5](\.\d)?\n(.*\n)*.*abstained: the jurors say \[",
-    "cascade": r"20 scores: 20 requests to the cheap judge, ([1-9]|1\d) to the strong one",
-    "pairwise": r"15 pairs, 0 failed; flip rate ([1-9]|[1-9]\d)%",
-    "own_agent": r"20 scores; steps written 1 time; the judge saw \['1\. Read the text\.', '2\. Say it aloud\.'\]",
-    "with_tool": r"20 scores(.*\n)+.*numbers_kept.*",
-    "replay": r"again_from_run: same values: True; requests in both runs together: 20\n"
-    r"again_from_answers: same values: True; requests in both runs together: 20\n",
+    "cascade": r"36 scores: 36 requests to the cheap judge, ([1-9]|[12]\d|3[0-5]) to the strong one",
+    "pairwise": r"30 pairs, 0 failed; flip rate ([1-9]|[1-9]\d)%",
+    "own_agent": r"36 scores; steps written 1 time; the judge saw \['1\. Read the text\.', '2\. Say it aloud\.'\]",
+    "with_tool": r"36 scores(.*\n)+.*numbers_kept.*",
+    "replay": r"again_from_run: same values: True; requests in both runs together: 36\n"
+    r"again_from_answers: same values: True; requests in both runs together: 36\n",
 }
 
 

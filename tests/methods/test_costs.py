@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import textassay
-from benchmarks.method_costs import COMMAND, FILES, MethodCost, cost_of, dry_run, table_of
+from benchmarks.method_costs import COMMAND, MethodCost, cost_of, dry_run, table_of
 from examples.mock_server import MockServer
+from textassay.demo.bundled import TASKS, data_file
 from textassay.methods import METHODS, plans, tasks, trees
 from textassay.runtime.connect import connect
 from textassay.runtime.data import Examples
@@ -20,7 +21,6 @@ from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, 
 from textassay.runtime.tokens import estimate_tokens
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
-DATA = Path(__file__).parents[2] / "examples" / "data"
 A_TENTH = 0.1
 
 pytestmark = pytest.mark.asyncio
@@ -42,7 +42,7 @@ async def check(method: str, task: str, server: MockServer) -> MethodCost:
     """Hold the foretold cost against a run: calls are exact, prompts within a tenth, answers bounded."""
     foretold, heard = await cost_of(method, task), Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
-        run = await textassay.evaluate(DATA / FILES[task], method=method, task=task, model=model)
+        run = await textassay.evaluate(data_file(task), method=method, task=task, model=model)
     usage = run.summary()["usage"]
     assert server.counters.requests == usage["calls"] == foretold.whole.calls
     assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
@@ -60,7 +60,7 @@ async def test_a_dry_run_foretells_what_the_server_receives_and_the_docs_say_so(
     assert COMMAND in DOCS
 
 
-@pytest.mark.parametrize("task", [task for task in FILES if task != "summarization"])
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "summarization"])
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(method, task, mock_server):
     """Calls exactly, prompt tokens within a tenth, completion tokens as a bound."""
@@ -140,9 +140,9 @@ async def test_a_tree_that_the_model_grows_is_foretold_layer_by_layer(depth, cal
     heard = Heard(server)
     options = {"tree": "model", "depth": depth, "children": 4}
     flags = {"aspects": ["adequacy", "fluency"], "options": options}
-    foretold = await dry_run(list(Examples(DATA / FILES["translation"])), "hd-eval", "translation", **flags)
+    foretold = await dry_run(list(Examples(data_file("translation"))), "hd-eval", "translation", **flags)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
-        path = DATA / FILES["translation"]
+        path = data_file("translation")
         await textassay.evaluate(path, method="hd-eval", task="translation", model=model, **flags)
     assert foretold.calls == server.counters.requests == calls
     assert foretold.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
@@ -174,11 +174,11 @@ async def test_probabilities_of_given_answers_are_foretold_on_a_local_model(meth
     fixture = pytest.importorskip("tests.gguf_fixture")
     shape = fixture.Shape(width=32, layers=1, heads=2, hidden=32, context=4096, vocabulary=4096, dtype="f32", bos=True)
     path = fixture.write_model(tmp_path / "tiny.gguf", shape).path
-    foretold = await dry_run(list(Examples(DATA / FILES[task])), method, task)
+    foretold = await dry_run(list(Examples(data_file(task))), method, task)
     local = {"n_gpu_layers": 0, "threads": 1, "n_ctx": 4096}
     async with connect(f"llamacpp/{path}", local=local) as model:
         asked = Asked(model.backend)
-        run = await textassay.evaluate(DATA / FILES[task], method=method, task=task, model=asked)
+        run = await textassay.evaluate(data_file(task), method=method, task=task, model=asked)
     assert run.summary()["usage"]["calls"] == foretold.calls
     assert foretold.prompt == pytest.approx(asked.tokens, rel=A_TENTH)
 

@@ -288,6 +288,18 @@ def graph(
         typer.echo(graphs.picture(method, task))
 
 
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path | None, typer.Option(help="Folder to make, or to go on in (default: a temporary one).")] = None,
+    progress: ProgressStyle = None,
+) -> None:
+    """Show the whole pipeline on bundled examples: offline, on the embedded model."""
+    with exits():
+        from textassay.cli import demo
+
+        raise typer.Exit(run_async(demo.carry_out(out, progress or "auto")))
+
+
 @app.command()
 def doctor(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],

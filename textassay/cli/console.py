@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -37,3 +38,8 @@ def plain_table(*columns: str, left: int = 1) -> Table:
     for at, column in enumerate(columns):
         table.add_column(column, justify="left" if at < left else "right", overflow="fold")
     return table
+
+
+def indented(inner: RenderableType) -> Padding:
+    """Return something moved to the right, and no wider than it is."""
+    return Padding(inner, (0, 0, 0, 2), expand=False)

@@ -1,0 +1,121 @@
+"""Runs the demo: the public pipeline over the bundled examples, by one model that is loaded once.
+
+Every step is what a command of `textassay` does, and leaves what that command leaves.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from textassay.demo.bundled import data_file
+from textassay.demo.layout import Layout
+from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS, Recipe
+from textassay.evaluation.api import Evaluation, finish, session_of
+from textassay.evaluation.run import Run
+from textassay.evaluation.session import Session
+from textassay.fitting.recorded import Learning, fit_recorded
+from textassay.learning import group_codes, split_rows
+from textassay.methods import tasks, trees
+from textassay.methods.evaluator import is_evaluator
+from textassay.runtime.atomic_file import write_text
+from textassay.runtime.data import Examples
+from textassay.runtime.errors import StorageError
+from textassay.runtime.model import Model
+from textassay.runtime.settings import Settings
+
+LEARNING = Learning(train_fraction=0.5, seed=0)
+"""Half of the sources to learn from, the other half to judge; rows of one source stay together."""
+
+Watch = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
+"""Shows how a session goes while its block runs, given the task, what is run, and the session."""
+
+
+class Pipeline:
+    """The demo's runs, in order; one that is finished already is only read."""
+
+    def __init__(self, layout: Layout, model: Model, watch: Watch) -> None:
+        """Store what to run on.
+
+        Args:
+            layout: Where everything is kept; open.
+            model: The connected model that every method asks.
+            watch: Shows how a session goes.
+        """
+        self._layout, self._model, self._watch = layout, model, watch
+
+    @staticmethod
+    def steps() -> int:
+        """Return how many sessions there are."""
+        return len(TASKS) * (len(RECIPES) + 3)
+
+    async def run(self) -> None:
+        """Run everything.
+
+        Raises:
+            TextassayError: What stopped it; what is finished is kept.
+        """
+        for task in TASKS:
+            self._write_data(task)
+            for recipe in (BASELINES, *RECIPES, NODES):
+                await self._score(task, recipe)
+            self._fit(task)
+            await self._apply(task)
+
+    def _write_data(self, task: str) -> None:
+        """Copy the examples of a task, and write those of the held-out sources once more by themselves.
+
+        Raises:
+            StorageError: The folder cannot be written to.
+        """
+        lines = data_file(task).read_text(encoding="utf-8").splitlines(keepends=True)
+        groups = group_codes(example.group for example in Examples(data_file(task)))
+        learnt = split_rows(groups, LEARNING.train_fraction, seed=LEARNING.seed)
+        held_out = (line for line, used in zip(lines, learnt, strict=True) if not used)
+        try:
+            shutil.copyfile(data_file(task), self._layout.data(task))
+            write_text(self._layout.data(task, held_out=True), "".join(held_out))
+        except OSError as error:
+            raise StorageError(f"cannot write the examples to {self._layout.folder}: {error}") from error
+
+    async def _score(self, task: str, recipe: Recipe) -> Run:
+        """Do what `textassay score` does, or `textassay tools score` for what asks no model."""
+        wanted: Evaluation = {"method": recipe.method, "options": recipe.options, "tools": recipe.tools}
+        if recipe is not BASELINES:
+            wanted |= {"task": task, "model": self._model}
+        if recipe is NODES:
+            wanted["aspects"] = _with_a_tree(task)
+        return await self._session((task, recipe.name), self._layout.data(task), wanted)
+
+    def _fit(self, task: str) -> None:
+        """Do what `textassay fit --scores` does, over the ratings of every criterion."""
+        folder = self._layout.evaluator(task)
+        if not is_evaluator(folder):
+            fit = fit_recorded(Examples(self._layout.data(task)), scores=(self._nodes(task),), learning=LEARNING)
+            fit.save(folder)
+
+    async def _apply(self, task: str) -> Run:
+        """Do what `textassay score --method FOLDER` does, on sources that the evaluator was not fitted on."""
+        evaluator = str(self._layout.evaluator(task))
+        wanted: Evaluation = {"method": evaluator, "options": {"scores": (self._nodes(task),)}}
+        return await self._session((task, FITTED), self._layout.data(task, held_out=True), wanted)
+
+    def _nodes(self, task: str) -> str:
+        return f"{NODES.method}={self._layout.run(task, NODES.name)}"
+
+    async def _session(self, place: tuple[str, str], data: Path, wanted: Evaluation) -> Run:
+        """Run one session to its end, or go on with it; all sessions share one cache of answers."""
+        folder = self._layout.run(*place)
+        wanted["out"], wanted["resume"] = folder, (folder / "manifest.json").exists()
+        wanted["settings"] = Settings(cache=self._layout.answers)
+        async with session_of(data, **wanted) as session, self._watch(*place, session):
+            return await finish(session)
+
+
+def _with_a_tree(name: str) -> list[str]:
+    """Return the aspects of a task that the published tree takes apart; only their nodes are known before the run."""
+    task = tasks.load(name)
+    roots = {root.id for root in trees.load(name, task).roots}
+    return [aspect.name for aspect in task.aspects if aspect.id in roots]

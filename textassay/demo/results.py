@@ -1,0 +1,112 @@
+"""Reads from the demo's folder what came out: tables of agreement, means by treatment, and one example's evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textassay.demo.comparison import Comparison, Treatments, by_treatment, compare
+from textassay.demo.layout import Layout
+from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS
+from textassay.meta.recorded import Recorded
+from textassay.meta.recorded import read_scores as read_values
+from textassay.runtime.data import Examples
+from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.run_folder import read_scores
+
+TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
+"""The aspect of each task whose means are shown by what was done to the texts."""
+EXAMPLE, ASPECT = "bridge-wrong", "consistency"
+"""Whose evidence is shown, of the first task."""
+WITH_EVIDENCE = ("decomp-eval", "hd-eval", "fusion-eval")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What came out for one task.
+
+    Attributes:
+        treatments: Means by what was done to the texts.
+        comparison: Agreement over all texts.
+        held_out: Agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing was learnt from.
+    """
+
+    treatments: Treatments
+    comparison: Comparison
+    held_out: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One example with what several methods say of it and why.
+
+    Attributes:
+        example: The example.
+        scores: The methods' scores of one aspect, by name of the method.
+    """
+
+    example: Example
+    scores: dict[str, Score]
+
+
+def result_of(layout: Layout, task: str) -> TaskResult:
+    """Read what came out for a task.
+
+    Raises:
+        TextassayError: A run cannot be read.
+    """
+    examples, held_out = list(Examples(layout.data(task))), list(Examples(layout.data(task, held_out=True)))
+    judged = {recipe.name: _values(layout, task, recipe.name) for recipe in RECIPES}
+    trivial = _values(layout, task, BASELINES.name)
+    fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
+    return TaskResult(
+        by_treatment(TREATED[task], examples, judged),
+        compare(task, examples, trivial, judged),
+        compare(task, held_out, trivial, fitted),
+    )
+
+
+def shown_example(layout: Layout) -> Shown:
+    """Read one example with the evidence behind its scores.
+
+    Raises:
+        TextassayError: A run cannot be read.
+    """
+    task = TASKS[0]
+    example = next(example for example in Examples(layout.data(task)) if example.id == EXAMPLE)
+    return Shown(example, {name: _score(layout, task, name) for name in WITH_EVIDENCE})
+
+
+def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
+    """Return the tables of agreement as JSON values."""
+    return {
+        "format": 1,
+        "tasks": [result.comparison.as_dict() | {"held_out": result.held_out.as_dict()} for result in results],
+    }
+
+
+def outcomes(layout: Layout) -> Counter[str]:
+    """Count the scores of all runs by outcome."""
+    found: Counter[str] = Counter()
+    for folder in _runs(layout):
+        found.update(score.outcome for score in read_scores(layout.run(*folder)))
+    return found
+
+
+def usage(layout: Layout) -> Usage:
+    """Return what all runs asked."""
+    return sum((score.usage for folder in _runs(layout) for score in read_scores(layout.run(*folder))), Usage())
+
+
+def _runs(layout: Layout) -> list[tuple[str, str]]:
+    names = (BASELINES.name, *(recipe.name for recipe in RECIPES), NODES.name, FITTED)
+    return [(task, name) for task in TASKS for name in names]
+
+
+def _values(layout: Layout, task: str, name: str) -> Recorded:
+    return read_values(layout.run(task, name))
+
+
+def _score(layout: Layout, task: str, name: str) -> Score:
+    return next(s for s in read_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT))
