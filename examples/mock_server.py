@@ -343,7 +343,7 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
         return reply(body, draw)
     number = _hash(str(body.get("model")), prompt, str(draw))
     if body.get("max_tokens") == 1:
-        return [*_alternatives("", prompt, 0)][draw % 3]
+        return [*_alternatives("", _key(prompt), 0)][draw % 3]
     if reply == "score":
         return _as_asked(prompt, number)
     return " ".join(WORDS[(number + 7 * i) % len(WORDS)] for i in range(number % 13 + 4)).capitalize() + "."
@@ -382,7 +382,7 @@ def _steps(objects: list[str], number: int) -> str:
     return "\n".join(f"{at}. {line}" for at, line in enumerate(lines, start=1))
 
 
-def _alternatives(token: str, prompt: str, place: int) -> dict[str, float]:
+def _alternatives(token: str, key: str, place: int) -> dict[str, float]:
     """Return log-probabilities of the tokens that may stand at one place, likeliest first; they sum to 1.
 
     A label stands among its like, the first token of an answer (`token` empty) may be any label, and every other token
@@ -392,9 +392,9 @@ def _alternatives(token: str, prompt: str, place: int) -> dict[str, float]:
     family = next((labels for labels in LABELS if bare in labels), None)
     names = [name for labels in LABELS for name in labels] if not token else [space + name for name in family or ()]
     names = names or [token, *(word for word in WORDS[:7] if word != token)]
-    weights = [math.exp(_hash(prompt, name, str(place)) % 600 / 100) for name in names]
+    weights = [math.exp(_hash(key, name, str(place)) % 600 / 100) for name in names]
     if token in names:
-        weights[names.index(token)] = sum(weights) * (1 + _hash(prompt, str(place)) % 8)
+        weights[names.index(token)] = sum(weights) * (1 + _hash(key, str(place)) % 8)
     total = sum(weights)
     shares = [(name, math.log(weight / total)) for name, weight in zip(names, weights, strict=True)]
     return dict(sorted(shares, key=lambda pair: -pair[1]))
@@ -402,7 +402,8 @@ def _alternatives(token: str, prompt: str, place: int) -> dict[str, float]:
 
 def _tokens(text: str, prompt: str, one: bool) -> list[tuple[str, dict[str, float]]]:
     """Return the tokens of an answer with what might have stood in their places."""
-    return [(t, _alternatives("" if one else t, prompt, i)) for i, t in enumerate(_TOKEN.findall(text))]
+    key = _key(prompt)
+    return [(t, _alternatives("" if one else t, key, i)) for i, t in enumerate(_TOKEN.findall(text))]
 
 
 def _chat_logprobs(text: str, prompt: str, top: int, one: bool) -> Json:
@@ -453,6 +454,11 @@ def _json(value: Json) -> web.Response:
 
 def _count(text: str) -> int:
     return len(text) // 4 + 1 if text else 0
+
+
+def _key(prompt: str) -> str:
+    """Return what stands for a prompt where each of its tokens is asked about: a long one is read once."""
+    return f"{_hash(prompt):x}"
 
 
 def _hash(*parts: str) -> int:

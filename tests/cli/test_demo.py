@@ -26,7 +26,7 @@ from textassay.runtime.data import Examples
 COUNTS = {"summarization": 36, "dialogue": 30, "data-to-text": 30}
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"),
-    pytest.mark.timeout(900),  # 4,000 calls of the model: a minute by itself, more beside a loaded machine
+    pytest.mark.timeout(1800),  # 4,000 calls of the model: a minute by itself, far more on a loaded machine
     pytest.mark.xdist_group("demo"),
 ]
 

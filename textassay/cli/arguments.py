@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.tools import as_text, from_table
 
 
 def names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -121,6 +120,8 @@ def tools(given: str | Iterable[str] | Mapping[str, Mapping[str, Any]]) -> tuple
         ConfigurationError: A table describes no tool.
     """
     if isinstance(given, Mapping):
+        from textassay.tools import as_text, from_table  # the commands' help needs none of it
+
         return {name: as_text(from_table(name, table)) for name, table in given.items()}
     return names(given) or ()
 
