@@ -19,6 +19,14 @@ CONTEXT, CANDIDATE, ANSWER = 1, 2, 3
 LONGEST_CONTEXT = 800
 
 
+def byte_level(vocabulary: dict[str, int] | None = None, merges: Sequence[tuple[str, str]] | None = None) -> Tokenizer:
+    """Return a byte-level BPE tokenizer as GPT-2 has it, by default one that has learned nothing."""
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
     """Return a byte-level BPE tokenizer in GPT-2's manner, which llama.cpp knows.
 
@@ -26,9 +34,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         texts: Simplified texts.
         vocabulary: Number of tokens.
     """
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer = byte_level()
     words = [f"\nquestion: {question}\nanswer: yes\nanswer: no" for question in QUESTIONS.values()]
     words += [f"\nsentence: that\nquestion: {question}" for question in SENTENCE_QUESTIONS.values()]
     words += [

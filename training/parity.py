@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from gguf import GGUFReader
 from gguf.quants import dequantize
+from tokenizers import Tokenizer
 
-from training.encoding import Branch
+from training.encoding import Branch, byte_level
 from training.export import parameters
 from training.network import Network, Shape, batch_of
 
@@ -36,6 +37,21 @@ def read_back(path: Path) -> Network:
         for name, parameter in parameters(network).items():
             parameter.copy_(torch.from_numpy(np.array(stored[name], dtype=np.float32)).view_as(parameter))
     return network
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Return the tokenizer that a GGUF file holds."""
+    fields = GGUFReader(str(path)).fields
+    tokens = fields["tokenizer.ggml.tokens"].contents()
+    merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"].contents()]
+    return byte_level({token: i for i, token in enumerate(tokens)}, merges)
+
+
+def weights_of(path: Path) -> str:
+    """Return the type of a GGUF file's matrices: `f32`, `f16` or `q8_0`."""
+    kinds = {tensor.tensor_type.name.lower() for tensor in GGUFReader(str(path)).tensors if len(tensor.shape) > 1}
+    (kind,) = kinds
+    return kind
 
 
 @torch.no_grad()
