@@ -54,7 +54,7 @@ def main() -> None:
     network.to(given.device)
     plans = [
         Plan(steps=given.steps[0], words=(35, 130), decay=1.0, seed=given.seed),
-        Plan(steps=given.steps[1], words=(80, 450), decay=0.0, seed=given.seed + 1, weights=(0.3, 1.0, 1.0, 0.5)),
+        Plan(steps=given.steps[1], words=(80, 450), decay=0.0, seed=given.seed + 1, weights=(0.3, 1.0, 1.5, 0.5)),
     ]
     held = Texts(held_articles, held_dialogues, encoder, 1)
     held_blocks = batches(held.block(96, (80, 300)), plans[0].tokens, random.Random(1))

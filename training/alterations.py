@@ -355,16 +355,3 @@ def shuffled(sentences: Sentences, rng: random.Random) -> Sentences | None:
         if other != sentences:
             return other
     return None
-
-
-def repeated(sentences: Sentences, rng: random.Random) -> Sentences:
-    """Return the sentences with one of them said again later."""
-    at = rng.randrange(len(sentences))
-    later = rng.randint(at + 1, len(sentences))
-    return [*sentences[:later], sentences[at], *sentences[later:]]
-
-
-def intruded(sentences: Sentences, foreign: str, rng: random.Random) -> Sentences:
-    """Return the sentences with a foreign one among them."""
-    at = rng.randint(0, len(sentences))
-    return [*sentences[:at], foreign, *sentences[at:]]

@@ -6,6 +6,7 @@ and right: only who reads the question knows the answer.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import re
@@ -173,7 +174,7 @@ def _salience(sentences: Sequence[str]) -> list[float]:
     counts = Counter(word for bag in bags for word in bag)
     central = [sum(counts[w] - 1 for w in bag) / math.sqrt(8 + len(bag)) for bag in bags]
     most = max(central) or 1.0
-    return [0.55 / (1 + 0.3 * i) + 0.45 * c / most for i, c in enumerate(central)]
+    return [0.65 / (1 + 0.4 * i) + 0.35 * c / most for i, c in enumerate(central)]
 
 
 def _chosen(salience: Sequence[float], rng: random.Random) -> tuple[list[int], float]:
@@ -181,12 +182,12 @@ def _chosen(salience: Sequence[float], rng: random.Random) -> tuple[list[int], f
     n = len(salience)
     size = min(n, rng.choice((1, 2, 2, 3, 3, 3, 4)))
     way = rng.random()
-    if way < 0.25:
+    if way < 0.35:
         places = list(range(size))
-    elif way < 0.4:
+    elif way < 0.5:
         start = rng.randrange(n - size + 1)
         places = list(range(start, start + size))
-    elif way < 0.6:
+    elif way < 0.65:
         places = sorted(sorted(range(n), key=lambda i: -salience[i])[: size + 1], key=lambda _: rng.random())[:size]
     elif way < 0.8:
         places = sorted(sorted(range(n), key=lambda i: salience[i])[: size + 2], key=lambda _: rng.random())[:size]
@@ -211,19 +212,21 @@ def _summary(
         said[:2] = [rewording.join(said[0], said[1], rng)]
     if title is not None and places[0] == 0 and rng.random() < 0.3:
         said[0], relevance = f"{title}.", max(relevance, 0.75)
-    if abstract > 0.97:
-        # A text about something else: fluent, coherent, and wrong in all that regards the article.
-        start = rng.randrange(max(1, len(foreign) - 2))
-        other = [simplify(sentence) for sentence in foreign[start : start + len(places)]]
-        quality = {"coherence": 1.0, "consistency": 0.0, "fluency": 1.0, "relevance": 0.0}
-        return Candidate(" ".join(other), False, quality)
+    # A text about something else is wrong in all that regards the article, and as fluent and coherent as any other.
+    about_else = rng.random() < 0.12
+    connected = about_else or all(after - before <= 2 for before, after in itertools.pairwise(places))
+    if about_else:
+        start, relevance = rng.randrange(max(1, len(foreign) - 2)), 0.0
+        said = [_abstracted(sentence, abstract, rng) for sentence in foreign[start : start + len(places)]]
     clean = rng.random() < 0.3
     good = {aspect: [True] * len(said) for aspect in ("consistency", "fluency", "coherence")}
-    if not clean and rng.random() < 0.45:
+    if about_else:
+        good["consistency"] = [False] * len(said)
+    elif not clean and rng.random() < 0.45:
         _spoil(said, good["consistency"], _ways_to_lie(sentences, pool, rng), rng)
     order_quality = 1.0
     if not clean and rng.random() < 0.45:
-        said, good, order_quality = _disorder(said, good, foreign, rng)
+        said, good, order_quality = _disorder(said, good, sentences if about_else else foreign, rng)
     share = rng.uniform(0.08, 0.3)
     if not clean and rng.random() < 0.45:
         _spoil(said, good["fluency"], [lambda s, r: alterations.garble(s, r, share)], rng)
@@ -239,11 +242,11 @@ def _summary(
     if all(good["fluency"]):
         quality["fluency"] = 1.0
     if len(said) > 1:
-        quality["coherence"] = order_quality
+        quality["coherence"] = order_quality if connected else min(order_quality, 0.7)
     parts = {aspect: list(zip(simple, marks, strict=True)) for aspect, marks in good.items()}
     if len(said) == 1:
         parts.pop("coherence")
-    faithful = all(map(all, good.values())) and relevance >= 0.45
+    faithful = all(map(all, good.values())) and relevance >= 0.6 and connected
     return Candidate(" ".join(simple), faithful, quality, parts)
 
 
@@ -287,7 +290,8 @@ def _disorder(
     elif way < 0.8:
         at = rng.randrange(len(rows))
         later = rng.randint(at + 1, len(rows))
-        rows.insert(later, (rows[at][0], -1, rows[at][2]))
+        again = rows[at][0] if rng.random() < 0.5 else _in_part(rows[at][0], rng)
+        rows.insert(later, (again, -1, rows[at][2]))
         if rng.random() < 0.3:
             rows.append((rows[at][0], -1, rows[at][2]))
             quality = 0.0
@@ -297,6 +301,14 @@ def _disorder(
     follows = [i == 0 or (rows[i][1] > rows[i - 1][1] >= 0) for i in range(len(rows))]
     marks = {aspect: [row[2][aspect] for row in rows] for aspect in ("consistency", "fluency")}
     return [row[0] for row in rows], {**marks, "coherence": follows}, quality
+
+
+def _in_part(sentence: str, rng: random.Random) -> str:
+    """Return half of a sentence or more as a sentence of its own."""
+    words = sentence.rstrip(".").split()
+    size = rng.randint(len(words) // 2, len(words))
+    start = rng.randint(0, len(words) - size)
+    return " ".join(words[start : start + size]) + "."
 
 
 def _share_quality(marks: Sequence[bool]) -> float:

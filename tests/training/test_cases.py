@@ -88,9 +88,11 @@ def test_an_answer_is_yes_exactly_where_its_respect_is_sound(rng: random.Random)
             assert (answer == " yes") is (candidate.quality[aspect] >= 0.8)
         for aspect, parts in candidate.parts.items():
             if aspect in candidate.quality:
-                assert (candidate.quality[aspect] == 1.0) is all(good for _, good in parts)
+                sound = candidate.quality[aspect] >= (0.7 if aspect == "coherence" else 1.0)
+                assert sound is all(good for _, good in parts)
         if candidate.faithful:
-            assert all(candidate.quality[aspect] == 1.0 for aspect in ("consistency", "fluency"))
+            known = {"consistency", "fluency", "coherence"} & set(candidate.quality)
+            assert all(candidate.quality[aspect] == 1.0 for aspect in known)
 
 
 def test_respects_are_spoilt_independently() -> None:
