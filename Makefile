@@ -34,9 +34,14 @@ help:  ## show this list
 # The portable build: the default one crashes on some AMX machines; no image support, no OpenSSL.
 LLAMA_FLAGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF
 
+NO_LLAMA := llama.cpp was not built. The usual cause is a missing C++ compiler: apt install g++ (Debian, Ubuntu), \
+dnf install gcc-c++ (Fedora), xcode-select --install (macOS), Visual Studio Build Tools with C++ (Windows); then run \
+make again. Every API model works without it: .venv/bin/textassay score --help.
+
 .venv/llamacpp: requirements/llamacpp.lock .venv/core
 	@echo "compiling llama.cpp for local models: 3 to 6 minutes on two cores, once; needs a C++ compiler"
-	CMAKE_ARGS="$(LLAMA_FLAGS)" $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/llamacpp.lock
+	CMAKE_ARGS="$(LLAMA_FLAGS)" $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/llamacpp.lock \
+		|| { echo "$(NO_LLAMA)" >&2; exit 1; }
 	touch $@
 
 TORCH ?= torch==2.13.0
