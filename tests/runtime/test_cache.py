@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.counting import PAID, CountingModel
-from textassay.runtime.cache import CachedModel, Keys, decode_answer, encode_answer, request_key, verify
+from textassay.runtime.cache import CachedModel, Keys, _places, decode_answer, encode_answer, request_key, verify
 from textassay.runtime.errors import ConfigurationError, ServerFailed, StorageError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -275,3 +275,15 @@ async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
 
 async def _found(keys, request):
     return keys.found(request)
+
+
+@given(st.text("ab", max_size=80), st.text("ab", max_size=40))
+def test_the_place_of_a_part_is_its_first_one_however_its_beginning_repeats(text, part):
+    long = part * 3
+    prompt = text + long + text
+    asked = Request(prompt=prompt, shorten=long)
+    other = Request(prompt=prompt, shorten=long[:-1]) if long else asked
+    assert _places(asked, long) == [len(long), prompt.find(long)]
+    assert _places(other, other.shorten) == [len(other.shorten), prompt.find(other.shorten)]
+    absent = long + "c"
+    assert _places(asked, absent) == [len(absent), -1]

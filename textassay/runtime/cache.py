@@ -40,6 +40,9 @@ KEY_FORMAT = 1
 CACHED = Usage(cached_calls=1)
 """What a request costs that was not asked of a model."""
 
+_BEGINNING = 32
+"""Characters of a part that is looked for by which its places are found."""
+
 _HITS_PER_TURN = 16
 """Hits in a row after which other tasks get a turn: a hit by itself never waits."""
 
@@ -103,7 +106,16 @@ def request_key(identity: Mapping[str, Any] | bytes, request: Asked) -> str:
 def _places(request: Asked, part: str) -> list[int]:
     """Return where the text that may be cut stands, which with the prompt tells all about it."""
     texts = [request.prompt] if request.prompt is not None else [message.content for message in request.messages]
-    return [len(part), *(text.find(part) for text in texts)]
+    return [len(part), *(_find(text, part) for text in texts)]
+
+
+def _find(text: str, part: str) -> int:
+    """Return what `text.find(part)` does, without its preparations for a long part: some 20 microseconds for 1 kB."""
+    beginning = part[:_BEGINNING]
+    at = text.find(beginning)
+    while at >= 0 and not text.startswith(part, at):
+        at = text.find(beginning, at + 1)
+    return at
 
 
 def _canonical(value: Any, what: str) -> bytes:
