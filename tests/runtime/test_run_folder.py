@@ -399,3 +399,17 @@ def test_a_run_without_scores_can_be_read(tmp_path):
     (tmp_path / "scores.jsonl").unlink()
     assert list(read_scores(tmp_path)) == []
     assert read_summary(tmp_path)["outcomes"] == {"scored": 0, "abstained": 0, "invalid": 0, "error": 0}
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        scored("a", 4.0, scale=(1.0, 5.0), usage=Usage(calls=1, cost=None), explanation="½ \ud800"),
+        unscored("b", "invalid", "NoScoreFound", evidence=({"text": "no", "usage": Usage(cached_calls=1)},)),
+        scored("c", 1.5).model_copy(update={"usage": Usage(calls=2)}),
+    ],
+)
+def test_a_row_holds_what_a_dump_of_the_score_holds(score):
+    row = json.loads(score_row(score))
+    assert list(row) == FIELDS
+    assert row == json.loads(json.dumps(score.model_dump()))
