@@ -17,7 +17,7 @@ from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connect import ConnectedModel
 from textassay.runtime.errors import BudgetReached
 from textassay.runtime.messages import NOTHING, Aspect, Assignment, Example, Failure, Score, ScoreError, Usage
-from textassay.runtime.meter import Ledger, metered
+from textassay.runtime.meter import Ledger, Metering
 from textassay.runtime.run_folder import RunFolder, Settled
 
 
@@ -105,25 +105,24 @@ class Engine:
                 self._settled_before += 1
 
     async def _judge(self, assignment: Assignment) -> Sequence[Score]:
-        with metered() as ledger:
+        with Metering() as ledger:
             try:
                 result = await self._method.graph.run(assignment)
             except BudgetReached as error:
                 self._out_of_budget = self._out_of_budget or error
-                self._ledger.add(ledger.usage)
+                self._ledger.add(ledger)
                 return ()
-        usage = ledger.usage
-        scores = complete(result, assignment, usage, self._method)
+        scores = complete(result, assignment, ledger, self._method)
         if self._folder is not None:
             await self._folder.append(scores)
-        self._ledger.add(usage)
+        self._ledger.add(ledger)
         self._done += 1
         for score in scores:
             self._outcomes[score.outcome] += 1
         return scores
 
 
-def complete(result: Any, assignment: Assignment, usage: Usage, method: Method) -> list[Score]:
+def complete(result: Any, assignment: Assignment, ledger: Ledger, method: Method) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
     This is the one place where a failure becomes an `error` score, and where calls that no score claims (a plan, the
@@ -140,7 +139,7 @@ def complete(result: Any, assignment: Assignment, usage: Usage, method: Method) 
         failed(assignment.example, aspect, item, method) if isinstance(item, Failure) else item
         for item, aspect in zip(items, aspects, strict=True)
     ]
-    return put_unclaimed_on_first(scores, usage)
+    return put_unclaimed_on_first(scores, ledger)
 
 
 def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
@@ -156,11 +155,12 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
     )
 
 
-def put_unclaimed_on_first(scores: list[Score], total: Usage) -> list[Score]:
-    """Return the scores with the part of `total` that none of them claims added to the first."""
+def put_unclaimed_on_first(scores: list[Score], ledger: Ledger) -> list[Score]:
+    """Return the scores with the part of the ledger that none of them claims added to the first."""
     claimed = sum((score.usage for score in scores), NOTHING)
-    if claimed == total or not scores:
+    if ledger.comes_to(claimed) or not scores:
         return scores
+    total = ledger.usage
     rest = Usage(
         calls=max(0, total.calls - claimed.calls),
         cached_calls=max(0, total.cached_calls - claimed.cached_calls),

@@ -1,14 +1,13 @@
 """Counts what answering costs: for a whole model, and for the piece of work that is being done.
 
-A piece of work is whatever runs inside `metered()`, child tasks included; the ledger travels in a context variable so
-that agents need not carry it.
+A piece of work is whatever runs inside `with Metering()`, child tasks included; the ledger travels in a context
+variable so that agents need not carry it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar, Token
 
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import A, Model, Q, Wrapper
@@ -22,13 +21,23 @@ class Ledger:
         self.calls = self.cached_calls = self.prompt_tokens = self.completion_tokens = 0
         self.cost: float | None = 0.0
 
-    def add(self, usage: Usage) -> None:
-        """Count one more usage; an unknown cost makes the sum's cost unknown."""
+    def add(self, usage: Usage | Ledger) -> None:
+        """Count one more usage, or all of another ledger; an unknown cost makes the sum's cost unknown."""
         self.calls += usage.calls
         self.cached_calls += usage.cached_calls
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
         self.cost = None if self.cost is None or usage.cost is None else self.cost + usage.cost
+
+    def comes_to(self, usage: Usage) -> bool:
+        """Return whether the sum so far is `usage`."""
+        return (
+            self.calls == usage.calls
+            and self.cached_calls == usage.cached_calls
+            and self.prompt_tokens == usage.prompt_tokens
+            and self.completion_tokens == usage.completion_tokens
+            and self.cost == usage.cost
+        )
 
     @property
     def usage(self) -> Usage:
@@ -45,15 +54,20 @@ class Ledger:
 _current: ContextVar[Ledger | None] = ContextVar("textassay_ledger", default=None)
 
 
-@contextmanager
-def metered() -> Iterator[Ledger]:
-    """Give a ledger that counts every call made inside the block, also by tasks started there."""
-    ledger = Ledger()
-    token = _current.set(ledger)
-    try:
-        yield ledger
-    finally:
-        _current.reset(token)
+class Metering:
+    """Gives a ledger that counts every call made inside the block, also by tasks started there."""
+
+    _token: Token[Ledger | None]
+
+    def __enter__(self) -> Ledger:
+        """Count in a new ledger."""
+        ledger = Ledger()
+        self._token = _current.set(ledger)
+        return ledger
+
+    def __exit__(self, *_: object) -> None:
+        """Count in the ledger that was there before."""
+        _current.reset(self._token)
 
 
 class MeteredModel(Wrapper):
