@@ -137,7 +137,8 @@ def _points() -> dict[str, EntryPoint]:
 
 
 def _is_folder(name: str) -> bool:
-    return name not in known() and (is_evaluator(name) or Path(name).is_dir())
+    # asked last: the names of other packages' methods take a look at everything that is installed
+    return name not in METHODS and (is_evaluator(name) or Path(name).is_dir()) and name not in known()
 
 
 def _fitted(

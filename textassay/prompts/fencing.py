@@ -18,9 +18,9 @@ from itertools import count
 def nonce(texts: Iterable[str]) -> str:
     """Return 8 hex digits that follow from the texts and stand in none of them."""
     known = tuple(texts)
-    joined = "\x1f".join(f"{len(text)}:{text}" for text in known).encode("utf-8", "surrogatepass")
+    joined = "\x1f".join([f"{len(text)}:{text}" for text in known])
     for attempt in count():
-        number = hashlib.sha256(b"%d:%b" % (attempt, joined)).hexdigest()[:8]
+        number = hashlib.sha256(f"{attempt}:{joined}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
         if not any(number in text for text in known):
             return number
     raise AssertionError("unreachable")

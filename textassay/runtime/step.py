@@ -83,15 +83,14 @@ class Step:
         return value
 
     async def _call_each(self, arguments: dict[str, Any], lists: Sequence[Any]) -> Any:
-        lengths = []
         for inlet, items in zip(self.fans, lists, strict=True):
             if isinstance(items, Failure):
                 return items
             if not isinstance(items, Sequence) or isinstance(items, str | bytes):
                 return self._failure(TypeError(f"each() wants a list for {inlet.parameter!r}, not {items!r:.80}"))
-            lengths.append(f"{inlet.parameter} has {len(items)}")
-        if len({len(items) for items in lists}) > 1:
-            return self._failure(ValueError(f"lists gone through together differ in length: {', '.join(lengths)}"))
+        if any(len(items) != len(lists[0]) for items in lists[1:]):
+            told = (f"{inlet.parameter} has {len(items)}" for inlet, items in zip(self.fans, lists, strict=True))
+            return self._failure(ValueError(f"lists gone through together differ in length: {', '.join(told)}"))
         return await gather([self._call_item(arguments, items) for items in zip(*lists, strict=True)])
 
     async def _call_item(self, shared: dict[str, Any], items: tuple[Any, ...]) -> Any:

@@ -125,7 +125,7 @@ class Tally:
         self._paid.add(usage)
         if usage.cost is None:
             self._cost = None
-        elif self._cost is not None:
+        elif self._cost is not None and usage.cost:
             self._cost.add(usage.cost)
 
 
