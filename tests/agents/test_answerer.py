@@ -11,6 +11,7 @@ from textassay.agents.questions import SentenceQuestions
 from textassay.methods import tasks
 from textassay.methods.decomp_eval import read_questions
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.chain import current_chain
 from textassay.runtime.errors import CapabilityError, ServerFailed
 from textassay.runtime.messages import Answer, Example, SubQuestion
 from textassay.runtime.model import Capabilities, ChoicesResponse
@@ -22,11 +23,16 @@ EXAMPLE = Example(id="x", output="One. Two. Three.", source="In.")
 pytestmark = pytest.mark.asyncio
 
 
-def says(*pairs):
-    """A model that answers its requests in turn with P(yes) and P(no); `None` for not reported."""
+def says(*pairs, chains=None):
+    """A model that answers its requests in turn with P(yes) and P(no); `None` for not reported.
+
+    Each request's chain, and whether that goes on, is added to `chains`.
+    """
     replies = iter(pairs)
 
     def choices(_):
+        if chains is not None:
+            chains.append((current_chain(), current_chain().continued))
         yes, no = next(replies)
         return {"yes": yes and math.log(yes), "no": no and math.log(no)}
 
@@ -66,7 +72,8 @@ async def test_p_yes_is_a_probability_on_the_side_of_the_likelier_answer(yes, no
 
 
 async def test_answers_join_the_prompt_of_the_next_question_in_order():
-    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), (0.8, 0.1))
+    chains = []
+    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), (0.8, 0.1), chains=chains)
     asked = await inquiry()
     replies = await AnswersInOrder(Answerer(model, book=BOOK))(asked)
     one, two, three = (question.text for question in asked.subquestions)
@@ -76,24 +83,29 @@ async def test_answers_join_the_prompt_of_the_next_question_in_order():
     assert third == f"{second} No\n{three}"
     assert last == f"{third} No\n{asked.question.text}"
     assert [answer.yes for answer in replies.answers] == [True, False, False, True]
-    assert [request.continued for request in model.requests] == [True, True, True, False]
+    assert [continued for _, continued in chains] == [True, True, True, False]
+    [chain] = {chain for chain, _ in chains}
+    assert chain.ended
 
 
 async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_make_the_score():
-    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2))
+    chains = []
+    model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), chains=chains)
     asked = await inquiry()
     summed = asked.model_copy(update={"form": asked.form.model_copy(update={"value": "sum"})})
     replies = await AnswersInOrder(Answerer(model, book=BOOK))(summed)
     assert len(model.requests) == len(replies.answers) == 3
-    assert [request.continued for request in model.requests] == [True, True, False]
+    assert [continued for _, continued in chains] == [True, True, False]
 
 
 async def test_no_more_is_asked_after_a_question_without_an_answer():
-    model = says((0.9, 0.1), (None, None))
+    chains = []
+    model = says((0.9, 0.1), (None, None), chains=chains)
     replies = await AnswersInOrder(Answerer(model, book=BOOK))(await inquiry())
     assert len(model.requests) == len(replies.items) == 2
     assert len(replies.answers) == 1
     assert replies.problem.type == "NoLabelMass"
+    assert chains[-1][0].ended
 
 
 async def test_an_answer_that_is_not_reported_counts_as_nothing_beside_a_likely_one():

@@ -41,8 +41,6 @@ async def ids_of(model, prompt, continuation):
     """The ids of both together and where the continuation begins, read on the model's own thread."""
 
     class Read:
-        continued = False
-
         def prepare(self, resource):
             return b""
 

@@ -62,13 +62,12 @@ def test_every_field_that_changes_the_answer_changes_the_key():
     keys = {request_key(IDENTITY, request) for request in [*requests, *others]}
     assert len(keys) == len(requests) + len(others)
     assert request_key({**IDENTITY, "model": "n"}, ASKED) not in keys
-    assert set(Request.model_fields) == {name for change in CHANGES for name in change} | {"continued", "specimen"}
+    assert set(Request.model_fields) == {name for change in CHANGES for name in change} | {"specimen"}
 
 
 def test_what_does_not_change_the_answer_does_not_change_the_key():
-    """The specimen of dry runs, what will follow, and the order in which dicts were filled, are no part of the key."""
+    """The specimen of dry runs, and the order in which dicts were filled, are no part of the key."""
     assert request_key(IDENTITY, ASKED) == request_key(IDENTITY, ASKED.model_copy(update={"specimen": "4"}))
-    assert request_key(IDENTITY, ASKED) == request_key(IDENTITY, ASKED.model_copy(update={"continued": True}))
     one = ASKED.model_copy(update={"extra": {"a": 1, "b": {"c": 2, "d": 3}}})
     two = ASKED.model_copy(update={"extra": {"b": {"d": 3, "c": 2}, "a": 1}})
     assert request_key(IDENTITY, one) == request_key(dict(reversed(IDENTITY.items())), two)

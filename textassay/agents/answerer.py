@@ -14,6 +14,7 @@ from textassay.agents.profile import NO_PROFILE, Asking, Profile
 from textassay.agents.questions import Inquiry, QuestionBook
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
+from textassay.runtime.chain import chained
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
 from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Model, scoring
 
@@ -86,24 +87,20 @@ class Answerer:
     def __post_init__(self) -> None:
         scoring(self.model, "choices")
 
-    async def __call__(
-        self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = (), *, continued: bool = False
-    ) -> Reply:
+    async def __call__(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = ()) -> Reply:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
             question: One of the inquiry's sub-questions, or its question.
             inquiry: What the question is answered from.
             earlier: Answers to show before it.
-            continued: Whether another question with this answer will follow.
 
         Raises:
             PromptError: The prompt file does not render.
             CapabilityError: The model does not tell the log-probabilities of choices.
             ModelError: The model could not be asked.
         """
-        request = self._request(question, inquiry, earlier).model_copy(update={"continued": continued})
-        response = await scoring(self.model, "choices").choices(request)
+        response = await scoring(self.model, "choices").choices(self._request(question, inquiry, earlier))
         return self._read(question, response)
 
     def _request(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]) -> ChoicesRequest:
@@ -160,11 +157,13 @@ class AnswersInOrder:
         """
         replies = Replies()
         questions = inquiry.questions
-        for question in questions:
-            reply = await self.answerer(question, inquiry, replies.answers, continued=question is not questions[-1])
-            replies = Replies(items=(*replies.items, reply))
-            if reply.answer is None:
-                break
+        with chained() as chain:
+            for question in questions:
+                chain.continued = question is not questions[-1]
+                reply = await self.answerer(question, inquiry, replies.answers)
+                replies = Replies(items=(*replies.items, reply))
+                if reply.answer is None:
+                    break
         return replies
 
 

@@ -38,9 +38,6 @@ class Prompted(Message):
     """The part of the text that may be cut at its end where all of it does not fit, as it stands in the prompt.
 
     Only a local model that was opened with `truncate="source"` cuts anything."""
-    continued: bool = False
-    """Whether the asker will ask next what begins like this: a local model that still holds this beginning waits a
-    moment for it. Never sent and not part of the cache key."""
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:

@@ -56,8 +56,6 @@ async def test_greedy_answers_follow_the_network(file):
 
 async def ids_of(file: Written, text: str) -> list[int]:
     class Read:
-        continued = False
-
         def prepare(self, resource: object) -> bytes:
             return b""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import itertools
 import json
 import os
@@ -22,9 +23,11 @@ from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
 from textassay.runtime.backends.llamacpp.order import PATIENCE, Order
 from textassay.runtime.backends.llamacpp.source import HubFile, locate, parse
 from textassay.runtime.backends.llamacpp.worker import Worker
+from textassay.runtime.chain import chained
 from textassay.runtime.errors import ConfigurationError, ModelClosed, ModelNotFound
 
 ROOT = Path(__file__).parents[3]
+FOREVER = 60.0  # a wait of so long that is not ended fails its test
 
 
 @given(st.data())
@@ -65,8 +68,8 @@ class Box:
 class Note:
     """A task that runs once the box's gate is open, and gives its key back."""
 
-    def __init__(self, key: bytes, *, continued: bool = False) -> None:
-        self.key, self.continued = key, continued
+    def __init__(self, key: bytes) -> None:
+        self.key = key
 
     def prepare(self, box: Box) -> bytes:
         if self.key == b"bad":
@@ -81,8 +84,8 @@ class Note:
         return self.key
 
 
-async def started(box: Box) -> Worker[Box]:
-    worker = Worker(lambda: box, name="box")
+async def started(box: Box, **options: float) -> Worker[Box]:
+    worker = Worker(lambda: box, name="box", **options)
     await worker.start()
     return worker
 
@@ -135,8 +138,10 @@ async def test_what_follows_from_a_task_runs_before_what_shares_less_with_it():
     worker = await started(box)
 
     async def ask_in_turn(letter: bytes) -> None:
-        for number in range(1, 5):
-            assert await worker.submit(Note(letter * number, continued=number < 4)) == letter * number
+        with chained() as chain:
+            for number in range(1, 5):
+                chain.continued = number < 4
+                assert await worker.submit(Note(letter * number)) == letter * number
 
     chains = [asyncio.ensure_future(ask_in_turn(letter)) for letter in (b"a", b"b", b"c")]
     await until(lambda: not worker._inbox)
@@ -154,11 +159,87 @@ async def test_a_task_that_nothing_follows_holds_up_the_others_for_a_moment_only
     box = Box()
     box.gate.set()
     worker = await started(box)
-    announced = [asyncio.ensure_future(worker.submit(Note(key, continued=True))) for key in (b"a", b"b")]
     async with asyncio.timeout(5):
-        assert await asyncio.gather(*announced) == [b"a", b"b"]
+        with chained():
+            assert await worker.submit(Note(b"a")) == b"a"
+            announced = asyncio.ensure_future(worker.submit(Note(b"b")))
+        assert await announced == b"b"
+        with chained():
+            assert await worker.submit(Note(b"a")) == b"a"
+            worker.stop()
+            await worker.stopped()
+
+
+@pytest.mark.asyncio
+async def test_a_wait_ends_with_the_next_task_though_others_share_more_with_the_last():
+    """As where a source is cut shorter for a longer question; then what shares most goes first."""
+    box = Box()
+    worker = await started(box, sequel_seconds=FOREVER)
+
+    async def ask_in_turn(*keys: bytes) -> None:
+        with chained() as chain:
+            for key in keys:
+                chain.continued = key is not keys[-1]
+                await worker.submit(Note(key))
+
+    async with asyncio.timeout(5):
+        chain = asyncio.ensure_future(ask_in_turn(b"source q1", b"sour q2"))
+        others = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"source q3", b"source q1 and")]
+        await asyncio.sleep(0)
+        box.gate.set()
+        await asyncio.gather(chain, *others)
+    assert box.ran == [b"source q1", b"source q1 and", b"source q3", b"sour q2"]
+    worker.stop()
+    await worker.stopped()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("way", ["returns", "raises", "cancelled"])
+async def test_a_wait_ends_with_its_chain_however_that_ends(way):
+    """An asker that found no use in going on, or cannot, holds up nobody."""
+    box = Box()
+    box.gate.set()
+    worker = await started(box, sequel_seconds=FOREVER)
+    answered = asyncio.Event()
+
+    async def ask() -> None:
+        with chained():
+            await worker.submit(Note(b"a"))
+            answered.set()
+            if way == "raises":
+                raise ValueError("no use")
+            if way == "cancelled":
+                await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        asker = asyncio.ensure_future(ask())
+        await answered.wait()
+        if way == "cancelled":
+            asker.cancel()
+        await asyncio.wait([asker])
+        assert await worker.submit(Note(b"b")) == b"b"
         worker.stop()
         await worker.stopped()
+    assert asker.cancelled() if way == "cancelled" else (asker.exception() is not None) == (way == "raises")
+
+
+@pytest.mark.asyncio
+async def test_what_others_ask_does_not_end_a_wait():
+    """Only the chain's own next task does; another that came sooner runs after it."""
+    box = Box()
+    box.gate.set()
+    worker = await started(box, sequel_seconds=FOREVER)
+    async with asyncio.timeout(5):
+        with chained() as chain:
+            await worker.submit(Note(b"aa"))
+            other = asyncio.create_task(worker.submit(Note(b"ab")), context=contextvars.Context())
+            await until(lambda: len(worker._queue) == 1)
+            chain.continued = False
+            await worker.submit(Note(b"aa then"))
+        assert await other == b"ab"
+    assert box.ran == [b"aa", b"aa then", b"ab"]
+    worker.stop()
+    await worker.stopped()
 
 
 def test_the_longest_waiting_goes_first_but_once_in_many_turns():

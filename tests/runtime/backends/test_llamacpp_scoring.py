@@ -52,8 +52,6 @@ async def ids_of(model: LlamaCppModel, request: ContinuationRequest) -> tuple[li
     """The ids of prompt and continuation together, and where the continuation begins, read on the owner thread."""
 
     class Read:
-        continued = False
-
         def prepare(self, resource: Loaded) -> bytes:
             return b""
 

@@ -10,6 +10,11 @@ from textassay.runtime.model import Prompted
 
 Truncate = Literal["error", "source"]
 
+NEAR = 40
+"""Characters that are given up for a cut at the end of a word."""
+GUESSES = 6
+"""Places to cut at that are guessed; prose takes three or four."""
+
 Q = TypeVar("Q", bound=Prompted)
 P = TypeVar("P")
 
@@ -39,30 +44,53 @@ def fit(
         raise ContextTooLong(f"{told}; ask for a larger n_ctx, or allow cutting the source (truncate='source')")
     if not any(request.shorten in text for text in _texts(request)):
         raise RequestRefused(f"{told}, and the text that may be cut does not occur in the prompt as it stands")
-    best, low, high = None, 0, len(request.shorten)
-    while low < high:
-        middle = (low + high) // 2
-        candidate = plan(_cut(request, middle))
-        if length(candidate) <= limit:
-            best, low = candidate, middle + 1
-        else:
-            high = middle
+    best = _longest(request, plan, length, limit=limit, needed=needed)
     if best is None:
         raise ContextTooLong(f"{told}, even without the source")
     return best, needed - length(best)
+
+
+def _longest(request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, needed: int) -> P | None:
+    """Return the plan with the longest beginning of the source that fits.
+
+    Tokenizing is what costs, so the first places to cut at are guessed from tokens per character, and none is tried
+    twice; after that the rest is halved, whatever the text is like.
+    """
+    source = request.shorten or ""
+    per_token = sum(map(len, _texts(request))) / needed
+    best, low, high = None, 0, len(source)
+    place, guesses = high - (needed - limit) * per_token, GUESSES
+    while low < high:
+        guesses -= 1
+        kept = _beginning(source, min(max(int(place), low), high - 1) if guesses >= 0 else (low + high) // 2)
+        candidate = plan(_cut(request, kept))
+        room = limit - length(candidate)
+        if room >= 0:
+            best, low = candidate, _next_place(source, len(kept), high)
+        else:
+            high = len(kept)
+        place = len(kept) + room * per_token
+    return best
 
 
 def _texts(request: Prompted) -> list[str]:
     return [request.prompt] if request.prompt is not None else [message.content for message in request.messages]
 
 
-def _cut(request: Q, characters: int) -> Q:
-    """Return the request with the first occurrence of its source cut, at the end of a word if one is near."""
+def _beginning(source: str, characters: int) -> str:
+    """Return that many characters of the source, which is longer, or fewer to end with a word, if one ends near."""
+    near = range(characters, max(0, characters - NEAR - 1), -1)
+    return source[: next((place for place in near if source[place].isspace()), characters)]
+
+
+def _next_place(source: str, kept: int, stop: int) -> int:
+    """Return the first place after `kept`, or `stop`, from which on more than the first `kept` characters are kept."""
+    return next((place for place in range(kept + 1, stop) if len(_beginning(source, place)) > kept), stop)
+
+
+def _cut(request: Q, kept: str) -> Q:
+    """Return the request with the first occurrence of its source cut to this beginning."""
     source = request.shorten or ""
-    kept = source[:characters]
-    space = kept.rfind(" ", max(0, len(kept) - 40))
-    if characters < len(source) and not source[characters].isspace() and space > 0:
-        kept = kept[:space]
     if request.prompt is not None:
         return request.model_copy(update={"prompt": request.prompt.replace(source, kept, 1)})
     messages = list(request.messages)

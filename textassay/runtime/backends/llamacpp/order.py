@@ -75,10 +75,6 @@ class Order(Generic[E]):
         left, self._sorted = [entry for _, _, entry in self._sorted], []
         return left
 
-    def likeness(self) -> int:
-        """Return how many bytes of its key the last entry shares with the one most like it."""
-        return max(map(self._shared_at, self._neighbours()), default=0)
-
     def _next(self) -> int:
         """Place of the entry to run: the longest waiting once it is out of patience, else the one most alike."""
         while self._arrivals and self._arrivals[0].done:

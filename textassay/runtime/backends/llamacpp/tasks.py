@@ -55,7 +55,6 @@ class Scoring(Generic[Q, A]):
         """Take a request, and what tokenizes it."""
         self._rules, self._request = rules, request
         self._plan_with = plan
-        self.continued = request.continued
 
     def prepare(self, resource: Loaded) -> bytes:
         """Tokenize; the key is the longest evaluation's ids."""
@@ -84,7 +83,6 @@ class Writing:
 
     def __init__(self, rules: Rules, request: Request) -> None:
         self._rules, self._request = rules, request
-        self.continued = request.continued
 
     def prepare(self, resource: Loaded) -> bytes:
         """Tokenize; the key is the prompt's ids."""

@@ -1,8 +1,8 @@
 """One thread that owns a resource which must never be touched by two, and serves asyncio tasks from any loop.
 
 Knows nothing of llama.cpp. Tasks run in the order of the keys that they give themselves (`order.py`), and results
-return to their askers. Where a task says that its asker will go on from it, the thread waits a moment for what follows,
-while its prefix is still there.
+return to their askers. Where a task belongs to a chain that goes on, the thread waits a moment for the task that
+follows, while their common prefix is still there.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from textassay.runtime.backends.llamacpp.order import Order
+from textassay.runtime.chain import Chain, current_chain
 from textassay.runtime.errors import ModelClosed
 
 SEQUEL_SECONDS = 0.2
-"""How long what follows from a task is waited for. It comes in a hundredth of that, unless the machine is busy or the
-asker changed its mind, and evaluating a long prompt anew takes most models longer."""
+"""How long the next task of a chain is waited for. It comes in a hundredth of that, unless the machine is busy or the
+asker does something else in between, and evaluating a long prompt anew takes most models longer."""
 _EXIT_SECONDS = 10.0
 
 
@@ -40,11 +41,6 @@ class Resource(Protocol):
 
 class Task(Protocol[R_contra, T_co]):
     """One piece of work; both methods run on the owner thread."""
-
-    @property
-    def continued(self) -> bool:
-        """Whether the asker will ask next what begins like this."""
-        ...
 
     def prepare(self, resource: R_contra) -> bytes:
         """Get ready and return the key by which tasks are brought next to each other."""
@@ -68,6 +64,8 @@ class Entry(Generic[R]):
         self.task, self.serial = task, serial
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[object] = self.loop.create_future()
+        self.chain = current_chain()
+        self.continued = self.chain is not None and self.chain.continued
         self.key = b""
         self.arrived = 0
         self.abandoned = False
@@ -94,7 +92,13 @@ class Worker(Generic[R]):
     """Runs tasks on one thread of its own."""
 
     def __init__(
-        self, opening: Callable[[], R], *, name: str, capacity: int = 1, together: Together[R] | None = None
+        self,
+        opening: Callable[[], R],
+        *,
+        name: str,
+        capacity: int = 1,
+        together: Together[R] | None = None,
+        sequel_seconds: float = SEQUEL_SECONDS,
     ) -> None:
         """Store; `start` begins.
 
@@ -103,8 +107,10 @@ class Worker(Generic[R]):
             name: Names thread and error messages.
             capacity: Most tasks that run at once.
             together: Runs several at once; needed where `capacity` is above 1.
+            sequel_seconds: How long, at most, the next task of a chain is waited for.
         """
         self._opening, self._name, self._capacity, self._together = opening, name, capacity, together
+        self._sequel_seconds = sequel_seconds
         self._wake = threading.Condition()
         self._inbox: deque[Entry[R]] = deque()
         self._stopping = False
@@ -134,6 +140,8 @@ class Worker(Generic[R]):
             if self._stopping:
                 raise ModelClosed(f"model {self._name!r} is closed")
             entry = Entry[R](task, next(self._serial))
+            if entry.chain is not None:
+                entry.chain.tell(self._look_again)
             self._inbox.append(entry)
             self._wake.notify()
         try:
@@ -178,8 +186,8 @@ class Worker(Generic[R]):
                 chosen = self._queue.pop(self._capacity)
                 if chosen:
                     self._run(resource, chosen)
-                if len(chosen) == 1 and chosen[0].task.continued:
-                    self._await_sequel(resource)
+                if len(chosen) == 1 and chosen[0].chain is not None and chosen[0].continued:
+                    self._await_sequel(chosen[0].chain, resource)
         finally:
             resource.close()
             self._end()
@@ -194,22 +202,31 @@ class Worker(Generic[R]):
         self._sort_in(resource)
         return True
 
-    def _await_sequel(self, resource: R) -> None:
-        """Wait until something comes that shares more with the last task than all that is queued, but not for long."""
-        queued, deadline = self._queue.likeness(), time.monotonic() + SEQUEL_SECONDS
-        while self._queue.likeness() <= queued:
-            with self._wake:
-                if not self._wake.wait_for(lambda: self._inbox or self._stopping, deadline - time.monotonic()):
-                    return
-                if self._stopping:
-                    return
-            self._sort_in(resource)
+    def _look_again(self) -> None:
+        with self._wake:
+            self._wake.notify()
 
-    def _sort_in(self, resource: R) -> None:
+    def _await_sequel(self, chain: Chain, resource: R) -> None:
+        """Wait until the chain's next task is queued, or none will come, but not for long.
+
+        Whether it shares more with the last one than others do is for the order to say: it may not, where a source was
+        cut to fit.
+        """
+        deadline, followed = time.monotonic() + self._sequel_seconds, False
+        while not (followed or chain.ended):
+            with self._wake:
+                self._wake.wait_for(lambda: self._inbox or self._stopping or chain.ended, deadline - time.monotonic())
+                if self._stopping or not (self._inbox or chain.ended):
+                    return
+            followed = any(entry.chain is chain for entry in self._sort_in(resource))
+
+    def _sort_in(self, resource: R) -> Sequence[Entry[R]]:
+        """Prepare and queue what came in, and return it."""
         with self._wake:
             arrived, self._inbox = self._inbox, deque()
         for entry in arrived:
             self._prepare(entry, resource)
+        return arrived
 
     def _prepare(self, entry: Entry[R], resource: R) -> None:
         if self._stopping:
