@@ -11,9 +11,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from textassay.runtime.messages import Example
-from textassay.tools.engines.engine import Array, EngineName, Head
-from textassay.tools.model_tool import Against, ModelTool, targets
+from textassay.tools.comparing import Against, ComparingTool
+from textassay.tools.engines.engine import Array, Engine, EngineName, Head
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.states import windowed
 from textassay.tools.tool import Abstention, Measurement
@@ -33,7 +32,7 @@ class Match(NamedTuple):
     """Their harmonic mean; the lower of the two where one is not positive."""
 
 
-class BertScore(ModelTool):
+class BertScore(ComparingTool):
     """Greedy matching of token embeddings."""
 
     kind: ClassVar[str] = "bertscore"
@@ -67,11 +66,18 @@ class BertScore(ModelTool):
         """
         if layer is None and model == DEFAULT_ENCODER:
             layer = 17
-        super().__init__(name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens)
-        self.measure_, self.against, self.splitter = measure, against, splitter
+        super().__init__(
+            name,
+            model,
+            against=against,
+            splitter=splitter,
+            engine=engine,
+            device=device,
+            layer=layer,
+            batch_tokens=batch_tokens,
+        )
+        self.measure_ = measure
         self.scale = (-1.0, 1.0)
-        if against != "auto":
-            self.needs = ("premise",) if against == "source" else ("references",)
         self.description = (
             "BERTScore: likeness in meaning of the words of output and closest reference (the source where there is no "
             "reference), -1 to 1 and in practice 0.8 to 1; higher is closer. Forgives paraphrase, misses small facts."
@@ -81,16 +87,11 @@ class BertScore(ModelTool):
         """Model, layer and measure."""
         return {**super().settings(), "measure": self.measure_}
 
-    async def measure(self, example: Example) -> Measurement | Abstention:
+    async def compare(
+        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+    ) -> Measurement | Abstention:
         """Match against every target and keep the best F1."""
-        found = targets(self.name, example, self.against)
-        if isinstance(found, Abstention):
-            return found
-        texts, against = found
-        engine = await self.runner.open()
-        parts = await asyncio.to_thread(
-            lambda: [windowed(engine, text, self.splitter) for text in (example.output, *texts)]
-        )
+        parts = await asyncio.to_thread(lambda: [windowed(engine, text, self.splitter) for text in (output, *texts)])
         answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part.encodings]))
         states = [part.token_states([next(answers) for _ in part.encodings]) for part in parts]
         if not all(len(s) for s in states):

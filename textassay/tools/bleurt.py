@@ -14,18 +14,17 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Example
+from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Encoding, Engine, EngineName, Head
-from textassay.tools.model_tool import Against, ModelTool, targets
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.tool import Abstention, Measurement
+from textassay.tools.tool import Measurement
 from textassay.tools.windows import pack
 
 DEFAULT_BLEURT = "lucadiliello/BLEURT-20@e22b9eb071dcb939da9fff08b20a7e746c72a830"
 """The checkpoint used where none is named; 579 million parameters."""
 
 
-class Bleurt(ModelTool):
+class Bleurt(ComparingTool):
     """What a BLEURT checkpoint gives for reference and output."""
 
     kind: ClassVar[str] = "bleurt"
@@ -55,10 +54,16 @@ class Bleurt(ModelTool):
             batch_tokens: Most tokens in a batch, padding included.
             splitter: Finds sentences, where a text must be read in windows.
         """
-        super().__init__(name, model, engine=engine, device=device, batch_tokens=batch_tokens)
-        self.against, self.combine, self.splitter = against, combine, splitter
-        if against != "auto":
-            self.needs = ("premise",) if against == "source" else ("references",)
+        super().__init__(
+            name,
+            model,
+            against=against,
+            splitter=splitter,
+            engine=engine,
+            device=device,
+            batch_tokens=batch_tokens,
+        )
+        self.combine = combine
         compared = {
             "auto": "the references, or where there are none the source (fact and conversation in dialogue)",
             "references": "the references",
@@ -73,14 +78,9 @@ class Bleurt(ModelTool):
         """Model and treatment of several references."""
         return {**super().settings(), "refs": self.combine}
 
-    async def measure(self, example: Example) -> Measurement | Abstention:
+    async def compare(self, engine: Engine, output: str, texts: tuple[str, ...], against: str) -> Measurement:
         """Score against every target; in windows, the mean over parts of the output of the best reference window."""
-        found = targets(self.name, example, self.against)
-        if isinstance(found, Abstention):
-            return found
-        texts, against = found
-        engine = await self.runner.open()
-        plans = await asyncio.to_thread(lambda: [self._plan(engine, text, example.output) for text in texts])
+        plans = await asyncio.to_thread(lambda: [self._plan(engine, text, output) for text in texts])
         answers = await self.ask(engine, [encoding for plan in plans for _, row in plan for encoding in row])
         one_output(answers[0].shape, self.runner.label)
         values, at = [], 0

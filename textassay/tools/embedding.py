@@ -15,13 +15,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Example
 from textassay.tools.bertscore import unit
+from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Array, Engine, EngineName, Head
-from textassay.tools.model_tool import Against, ModelTool, targets
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.states import windowed
-from textassay.tools.tool import Abstention, Measurement
+from textassay.tools.tool import Measurement
 
 DEFAULT_SENTENCE_ENCODER = "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 """The encoder used where none is named; 22 million parameters, Apache-2.0, English."""
@@ -29,7 +28,7 @@ DEFAULT_SENTENCE_ENCODER = "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f20
 Pooling = Literal["mean", "cls"]
 
 
-class Embedding(ModelTool):
+class Embedding(ComparingTool):
     """Cosine of sentence embeddings."""
 
     kind: ClassVar[str] = "embedding"
@@ -60,11 +59,17 @@ class Embedding(ModelTool):
             batch_tokens: Most tokens in a batch, padding included.
             splitter: Finds sentences, where a text must be read in windows.
         """
-        super().__init__(name, model, engine=engine, device=device, batch_tokens=batch_tokens)
-        self.pooling, self.against, self.splitter = pooling, against, splitter
+        super().__init__(
+            name,
+            model,
+            against=against,
+            splitter=splitter,
+            engine=engine,
+            device=device,
+            batch_tokens=batch_tokens,
+        )
+        self.pooling = pooling
         self.scale = (-1.0, 1.0)
-        if against != "auto":
-            self.needs = ("premise",) if against == "source" else ("references",)
         self.description = (
             "Likeness in topic and meaning of output and closest reference (the source where there is no reference): "
             "cosine of sentence embeddings, -1 to 1; higher is closer. Coarse: misses negation and small facts."
@@ -74,16 +79,11 @@ class Embedding(ModelTool):
         """Model and pooling."""
         return {**super().settings(), "pooling": self.pooling}
 
-    async def measure(self, example: Example) -> Measurement | Abstention:
+    async def compare(self, engine: Engine, output: str, texts: tuple[str, ...], against: str) -> Measurement:
         """Return the highest cosine over targets."""
-        found = targets(self.name, example, self.against)
-        if isinstance(found, Abstention):
-            return found
-        texts, against = found
-        engine = await self.runner.open()
         pooling = await asyncio.to_thread(pooling_of, engine.files.folder, self.runner.label, self.pooling)
-        output, *others = await self._embed(engine, [example.output, *texts], pooling)
-        return Measurement(value=max(float(output @ other) for other in others), marks={"against": against})
+        judged, *others = await self._embed(engine, [output, *texts], pooling)
+        return Measurement(value=max(float(judged @ other) for other in others), marks={"against": against})
 
     async def _embed(self, engine: Engine, texts: list[str], pooling: Pooling) -> list[Array]:
         parts = await asyncio.to_thread(lambda: [windowed(engine, text, self.splitter) for text in texts])

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from textassay.runtime.errors import ContextTooLong, ModelClosed
-from textassay.runtime.messages import Example
 from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
 from textassay.tools.engines.runner import Runner, runner_for
-from textassay.tools.tool import Abstention, TextTool, premise, references
-
-Against = Literal["auto", "references", "source"]
-"""What the output is compared with; `auto` takes the references where there are any, else the source, and says so."""
+from textassay.tools.tool import TextTool
 
 
 class ModelTool(TextTool):
@@ -87,23 +83,3 @@ class ModelTool(TextTool):
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.release()
-
-
-def targets(name: str, example: Example, against: Against) -> tuple[tuple[str, ...], str] | Abstention:
-    """Return the texts to compare an output with, and whether they are `references` or the `source`.
-
-    Args:
-        name: Name of the tool, for the reason where there is nothing to compare with.
-        example: The example.
-        against: What is wanted.
-    """
-    known = references(example) if against != "source" else ()
-    if known:
-        return known, "references"
-    text = premise(example) if against != "references" else None
-    if text is not None:
-        return (text,), "source"
-    if against == "source":
-        return Abstention(type="MissingSource", message=f"{name} needs a source, which this example lacks")
-    wanted = "references" if against == "references" else "references or a source"
-    return Abstention(type="MissingReferences", message=f"{name} needs {wanted}, which this example lacks")
