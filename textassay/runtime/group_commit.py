@@ -9,6 +9,7 @@ import asyncio
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Generic, Protocol, TypeVar
@@ -83,8 +84,11 @@ class _Waiting(Generic[T]):
 class GroupCommit(Generic[T]):
     """Runs a `BatchWriter` on a thread of its own.
 
-    After a failure nothing more is written: the waiting and all later `put` raise `StorageError`. A batch is collected
-    for `LINGER_SECONDS` only while several tasks are waiting at once, so that a lone task is not slowed down.
+    What the tasks of a loop hand in during one turn is announced to the thread once, after that turn: told of every
+    value, it would wake in the midst of the turn, fight the loop for the interpreter and write a batch of one. A batch
+    is collected for `LINGER_SECONDS` only while values come in quick turns, so that neither a lone task nor many that
+    all wait are slowed down. After a failure nothing more is written: the waiting and all later `put` raise
+    `StorageError`.
     """
 
     def __init__(self, writer: BatchWriter[T], *, name: str, idle_seconds: float | None = None) -> None:
@@ -99,7 +103,9 @@ class GroupCommit(Generic[T]):
             Exception: Whatever the writer's `open` raised.
         """
         self._writer, self._name, self._idle_seconds = writer, name, idle_seconds
-        self._queue: queue.SimpleQueue[_Waiting[T] | None] = queue.SimpleQueue()
+        self._handed: deque[_Waiting[T]] = deque()
+        self._ringing: set[asyncio.AbstractEventLoop] = set()
+        self._bell: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._failure: StorageError | None = None
         self._failure_told = False
         self._closed = False
@@ -123,7 +129,10 @@ class GroupCommit(Generic[T]):
             self._failure_told = True
             raise StorageError(str(self._failure)) from self._failure
         waiting = _Waiting(value)
-        self._queue.put(waiting)
+        self._handed.append(waiting)
+        if waiting.loop not in self._ringing:  # of each loop by itself, for one may have been stopped for good
+            self._ringing.add(waiting.loop)
+            waiting.loop.call_soon(self._ring, waiting.loop)
         await waiting.until_settled()
         if waiting.failure is not None:
             self._failure_told = True
@@ -141,7 +150,7 @@ class GroupCommit(Generic[T]):
         """Do what `aclose` does, blocking."""
         if not self._closed:
             self._closed = True
-            self._queue.put(None)
+            self._bell.put(True)
         self._thread.join()
         if self._failure is not None and not self._failure_told:
             self._failure_told = True
@@ -156,33 +165,51 @@ class GroupCommit(Generic[T]):
         opened.set_result(None)
         linger = closing = False
         while not closing:
-            batch, closing = self._collect(linger)
-            linger = len(batch) > 1
+            turns, closing = self._listen()
+            if not turns:
+                self._attempt(self._writer.idle)
+                continue
+            if linger and not closing and len(self._handed) < MAX_BATCH:
+                time.sleep(LINGER_SECONDS)
+                more, closing = self._heard()
+                turns += more
+            linger = turns > 1
+            self._empty()
+        self._attempt(self._writer.close, after_failure=True)
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Announce what the tasks of a loop handed in during its last turn; called by that loop."""
+        self._ringing.discard(loop)
+        self._bell.put(False)
+
+    def _listen(self) -> tuple[int, bool]:
+        """Wait for the bell; return how often it rang, 0 after a quiet time, and whether that was to close."""
+        try:
+            closing = self._bell.get(timeout=self._idle_seconds)
+        except queue.Empty:
+            return 0, False
+        more, closing_as_well = self._heard()
+        return 1 + more, closing or closing_as_well
+
+    def _heard(self) -> tuple[int, bool]:
+        """Return how often the bell has rung meanwhile, and whether that was to close."""
+        rung, closing = 0, False
+        while True:
+            try:
+                closing |= self._bell.get_nowait()
+            except queue.Empty:
+                return rung, closing
+            rung += 1
+
+    def _empty(self) -> None:
+        """Write all that was handed in; what comes in during the last batch has the bell rung for it again."""
+        full = True
+        while full:
+            batch = [self._handed.popleft() for _ in range(min(len(self._handed), MAX_BATCH))]
+            full = len(batch) == MAX_BATCH
             if batch:
                 self._attempt(lambda batch=batch: self._writer.write([waiting.value for waiting in batch]))
                 self._tell(batch)
-            elif not closing:
-                self._attempt(self._writer.idle)
-        self._attempt(self._writer.close, after_failure=True)
-
-    def _collect(self, linger: bool) -> tuple[list[_Waiting[T]], bool]:
-        """Return the next batch, empty after a quiet time, and whether it is the last."""
-        batch: list[_Waiting[T]] = []
-        try:
-            first = self._queue.get(timeout=self._idle_seconds)
-        except queue.Empty:
-            return batch, False
-        if linger and self._queue.qsize() < MAX_BATCH:
-            time.sleep(LINGER_SECONDS)
-        while first is not None:
-            batch.append(first)
-            if len(batch) == MAX_BATCH:
-                return batch, False
-            try:
-                first = self._queue.get_nowait()
-            except queue.Empty:
-                return batch, False
-        return batch, True
 
     def _attempt(self, step: _Step, *, after_failure: bool = False) -> None:
         """Take a step unless one has failed before, and remember if it fails."""
