@@ -160,6 +160,16 @@ def test_the_place_of_a_spelled_rating_is_the_word():
     assert found.span == (0, 4)
 
 
+def test_an_answer_that_is_given_again_is_read_for_what_is_asked_now():
+    """The same words are another rating, or none, on another scale, in another form and under another name."""
+    asked = [(FIVE, "number", 4.0), ((1, 3), "number", None), (FIVE, "letters", None), (FIVE, "stars", 4.0)]
+    for scale, form, value in asked * 2:
+        assert getattr(parse_rating("Rating: 4", scale=scale, form=form), "value", None) == value  # type: ignore[arg-type]
+    both = "Flow: 2\nCoherence: 4"
+    for aspect, value in [("flow", 2.0), ("coherence", 4.0)] * 2:
+        assert parse_rating(both, scale=FIVE, aspect=aspect).value == value  # type: ignore[union-attr]
+
+
 pieces = st.sampled_from(
     re.findall(
         r"\S+|\n",

@@ -31,6 +31,7 @@ def compiled(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
+_DIGITS = re.compile(r"\d+")
 _ANY = compiled(rf"\d+|\b{_WORD}\b")
 _OUT_OF_SOMETHING = compiled(
     rf"{_ON}(?P<got>{_EITHER})(?P<rest>(?:\s{{0,2}}/\s{{0,2}}|\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}(?:a\s{{1,3}}"
@@ -89,9 +90,20 @@ def _number(word: str) -> float:
 
 def blank_distractors(text: str, scale: tuple[float, float]) -> str:
     """Return text of the same length in which no number is left that is certainly not a rating."""
+    given, spelled = text, _A_WORD.search(text) is not None  # most answers spell no number, and digits are found fast
+    if len((_ANY if spelled else _DIGITS).findall(text)) > 1:
+        text = _blank_pairs(text, scale)
+    for pattern in (_POINTS, _LEGEND):
+        text = pattern.sub(_blank, text)
+    if spelled or (text != given and _A_WORD.search(text)):  # what `_SPELLED` looks back for stands everywhere
+        text = _SPELLED.sub(_digit, text)
+    if len(_LISTED.findall(text)) > 1:
+        text = _LISTED.sub(_blank, text)
+    return text
 
-    def blank(m: re.Match[str]) -> str:
-        return " " * len(m[0])
+
+def _blank_pairs(text: str, scale: tuple[float, float]) -> str:
+    """Blank what holds two numbers that belong together."""
 
     def share(m: re.Match[str]) -> str:
         if _number(m["top"]) == scale[1]:
@@ -101,22 +113,19 @@ def blank_distractors(text: str, scale: tuple[float, float]) -> str:
     def interval(m: re.Match[str]) -> str:
         low, high = _number(m["low"]), _number(m["high"])
         if (low, high) == scale:
-            return blank(m)
+            return _blank(m)
         spaced_dash = m["link"][0].isspace() and not m["link"].strip().isalpha()
         return m[0] if spaced_dash or low >= high else FOREIGN * len(m[0])  # "4 - 3 facts are wrong" is no range
 
-    def digit(m: re.Match[str]) -> str:
-        return str(_WORDS.index(m[0].lower())).ljust(len(m[0]))
+    for pattern in (_SCALE, _BETWEEN, _BRACKETED):
+        text = pattern.sub(_blank, text)
+    text = _RANGE.sub(interval, text)
+    return _OUT_OF_SOMETHING.sub(share, text)
 
-    if len(_ANY.findall(text)) > 1:  # what these find holds two numbers
-        for pattern in (_SCALE, _BETWEEN, _BRACKETED):
-            text = pattern.sub(blank, text)
-        text = _RANGE.sub(interval, text)
-        text = _OUT_OF_SOMETHING.sub(share, text)
-    for pattern in (_POINTS, _LEGEND):
-        text = pattern.sub(blank, text)
-    if _A_WORD.search(text):  # most answers have none, and what `_SPELLED` looks back for stands everywhere
-        text = _SPELLED.sub(digit, text)
-    if len(_LISTED.findall(text)) > 1:
-        text = _LISTED.sub(blank, text)
-    return text
+
+def _blank(m: re.Match[str]) -> str:
+    return " " * len(m[0])
+
+
+def _digit(m: re.Match[str]) -> str:
+    return str(_WORDS.index(m[0].lower())).ljust(len(m[0]))

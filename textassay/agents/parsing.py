@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
@@ -58,6 +59,9 @@ class NoRating:
 _HEAD, _TAIL = 10_000, 30_000
 """Characters that are read at the beginning and at the end of a longer answer."""
 
+_SHORT = 40
+"""Characters of an answer that is likely to be given again, and little to keep."""
+
 _THOUGHT = compiled(r"\A\s{0,20}<think(?:ing)?>")
 _THOUGHT_END = compiled(r"</think(?:ing)?>")
 _DECLINED = compiled(
@@ -87,6 +91,17 @@ def parse_rating(
         form: How the rating was asked for. A letter answers only `letters`, a number only the other two.
         aspect: Name of the judged aspect; where an answer rates several, the rating under this name counts.
     """
+    if len(text) <= _SHORT:
+        return _parse_short(text, *scale, form, aspect)
+    return _parse(text, scale, form, aspect)
+
+
+@lru_cache(maxsize=1024, typed=True)  # a number, a letter, `Rating: 4`: judges who say no more say the same again
+def _parse_short(text: str, low: float, high: float, form: Form, aspect: str | None) -> Rating | NoRating:
+    return _parse(text, (low, high), form, aspect)
+
+
+def _parse(text: str, scale: tuple[float, float], form: Form, aspect: str | None) -> Rating | NoRating:
     answer = blank_thoughts(text)
     cut = max(0, len(answer) - _HEAD - _TAIL)
     if cut:
