@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--begin", type=Path, help="network to begin the second stage with, in place of the first one")
+    parser.add_argument(
+        "--begin",
+        type=Path,
+        help="network to begin the second stage with, in place of the first one; its tokenizer stands beside it",
+    )
     parser.add_argument("--weights", choices=("f32", "f16", "q8_0"), default="f16")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -41,6 +46,8 @@ def main() -> None:
     articles, dialogues = corpus.read(given.texts)
     (articles, held_articles), (dialogues, held_dialogues) = split(articles), split(dialogues)
     tokenizer_file = given.work / "tokenizer.json"
+    if given.begin is not None and not tokenizer_file.exists():
+        shutil.copy(given.begin.with_name("tokenizer.json"), tokenizer_file)
     if not tokenizer_file.exists():
         mixed = [simplify(" ".join(a.sentences)) for a in articles]
         mixed += [simplify("\n".join((*d.facts, *d.turns))) for d in dialogues]
