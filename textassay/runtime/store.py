@@ -33,6 +33,7 @@ _SETTINGS: dict[str, Any] = {
     "tag_index": 0,
     "disk_min_file_size": 2**62,
     "sqlite_auto_vacuum": 0,
+    "sqlite_cache_size": 2**11,  # pages, 8 MB: filled within 10,000 answers, so that memory is flat from there on
     "sqlite_journal_mode": "wal",
     "sqlite_mmap_size": 0,  # a truncated file is an error when it is read, and a crash when it is mapped
     "sqlite_synchronous": 1,
