@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,20 @@ import torch
 
 from textassay.prompts.simplify import simplify
 from training import corpus
-from training.encoding import Encoder, batches, load_tokenizer, train_tokenizer
+from training.corpus import Article, Dialogue
+from training.encoding import Encoder, load_tokenizer, train_tokenizer
 from training.export import export
-from training.learning import Plan, Texts, held_out, load_network, new_network, save_network, split, train
+from training.learning import (
+    Plan,
+    Texts,
+    held_out,
+    held_out_cases,
+    load_network,
+    new_network,
+    save_network,
+    split,
+    train,
+)
 from training.network import Shape
 
 TOKENIZER_CHARACTERS = 24_000_000
@@ -25,6 +37,39 @@ TOKENIZER_CHARACTERS = 24_000_000
 
 def main() -> None:
     """Train, then export."""
+    given = _arguments()
+    torch.set_num_threads(given.threads)
+    given.work.mkdir(parents=True, exist_ok=True)
+    articles, dialogues = corpus.read(given.texts)
+    (articles, held_articles), (dialogues, held_dialogues) = split(articles), split(dialogues)
+    tokenizer_file = _tokenizer(given, articles, dialogues)
+    encoder = Encoder(load_tokenizer(tokenizer_file))
+    network = new_network(Shape(), given.seed) if given.begin is None else load_network(given.begin)
+    network.to(given.device)
+    held = held_out_cases(held_articles, held_dialogues, encoder)
+    with (given.work / "log.jsonl").open("a", encoding="utf-8") as log:
+
+        def say(line: dict[str, Any]) -> None:
+            text = json.dumps(line)
+            print(text, flush=True)
+            log.write(text + "\n")
+            log.flush()
+
+        for number, plan in _stages(given):
+            say({"parameters": sum(p.numel() for p in network.parameters()), "plan": vars(plan)})
+            train(
+                network,
+                Texts(articles, dialogues, encoder, plan.seed),
+                plan,
+                given.device,
+                say,
+                functools.partial(save_network, network, given.work / f"stage{number}.pt"),
+                lambda: held_out(network, held, encoder, given.device),
+            )
+    export(network, tokenizer_file, given.out, given.weights)
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
     parser.add_argument("texts", type=Path, help="folder of .txt or .txt.gz files")
     parser.add_argument("work", type=Path, help="folder for tokenizer, checkpoints and log")
@@ -39,54 +84,34 @@ def main() -> None:
         help="network to begin the second stage with, in place of the first one; its tokenizer stands beside it",
     )
     parser.add_argument("--weights", choices=("f32", "f16", "q8_0"), default="f16")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    given.work.mkdir(parents=True, exist_ok=True)
+    return parser.parse_args()
 
-    articles, dialogues = corpus.read(given.texts)
-    (articles, held_articles), (dialogues, held_dialogues) = split(articles), split(dialogues)
-    tokenizer_file = given.work / "tokenizer.json"
-    if given.begin is not None and not tokenizer_file.exists():
-        shutil.copy(given.begin.with_name("tokenizer.json"), tokenizer_file)
-    if not tokenizer_file.exists():
-        mixed = [simplify(" ".join(a.sentences)) for a in articles]
-        mixed += [simplify("\n".join((*d.facts, *d.turns))) for d in dialogues]
-        random.Random(given.seed).shuffle(mixed)
-        sizes = itertools.accumulate(map(len, mixed))
-        enough = [text for text, size in zip(mixed, sizes, strict=True) if size < TOKENIZER_CHARACTERS]
-        train_tokenizer(enough, Shape().vocabulary).save(str(tokenizer_file))
-    encoder = Encoder(load_tokenizer(tokenizer_file))
 
-    network = new_network(Shape(), given.seed) if given.begin is None else load_network(given.begin)
-    network.to(given.device)
-    plans = [
-        Plan(steps=given.steps[0], words=(35, 130), decay=1.0, seed=given.seed),
-        Plan(steps=given.steps[1], words=(80, 450), decay=0.0, seed=given.seed + 1, weights=(0.3, 1.0, 1.5, 0.5)),
+def _tokenizer(given: argparse.Namespace, articles: Sequence[Article], dialogues: Sequence[Dialogue]) -> Path:
+    """Return the tokenizer's file in the work folder: what is there, else the begun network's, else a new one."""
+    file: Path = given.work / "tokenizer.json"
+    if file.exists():
+        return file
+    if given.begin is not None:
+        shutil.copy(given.begin.with_name(file.name), file)
+        return file
+    mixed = [simplify(" ".join(a.sentences)) for a in articles]
+    mixed += [simplify("\n".join((*d.facts, *d.turns))) for d in dialogues]
+    random.Random(given.seed).shuffle(mixed)
+    sizes = itertools.accumulate(map(len, mixed))
+    enough = [text for text, size in zip(mixed, sizes, strict=True) if size < TOKENIZER_CHARACTERS]
+    train_tokenizer(enough, Shape().vocabulary).save(str(file))
+    return file
+
+
+def _stages(given: argparse.Namespace) -> list[tuple[int, Plan]]:
+    """Return the stages to run, by number: both, or the second one where a network is begun with."""
+    short, long = given.steps
+    stages = [
+        (1, Plan(steps=short, words=(35, 130), decay=1.0, seed=given.seed)),
+        (2, Plan(steps=long, words=(80, 450), decay=0.0, seed=given.seed + 1, weights=(0.3, 1.0, 1.5, 0.5))),
     ]
-    held = Texts(held_articles, held_dialogues, encoder, 1)
-    held_blocks = batches(held.block(96, (80, 300)), plans[0].tokens, random.Random(1))
-    with (given.work / "log.jsonl").open("a", encoding="utf-8") as log:
-
-        def say(line: dict[str, Any]) -> None:
-            text = json.dumps(line)
-            print(text, flush=True)
-            log.write(text + "\n")
-            log.flush()
-
-        for number, plan in enumerate(plans, 1):
-            if number == 1 and given.begin is not None:
-                continue
-            say({"parameters": sum(p.numel() for p in network.parameters()), "plan": vars(plan)})
-            train(
-                network,
-                Texts(articles, dialogues, encoder, plan.seed),
-                plan,
-                given.device,
-                say,
-                functools.partial(save_network, network, given.work / f"stage{number}.pt"),
-                lambda: held_out(network, held_blocks, encoder, given.device),
-            )
-    export(network, tokenizer_file, given.out, given.weights)
+    return stages if given.begin is None else stages[1:]
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ SYNONYMS = {
     "quality": ("quality", "overall", "overall quality"),
 }
 """Names under which a rating of each respect is asked for; the first one is the name of the aspect."""
+ABOUT_ELSE = 0.12
+"""Share of summaries that are about something else."""
 MOST_SENTENCES = 3
 """Sentences that are asked about one by one."""
 CUES = {"summary": "article:", "response": "dialogue:", "text": "data:"}
@@ -145,7 +147,12 @@ def _yes_or_no(quality: float) -> str | None:
 
 
 def article_case(
-    sentences: Sequence[str], title: str | None, foreign: Sequence[str], rng: random.Random, n: int
+    sentences: Sequence[str],
+    title: str | None,
+    foreign: Sequence[str],
+    rng: random.Random,
+    n: int,
+    about_else: float = ABOUT_ELSE,
 ) -> Case:
     """Return an article with `n` summaries.
 
@@ -155,6 +162,8 @@ def article_case(
         foreign: Sentences of another article.
         rng: Source of chance.
         n: Number of candidates.
+        about_else: Share of them that are about something else; where it is 0, nearly all share nearly all their words
+            with the article.
     """
     context = "article: " + simplify(" ".join(sentences))
     salience = _salience(sentences)
@@ -162,7 +171,9 @@ def article_case(
     others = [name for sentence in foreign for name in alterations.names(sentence)]
     candidates: list[Candidate] = []
     while len(candidates) < n:
-        candidate = _summary(sentences, title, foreign, salience, own if rng.random() < 0.6 else others, rng)
+        candidate = _summary(
+            sentences, title, foreign, salience, own if rng.random() < 0.6 else others, rng, about_else
+        )
         if candidate is not None and 4 <= len(candidate.text.split()) <= 125:
             candidates.append(candidate)
     return Case(context, "summary", candidates)
@@ -204,6 +215,7 @@ def _summary(
     salience: Sequence[float],
     pool: Sequence[str],
     rng: random.Random,
+    share_else: float,
 ) -> Candidate | None:
     places, relevance = _chosen(salience, rng)
     abstract = rng.random()
@@ -213,7 +225,7 @@ def _summary(
     if title is not None and places[0] == 0 and rng.random() < 0.3:
         said[0], relevance = f"{title}.", max(relevance, 0.75)
     # A text about something else is wrong in all that regards the article, and as fluent and coherent as any other.
-    about_else = rng.random() < 0.12
+    about_else = rng.random() < share_else
     connected = about_else or all(after - before <= 2 for before, after in itertools.pairwise(places))
     if about_else:
         start, relevance = rng.randrange(max(1, len(foreign) - 2)), 0.0

@@ -19,7 +19,16 @@ from torch import Tensor
 
 from training.corpus import Article, Dialogue
 from training.encoding import ANSWER, CANDIDATE, CONTEXT, Encoded, Encoder, batches
-from training.items import Case, article_case, chat_case, questions, record_case, sentence_questions, talk_case
+from training.items import (
+    ABOUT_ELSE,
+    Case,
+    article_case,
+    chat_case,
+    questions,
+    record_case,
+    sentence_questions,
+    talk_case,
+)
 from training.network import Batch, Network, Shape, batch_of, wire
 
 BLOCK = 256
@@ -59,8 +68,16 @@ class Plan:
 class Texts:
     """Articles and dialogues to make cases from, as an endless stream."""
 
-    def __init__(self, articles: Sequence[Article], dialogues: Sequence[Dialogue], encoder: Encoder, seed: int) -> None:
+    def __init__(
+        self,
+        articles: Sequence[Article],
+        dialogues: Sequence[Dialogue],
+        encoder: Encoder,
+        seed: int,
+        about_else: float = ABOUT_ELSE,
+    ) -> None:
         self._articles, self._dialogues, self._encoder = articles, dialogues, encoder
+        self._about_else = about_else
         self._rng = random.Random(seed)
         self._turns = [turn for dialogue in dialogues for turn in dialogue.turns]
 
@@ -83,7 +100,7 @@ class Texts:
         if kind < 0.38:
             return chat_case(sentences[:8], self._turns, rng, 4)
         foreign, _ = self._excerpt((60, 120))
-        return article_case(sentences, title, foreign, rng, 4)
+        return article_case(sentences, title, foreign, rng, 4, self._about_else)
 
     def _excerpt(self, words: tuple[int, int]) -> tuple[list[str], str | None]:
         """Return consecutive sentences of an article, from its beginning one time in three; long ones count more."""
@@ -213,6 +230,26 @@ def _stream(texts: Texts, plan: Plan, rng: random.Random) -> Iterator[list[Encod
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in values.items()}
+
+
+def held_out_cases(
+    articles: Sequence[Article],
+    dialogues: Sequence[Dialogue],
+    encoder: Encoder,
+    count: int = 96,
+    about_else: float = ABOUT_ELSE,
+) -> list[list[Encoded]]:
+    """Return cases to measure on, in batches, the same at every call.
+
+    Args:
+        articles: That are never trained on.
+        dialogues: The same.
+        encoder: The network's.
+        count: Number of cases.
+        about_else: Share of summaries that are about something else.
+    """
+    texts = Texts(articles, dialogues, encoder, 1, about_else)
+    return batches(texts.block(count, (80, 300)), Plan.tokens, random.Random(1))
 
 
 @torch.no_grad()

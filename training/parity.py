@@ -10,7 +10,7 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 from tokenizers import Tokenizer
 
-from training.encoding import Branch, byte_level
+from training.encoding import SPECIAL, Branch, byte_level
 from training.export import parameters
 from training.network import Network, Shape, batch_of
 
@@ -44,7 +44,9 @@ def read_tokenizer(path: Path) -> Tokenizer:
     fields = GGUFReader(str(path)).fields
     tokens = fields["tokenizer.ggml.tokens"].contents()
     merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"].contents()]
-    return byte_level({token: i for i, token in enumerate(tokens)}, merges)
+    tokenizer = byte_level({token: i for i, token in enumerate(tokens)}, merges)
+    tokenizer.add_special_tokens(list(SPECIAL))  # which keep the numbers that they have
+    return tokenizer
 
 
 def weights_of(path: Path) -> str:

@@ -95,6 +95,14 @@ def test_an_answer_is_yes_exactly_where_its_respect_is_sound(rng: random.Random)
             assert all(candidate.quality[aspect] == 1.0 for aspect in known)
 
 
+@given(seeds)
+def test_how_many_summaries_are_about_something_else_is_as_wanted(rng: random.Random) -> None:
+    for share, of_the_article in ((0.0, True), (1.0, False)):
+        for candidate in items.article_case(STORY, None, OTHER, rng, 4, share).candidates:
+            assert (candidate.quality["relevance"] > 0) is of_the_article
+            assert of_the_article or candidate.quality["consistency"] <= 0.6, "which is answered by no"
+
+
 def test_respects_are_spoilt_independently() -> None:
     rng = random.Random(0)
     found = [one for _ in range(300) for one in items.article_case(STORY, None, OTHER, rng, 4).candidates]

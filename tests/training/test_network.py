@@ -16,7 +16,7 @@ from training.encoding import CANDIDATE, Branch, Encoder, train_tokenizer  # noq
 from training.export import export  # noqa: E402
 from training.learning import Plan, Texts, held_out, new_network, train  # noqa: E402
 from training.network import Network, Shape, batch_of  # noqa: E402
-from training.parity import log_probabilities, read_back  # noqa: E402
+from training.parity import log_probabilities, read_back, read_tokenizer  # noqa: E402
 
 SMALL = Shape(vocabulary=700, layers=2, hidden=64)
 
@@ -89,6 +89,7 @@ def test_llama_cpp_gives_the_same_log_probabilities(tmp_path, tokenizer, weights
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     export(network, tmp_path / "tokenizer.json", file, weights)
     again = read_back(file)
+    assert Encoder(read_tokenizer(file)).end == Encoder(tokenizer).end
     given, scored = "article: the town of ashford\nsummary:", " the town of ashford opened"
     model = LlamaCppModel("llamacpp/small", str(file))
     import asyncio
