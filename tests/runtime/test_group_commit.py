@@ -144,3 +144,19 @@ def test_loops_of_several_threads_are_all_served():
     commits.close()
     written = [value for batch in kept.batches for value in batch]
     assert sorted(written) == [(thread, turn, i) for thread in range(4) for turn in range(50) for i in range(3)]
+
+
+@pytest.mark.asyncio
+async def test_closing_beside_puts_leaves_nobody_waiting():
+    """Another thread closes at any moment: each value is written or refused, and its waiter told which."""
+    for _ in range(200):
+        kept = Kept()
+        commits = GroupCommit(kept, name="it")
+        closing = threading.Thread(target=commits.close)
+        closing.start()
+        async with asyncio.timeout(30):
+            results = await asyncio.gather(*map(commits.put, range(20)), return_exceptions=True)
+        closing.join()
+        written = [value for batch in kept.batches for value in batch]
+        assert written == [value for value, result in enumerate(results) if result is None]
+        assert all(isinstance(result, StorageError) for result in results if result is not None)

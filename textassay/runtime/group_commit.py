@@ -109,6 +109,7 @@ class GroupCommit(Generic[T]):
         self._failure: StorageError | None = None
         self._failure_told = False
         self._closed = False
+        self._door = threading.Lock()  # what gets in before the thread is told to end is written by it
         opened: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
         self._thread.start()
@@ -123,13 +124,14 @@ class GroupCommit(Generic[T]):
         Raises:
             StorageError: The value was not written.
         """
-        if self._closed:
-            raise StorageError(f"{self._name} is closed")
-        if self._failure is not None:
+        if self._failure is not None and not self._closed:
             self._failure_told = True
             raise StorageError(str(self._failure)) from self._failure
         waiting = _Waiting(value)
-        self._handed.append(waiting)
+        with self._door:
+            if self._closed:
+                raise StorageError(f"{self._name} is closed")
+            self._handed.append(waiting)
         if waiting.loop not in self._ringing:  # of each loop by itself, for one may have been stopped for good
             self._ringing.add(waiting.loop)
             waiting.loop.call_soon(self._ring, waiting.loop)
@@ -148,9 +150,10 @@ class GroupCommit(Generic[T]):
 
     def close(self) -> None:
         """Do what `aclose` does, blocking."""
-        if not self._closed:
-            self._closed = True
-            self._bell.put(True)
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._bell.put(True)
         self._thread.join()
         if self._failure is not None and not self._failure_told:
             self._failure_told = True
