@@ -23,8 +23,10 @@ class Chain:
         self._told: set[Callable[[], None]] = set()
 
     def tell(self, listener: Callable[[], None]) -> None:
-        """Call `listener` once the chain has ended, from the asker's thread; telling it twice is telling it once."""
+        """Call `listener` when the chain ends, from the asker's thread, or now if it has; twice is once."""
         self._told.add(listener)
+        if self.ended:
+            listener()
 
     def end(self) -> None:
         """Say that nothing more will be asked."""
@@ -49,5 +51,5 @@ def chained() -> Iterator[Chain]:
     try:
         yield chain
     finally:
-        _current.reset(token)
         chain.end()
+        _current.reset(token)

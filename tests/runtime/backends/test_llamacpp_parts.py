@@ -242,6 +242,50 @@ async def test_what_others_ask_does_not_end_a_wait():
     await worker.stopped()
 
 
+@pytest.mark.asyncio
+async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
+    """As where its requests are asked at once."""
+    box = Box()
+    worker = await started(box, sequel_seconds=FOREVER)
+    async with asyncio.timeout(5):
+        with chained():
+            asked = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"a", b"b", b"c")]
+            await asyncio.sleep(0)
+            box.gate.set()
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            await until(lambda: len(box.ran) == 3)
+        await asyncio.gather(*asked)
+    worker.stop()
+    await worker.stopped()
+
+
+@pytest.mark.asyncio
+async def test_others_that_keep_asking_do_not_make_a_wait_longer():
+    """Each of them asks anew as soon as it is prepared, until one of them is run."""
+    box = Box()
+    box.gate.set()
+    worker = await started(box)
+    loop, asked = asyncio.get_running_loop(), []
+
+    class Pressing(Note):
+        def prepare(self, resource):
+            if b"b" not in box.ran:
+                loop.call_soon_threadsafe(ask)
+            return super().prepare(resource)
+
+    def ask() -> None:
+        asked.append(loop.create_task(worker.submit(Pressing(b"b")), context=contextvars.Context()))
+
+    async with asyncio.timeout(20):
+        with chained():
+            await worker.submit(Note(b"a"))
+            ask()
+            await until(lambda: b"b" in box.ran)
+    worker.stop()
+    await worker.stopped()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
 def test_the_longest_waiting_goes_first_but_once_in_many_turns():
     """What came next to it then runs beside it, whoever else has waited long."""
     order: Order[Waiting] = Order()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections import deque
+from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -45,6 +46,9 @@ class Order(Generic[E]):
 
     def __len__(self) -> int:
         return len(self._sorted)
+
+    def __iter__(self) -> Iterator[E]:
+        return (entry for _, _, entry in self._sorted)
 
     def push(self, entry: E) -> None:
         """Add an entry."""

@@ -189,8 +189,10 @@ class Worker(Generic[R]):
                 if len(chosen) == 1 and chosen[0].chain is not None and chosen[0].continued:
                     self._await_sequel(chosen[0].chain, resource)
         finally:
-            resource.close()
-            self._end()
+            try:
+                resource.close()
+            finally:
+                self._end()
 
     def _collect(self, resource: R) -> bool:
         """Prepare and queue what came in; wait where there is nothing to do. Return whether to go on."""
@@ -212,21 +214,23 @@ class Worker(Generic[R]):
         Whether it shares more with the last one than others do is for the order to say: it may not, where a source was
         cut to fit.
         """
-        deadline, followed = time.monotonic() + self._sequel_seconds, False
-        while not (followed or chain.ended):
+        deadline = time.monotonic() + self._sequel_seconds
+        while not (chain.ended or self._has_next(chain)) and (left := deadline - time.monotonic()) > 0:
             with self._wake:
-                self._wake.wait_for(lambda: self._inbox or self._stopping or chain.ended, deadline - time.monotonic())
-                if self._stopping or not (self._inbox or chain.ended):
+                self._wake.wait_for(lambda: self._inbox or self._stopping or chain.ended, left)
+                if self._stopping:
                     return
-            followed = any(entry.chain is chain for entry in self._sort_in(resource))
+            self._sort_in(resource)
 
-    def _sort_in(self, resource: R) -> Sequence[Entry[R]]:
-        """Prepare and queue what came in, and return it."""
+    def _has_next(self, chain: Chain) -> bool:
+        return any(entry.chain is chain and not entry.abandoned for entry in self._queue)
+
+    def _sort_in(self, resource: R) -> None:
+        """Prepare and queue what came in."""
         with self._wake:
             arrived, self._inbox = self._inbox, deque()
         for entry in arrived:
             self._prepare(entry, resource)
-        return arrived
 
     def _prepare(self, entry: Entry[R], resource: R) -> None:
         if self._stopping:
@@ -248,10 +252,11 @@ class Worker(Generic[R]):
                 results: Sequence[object] = [entries[0].task.run(resource, abandoned)]
             else:
                 results = self._together(resource, [entry.task for entry in entries], abandoned)
+            settled = list(zip(entries, results, strict=True))
         except Exception as error:
             closed = ModelClosed(f"model {self._name!r} was closed before it answered")
-            results = [closed if self._stopping else error] * len(entries)
-        for entry, result in zip(entries, results, strict=True):
+            settled = [(entry, closed if self._stopping else error) for entry in entries]
+        for entry, result in settled:
             entry.deliver(result)
 
     def _tell_opened(self, result: R | BaseException) -> None:
