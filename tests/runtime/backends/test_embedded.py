@@ -108,7 +108,6 @@ async def test_a_damaged_file_is_refused(copy, tmp_path, damage):
         await embedded_model(LocalSettings(), tmp_path).open()
 
 
-@pytest.mark.skipif(not (FOLDER / FILE).is_file(), reason="this checkout has no embedded model yet")
 def test_the_packaged_file_is_the_one_its_checksum_names():
     expected = (FOLDER / CHECKSUM).read_text().split()[0]
     assert hashlib.sha256((FOLDER / FILE).read_bytes()).hexdigest() == expected
