@@ -194,6 +194,17 @@ async def test_a_criterion_that_the_judge_never_rates_is_named_with_what_is_kept
 
 
 @pytest.mark.asyncio
+async def test_a_damaged_file_of_ratings_is_not_taken_for_a_failure_to_learn(tmp_path):
+    planted, out = Planted(60), tmp_path / "ev"
+    await alignment(planted, out).run()
+    scores = out / "layers" / "2" / "scores.jsonl"
+    scores.write_bytes(b'{"id": 3}\n' + scores.read_bytes())
+    with pytest.raises(DataError, match=r"scores\.jsonl:1") as raised:
+        await alignment(planted, out).run()
+    assert not getattr(raised.value, "__notes__", [])
+
+
+@pytest.mark.asyncio
 async def test_a_dry_run_counts_every_call_and_asks_none(tmp_path):
     planted = Planted(60)
     model = planted.model()

@@ -142,7 +142,8 @@ class Alignment:
                 self.unscored = layers.unscored
                 return self._fit(aligned, models)
             except DataError as error:
-                self._tell_what_is_kept(error, out)
+                if not layers.rating:
+                    self._tell_what_is_kept(error, out)
                 raise
 
     async def dry_run(self, watch: Watch = _unwatched) -> Usage:
@@ -297,9 +298,12 @@ class _Layers:
         if alignment.order.growth.layers > 1:
             decomposer_for(models, alignment.task, self._options)  # one that cannot write is refused before it is asked
         self.unscored: dict[str, int] = {}
+        self.rating = False
+        """Whether ratings are being asked for, or could not be had."""
 
     async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> Ratings:
         """Return the ratings of a layer's nodes, asked for as far as they are not there."""
+        self.rating = True
         method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
         folder = self._folder / str(layer)
         async with self._alignment.session(method, self._connected, folder) as session, self._watch(session):
@@ -309,6 +313,7 @@ class _Layers:
         for score in scores:
             found[ids[score.aspect]][score.id] = score.value
             self._count(score)
+        self.rating = False
         return found
 
     def _count(self, score: Score) -> None:
