@@ -14,7 +14,7 @@ from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.asking import chat, material, prompt_digest, told_cut
 from textassay.agents.joint_answer import parse_joint
 from textassay.agents.parsing import NoRating
-from textassay.agents.profile import NO_PROFILE, Profile, bare
+from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
 from textassay.agents.wording import Form
@@ -138,7 +138,7 @@ class JointScorer:
         return sample.model_copy(update={"text": whole}), usage, response.truncated_tokens
 
     def _messages(self, example: Example, aspects: tuple[Aspect, ...]) -> tuple[ChatMessage, ...]:
-        told = {"bare": bare(example)} if self.profile.digest else {}
+        told = self.profile.bare(example)
         return chat(
             self.prompt,
             lasting=not told,

@@ -16,7 +16,7 @@ from textassay.agents.assistants import Assistant, as_assistance, reading_of
 from textassay.agents.joint_answer import JointAnswer, parse_joint
 from textassay.agents.parsing import NoRating, Rating
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
-from textassay.agents.profile import NO_PROFILE, Profile, bare
+from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.scorer import Layout, mean_of
 from textassay.agents.task import Task
 from textassay.runtime.errors import ContentRefused, UnknownName
@@ -150,7 +150,7 @@ class LLMFuser:
 
     def _request(self, example: Example, assistance: list[Score], plan: Plan | None) -> Request:
         readings = [{"label": f"{score.aspect} Score", "text": reading_of(score)} for score in assistance]
-        told = {"bare": bare(example)} if self.profile.digest else {}
+        told = self.profile.bare(example)
         messages = chat(
             self.prompt,
             lasting=not told,

@@ -89,14 +89,18 @@ class Profile(Message):
         """Return one text as the model is shown it."""
         return _prepared(text, self.text, self.lines)
 
-    def _turns(self, source: str) -> str:
-        return "\n".join(f"- {self.words(turn)}" for turn in source.splitlines() if turn.strip())
+    def bare(self, example: Example) -> dict[str, Any]:
+        """Return what a profile's prompt is given of a prepared example besides; nothing for the papers' prompts."""
+        return {"bare": bare(example)} if self.digest else {}
 
     def asked(self, messages: tuple[ChatMessage, ...]) -> dict[str, Any]:
         """Return the fields of a request that carry these messages."""
         if self.ask == "chat":
             return {"messages": messages}
         return {"prompt": "\n".join(message.content for message in messages)}
+
+    def _turns(self, source: str) -> str:
+        return "\n".join(f"- {self.words(turn)}" for turn in source.splitlines() if turn.strip())
 
 
 NO_PROFILE = Profile()

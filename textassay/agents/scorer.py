@@ -17,7 +17,7 @@ from textassay.agents.asking import chat, material, prompt_digest, told_cut
 from textassay.agents.knowledge import Knowledge
 from textassay.agents.label_mass import Expectation, expected_rating
 from textassay.agents.parsing import NoRating, Rating, parse_rating
-from textassay.agents.profile import NO_PROFILE, Profile, bare
+from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.steps import Steps
 from textassay.agents.task import Task
 from textassay.agents.wording import Form
@@ -164,7 +164,7 @@ class Scorer:
         return await self._from_one(example, aspect, messages)
 
     def _messages(self, example: Example, aspect: Aspect, told: dict[str, Any]) -> tuple[ChatMessage, ...]:
-        told |= {"bare": bare(example)} if self.profile.digest else {}
+        told |= self.profile.bare(example)
         scale = self._asked_scale(aspect)
         return chat(
             self.prompt,

@@ -8,13 +8,14 @@ from typing import Any
 
 from textassay.agents.task import Task
 from textassay.methods import tasks
+from textassay.methods.method import OfTask
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph import Graph
 from textassay.runtime.messages import Aspect, Assignment, How
 from textassay.version import __version__
 
 
-class GraphMethod:
+class GraphMethod(OfTask):
     """A graph from an `Assignment` to a list with one `Score` for each of its aspects, in their order."""
 
     how: How = "text"
@@ -49,16 +50,6 @@ class GraphMethod:
         return self.graph.name
 
     @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects."""
-        return self._task.aspects
-
-    @property
     def signature(self) -> str:
         """Names the graph and its shape; what its agents do is theirs to sign."""
         return f"method:{self.name}|graph:{self._digest}|task:{self._task.digest}|v:{__version__}"
@@ -72,6 +63,5 @@ class GraphMethod:
         return {
             "name": self.name,
             "graph": self.graph.to_mermaid(),
-            "task": {"name": self._task.name, "digest": self._task.digest},
-            "aspects": [{"name": a.label, "scale": list(a.scale)} for a in self.aspects],
+            **self.described_task(),
         }

@@ -10,11 +10,11 @@ from textassay.agents.profile import Profile
 from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
 from textassay.methods import profiles
-from textassay.methods.method import Models, Options, PromptOptions, model_for
-from textassay.runtime.messages import Aspect, How
+from textassay.methods.method import Models, OfTask, Options, PromptOptions, model_for
+from textassay.runtime.messages import How
 
 
-class Judging:
+class Judging(OfTask):
     """A method for the aspects of one task.
 
     Attributes:
@@ -28,29 +28,15 @@ class Judging:
     prompt: ClassVar[str]
     """Prompt file, where the options name no other."""
 
-    _task: Task
     options: PromptOptions
     profile: Profile
     prompt_digest: str
-
-    @property
-    def task(self) -> str:
-        """Name of the task."""
-        return self._task.name
-
-    @property
-    def aspects(self) -> tuple[Aspect, ...]:
-        """The task's chosen aspects."""
-        return self._task.aspects
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, aspects and prompt digest."""
         return {
             "name": self.name,
-            "task": {"name": self._task.name, "digest": self._task.digest},
-            "aspects": [
-                {"name": a.label, "scale": list(a.scale), "higher_is_better": a.higher_is_better} for a in self.aspects
-            ],
+            **self.described_task(),
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
             "profile": {"name": self.profile.name, "digest": self.profile.digest} if self.profile.digest else None,

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 from pydantic import Field, ValidationError
 
 from textassay.agents.scorer import Layout
+from textassay.agents.task import Task
 from textassay.agents.wording import Form
 from textassay.runtime.data import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -59,6 +60,31 @@ class Method(Protocol):
     def describe(self) -> dict[str, Any]:
         """Return JSON values that tell in a manifest how the method was set up: options and prompts."""
         ...
+
+
+class OfTask:
+    """Base of methods for aspects of one task: what they tell of these."""
+
+    _task: Task
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        return self._task.name
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The task's chosen aspects."""
+        return self._task.aspects
+
+    def described_task(self) -> dict[str, Any]:
+        """Return task and aspects as JSON values."""
+        return {
+            "task": {"name": self._task.name, "digest": self._task.digest},
+            "aspects": [
+                {"name": a.label, "scale": list(a.scale), "higher_is_better": a.higher_is_better} for a in self.aspects
+            ],
+        }
 
 
 @runtime_checkable
