@@ -102,3 +102,10 @@ def test_a_table_that_describes_no_tool_is_refused(data: Path, tmp_path: Path, t
     arguments = ["tools", "score", str(data), "--config", str(config), "--out", str(out)]
     done = CliRunner().invoke(app, arguments)
     assert (done.exit_code, said in done.stderr, out.exists()) == (2, True, False), done.stderr
+
+
+def test_a_file_cannot_say_another_method(data: Path, tmp_path: Path) -> None:
+    config, out = tmp_path / "tools.toml", tmp_path / "run"
+    config.write_text('method = "g-eval"\ntools = ["length"]\n', encoding="utf-8")
+    done = CliRunner().invoke(app, ["tools", "score", str(data), "--config", str(config), "--out", str(out)])
+    assert (done.exit_code, "method" in done.stderr, out.exists()) == (2, True, False), done.stderr

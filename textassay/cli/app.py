@@ -350,7 +350,7 @@ def tools_score(
         from textassay.cli.score import carry_out, order_from
 
         given = {
-            "data": data, "method": "tools", "tools": arguments.names(tools), "out": out, "limit": limit,
+            "data": data, "tools": arguments.names(tools), "out": out, "limit": limit,
             "model": arguments.models([model]) if model else None, "api_base": api_base,
             "api_key_env": api_key_env, "progress": progress,
         }  # fmt: skip
