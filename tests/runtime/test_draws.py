@@ -54,6 +54,7 @@ async def test_the_samples_are_asked_at_once():
 
     async with asyncio.timeout(5):
         await SplitDrawsModel(ScriptedModel(wait, capabilities=ONE)).generate(Request(prompt="x", n=5))
+    assert waiting == 5
 
 
 async def test_a_failure_is_the_error_itself_and_cancels_the_rest():
