@@ -2,8 +2,9 @@
 
     python -m benchmarks.arms ARM DATA --api-base URL --concurrency 100 --out RUN [--cache DIR]
 
-Arms: `textassay` (evaluate with cache and journal), `aiohttp` (a bare loop), `litellm` (a bare `acompletion` loop).
-Time and CPU are taken around the work alone, imports left out; memory is the peak of the whole process.
+Arms: `textassay` (evaluate with cache and journal), `aiohttp` (a bare loop), `litellm` (a bare
+`acompletion` loop). Time and CPU are taken around the work alone, imports left out; memory is the
+peak of the whole process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.process import collect_seldom
+from textassay.cli.gc import collect_seldom
 
 MODEL = "mock"
 QUESTION = "Rate the coherence of the summary from 1 to 5. Answer with the number alone.\n\n"
@@ -55,7 +56,11 @@ async def bare_aiohttp(args: argparse.Namespace) -> int:
     async with aiohttp.ClientSession(connector=connector) as session:
 
         async def ask(prompt: str) -> None:
-            body = {"model": MODEL, "messages": [{"role": "user", "content": prompt}], "temperature": 0}
+            body = {
+                "model": MODEL,
+                "messages": [{"role": "user", "content": prompt}],
+                "temperature": 0,
+            }
             async with session.post(f"{args.api_base}/chat/completions", json=body) as answer:
                 await answer.json()
 
@@ -138,7 +143,9 @@ async def measured(args: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Read the arguments, run the arm, print one JSON line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("arm", choices=ARMS)
     parser.add_argument("data", type=Path)
     parser.add_argument("--api-base", required=True)

@@ -1,11 +1,13 @@
 """What the embedded model's scores are worth: how they agree with people on data that it never saw.
 
-    python -m benchmarks.embedded_judge --data FOLDER [--model embedded] [--limit N] [--only summeval topical-chat]
+    python -m benchmarks.embedded_judge --data FOLDER [--model embedded] [--limit N] [--only
+    summeval topical-chat]
 
-FOLDER holds `summeval/summeval.jsonl.gz` and `topical_chat/topical_chat.jsonl` (the environment variable
-TEXTASSAY_DATA names it, too). Scores come from the methods as users run them. Each cell is Pearson's r over all rows
-and Spearman's rho within a source, averaged over sources. Then: how the questions' answers correlate with each other,
-and what the model adds to trivial features and ROUGE where a ridge regression learns from people, split by source.
+FOLDER holds `summeval/summeval.jsonl.gz` and `topical_chat/topical_chat.jsonl` (the environment
+variable TEXTASSAY_DATA names it, too). Scores come from the methods as users run them. Each cell is
+Pearson's r over all rows and Spearman's rho within a source, averaged over sources. Then: how the
+questions' answers correlate with each other, and what the model adds to trivial features and ROUGE
+where a ridge regression learns from people, split by source.
 """
 
 from __future__ import annotations
@@ -26,18 +28,23 @@ import textassay
 from textassay.learning import Aggregator
 from textassay.learning.splits import folds, group_codes
 from textassay.meta import correlate, pearson
-from textassay.runtime.data import Examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
 from textassay.runtime.model import Model
 
 Columns = dict[str, NDArray[np.float64]]
-FILES = {"summeval": "summeval/summeval.jsonl.gz", "topical-chat": "topical_chat/topical_chat.jsonl"}
+FILES = {
+    "summeval": "summeval/summeval.jsonl.gz",
+    "topical-chat": "topical_chat/topical_chat.jsonl",
+}
 TASKS = {"summeval": "summarization", "topical-chat": "dialogue"}
 TOOLS = ("length", "novelty", "coverage", "repetition", "readability")
 FOLDS = 5
 
 
-async def judged(examples: Sequence[Example], task: str, aspects: Sequence[str], model: Model) -> Columns:
+async def judged(
+    examples: Sequence[Example], task: str, aspects: Sequence[str], model: Model
+) -> Columns:
     """Return the scores of each method by a name for the column; a missing score is NaN."""
     columns: Columns = {}
 
@@ -71,11 +78,19 @@ async def trivial(examples: Sequence[Example], task: str) -> Columns:
             found.setdefault(score.aspect, {})[score.id] = score.value
         for aspect, values in found.items():
             column = [values.get(example.id) for example in examples]
-            columns[f"{name}:{aspect}"] = np.array([np.nan if value is None else value for value in column], float)
-    for key in ("computed/rouge1_f", "computed/rouge2_f", "computed/rougeL_f", "computed/rouge1_f_multimax"):
+            columns[f"{name}:{aspect}"] = np.array(
+                [np.nan if value is None else value for value in column], float
+            )
+    for key in (
+        "computed/rouge1_f",
+        "computed/rouge2_f",
+        "computed/rougeL_f",
+        "computed/rouge1_f_multimax",
+    ):
         if all(key in example.metrics for example in examples):
             columns[key] = np.array(
-                [np.nan if (v := example.metrics[key]) is None else v for example in examples], float
+                [np.nan if (v := example.metrics[key]) is None else v for example in examples],
+                float,
             )
     return columns
 
@@ -88,11 +103,15 @@ def cell(scores: NDArray[np.float64], human: Sequence[float | None], groups: Seq
     return "/".join("   - " if value is None else f"{value:5.2f}" for value in (pooled, within))
 
 
-def table(columns: Columns, human: Mapping[str, Sequence[float | None]], groups: Sequence[str]) -> Iterable[str]:
+def table(
+    columns: Columns, human: Mapping[str, Sequence[float | None]], groups: Sequence[str]
+) -> Iterable[str]:
     """Yield the lines of a table of agreement."""
     yield f"{'':34}" + "".join(f"{name[:12]:>13}" for name in human)
     for column, scores in columns.items():
-        yield f"{column:34}" + "".join(f"  {cell(scores, ratings, groups)}" for ratings in human.values())
+        yield f"{column:34}" + "".join(
+            f"  {cell(scores, ratings, groups)}" for ratings in human.values()
+        )
 
 
 def learnt(columns: Columns, human: NDArray[np.float64], groups: Sequence[str]) -> float:
@@ -102,7 +121,9 @@ def learnt(columns: Columns, human: NDArray[np.float64], groups: Sequence[str]) 
     predicted = np.full_like(human, np.nan)
     for part in range(FOLDS):
         train = parts != part
-        aggregator = Aggregator("ridge").fit(features[train], human[train], groups=np.asarray(groups)[train].tolist())
+        aggregator = Aggregator("ridge").fit(
+            features[train], human[train], groups=np.asarray(groups)[train].tolist()
+        )
         predicted[~train] = aggregator.predict(features[~train])
     found = [pearson(p, h) for p, h in zip(predicted.T, human.T, strict=True)]
     return float(np.mean([r for r in found if r is not None]))
@@ -116,23 +137,39 @@ async def measure(name: str, path: Path, model: Model, limit: int | None) -> Non
     human = {aspect: [example.human.get(aspect) for example in examples] for aspect in rated}
     aspects = [aspect for aspect in rated if aspect != "overall"]
     if "overall" not in human:
-        human["overall"] = [float(np.mean([example.human[a] for a in aspects])) for example in examples]
+        human["overall"] = [
+            float(np.mean([example.human[a] for a in aspects])) for example in examples
+        ]
     print(f"\n{name}: {len(examples)} rows, {len(set(groups))} sources")
-    ours, counted = await judged(examples, TASKS[name], aspects, model), await trivial(examples, TASKS[name])
+    ours, counted = (
+        await judged(examples, TASKS[name], aspects, model),
+        await trivial(examples, TASKS[name]),
+    )
     for line in table(ours | counted, human, groups):
         print(line)
     answers = np.stack([ours[f"yes/no {aspect}"] for aspect in aspects])
     answered = np.isfinite(answers).all(axis=0)
     together = np.corrcoef(np.log(answers[:, answered] / (1 - answers[:, answered])))
-    print("correlation of the answers' log-odds:", {a: together[i].round(2).tolist() for i, a in enumerate(aspects)})
-    ratings = np.array([[example.human.get(aspect, np.nan) for aspect in aspects] for example in examples], float)
-    for what, columns in (("trivial and ROUGE", counted), ("the model", ours), ("both", counted | ours)):
+    print(
+        "correlation of the answers' log-odds:",
+        {a: together[i].round(2).tolist() for i, a in enumerate(aspects)},
+    )
+    ratings = np.array(
+        [[example.human.get(aspect, np.nan) for aspect in aspects] for example in examples], float
+    )
+    for what, columns in (
+        ("trivial and ROUGE", counted),
+        ("the model", ours),
+        ("both", counted | ours),
+    ):
         print(f"learnt from {what}: mean r {learnt(columns, ratings, groups):.3f}")
 
 
 async def main() -> None:
     """Measure as told."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.embedded_judge", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.embedded_judge", description=__doc__
+    )
     parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--limit", type=int)

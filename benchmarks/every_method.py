@@ -1,11 +1,13 @@
 """Every method over all of SummEval and Topical-Chat, from the command line, and what became of each score.
 
-    python -m benchmarks.every_method [--data FOLDER] [--methods a,b] [--limit N] [--model MODEL --api-base URL]
+    python -m benchmarks.every_method [--data FOLDER] [--methods a,b] [--limit N] [--model MODEL
+    --api-base URL]
 
-FOLDER holds `summeval/summeval.jsonl.gz` and `topical_chat/topical_chat.jsonl` (the environment variable
-TEXTASSAY_DATA names it, too). Without `--model` the project's own server answers, which rates without reading: the
-figures tell that every text goes through every method to a score, and how many calls that takes, not how good a text
-is. Stops with an error where a row, an aspect or a reason is missing.
+FOLDER holds `summeval/summeval.jsonl.gz` and `topical_chat/topical_chat.jsonl` (the environment
+variable TEXTASSAY_DATA names it, too). Without `--model` the project's own server answers, which
+rates without reading: the figures tell that every text goes through every method to a score, and
+how many calls that takes, not how good a text is. Stops with an error where a row, an aspect or a
+reason is missing.
 """
 
 from __future__ import annotations
@@ -53,7 +55,16 @@ class Outcome:
         """Return a row of the table in markdown."""
         told = ", ".join(f"{count} {name}" for name, count in self.outcomes.most_common())
         why = ", ".join(f"{name} x{count}" for name, count in self.reasons.most_common()) or "-"
-        cells = (f"`{method}`", data, self.examples, self.aspects, self.calls, told, why, f"{self.seconds:.0f}")
+        cells = (
+            f"`{method}`",
+            data,
+            self.examples,
+            self.aspects,
+            self.calls,
+            told,
+            why,
+            f"{self.seconds:.0f}",
+        )
         return "| " + " | ".join(map(str, cells)) + " |"
 
 
@@ -65,18 +76,39 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
     """
     began = time.monotonic()
     asked = command(
-        "score", data, "--method", method, "--task", task, "--out", out, "--progress", "none", "--no-cache", *flags
+        "score",
+        data,
+        "--method",
+        method,
+        "--task",
+        task,
+        "--out",
+        out,
+        "--progress",
+        "none",
+        "--no-cache",
+        *flags,
     )
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
     if done.returncode not in FINISHED:
-        raise RuntimeError(f"{method} over {data} ended with status {done.returncode}: {done.stderr}")
+        raise RuntimeError(
+            f"{method} over {data} ended with status {done.returncode}: {done.stderr}"
+        )
     seconds = time.monotonic() - began
-    rows: list[dict[str, Any]] = [json.loads(line) for line in (out / "scores.jsonl").read_text("utf-8").splitlines()]
+    rows: list[dict[str, Any]] = [
+        json.loads(line) for line in (out / "scores.jsonl").read_text("utf-8").splitlines()
+    ]
     examples, aspects = {row["id"] for row in rows}, {row["aspect"] for row in rows}
-    if len(rows) != len({(row["id"], row["aspect"]) for row in rows}) or len(rows) != len(examples) * len(aspects):
-        raise RuntimeError(f"{method} over {data}: {len(rows)} scores of {len(examples)} examples on {len(aspects)}")
+    if len(rows) != len({(row["id"], row["aspect"]) for row in rows}) or len(rows) != len(
+        examples
+    ) * len(aspects):
+        raise RuntimeError(
+            f"{method} over {data}: {len(rows)} scores of {len(examples)} examples on {len(aspects)}"
+        )
     if not all(_is_whole(row) for row in rows):
-        raise RuntimeError(f"{method} over {data}: a score has neither a value nor a reason, or both")
+        raise RuntimeError(
+            f"{method} over {data}: a score has neither a value nor a reason, or both"
+        )
     return Outcome(
         examples=len(examples),
         aspects=len(aspects),
@@ -89,13 +121,19 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
 
 def _is_whole(row: dict[str, Any]) -> bool:
     """Return whether a score has either a value or a reason for none."""
-    missing, scored, excused = row["value"] is None, row["outcome"] == "scored", row["error"] is not None
+    missing, scored, excused = (
+        row["value"] is None,
+        row["outcome"] == "scored",
+        row["error"] is not None,
+    )
     return missing == excused and scored != missing
 
 
 def main() -> None:
     """Run every method over both files and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
     parser.add_argument("--limit", type=int, help="only so many rows of each file")
@@ -113,7 +151,9 @@ def main() -> None:
         flags = [*limit, *model, *([] if base is None else ["--api-base", base])]
         for task, file in DATA.items():
             for method in given.methods.split(","):
-                found = run(method, task, given.data / file, Path(folder, f"{task}-{method}"), flags)
+                found = run(
+                    method, task, given.data / file, Path(folder, f"{task}-{method}"), flags
+                )
                 print(found.row(method, file.parent.name), flush=True)
 
 

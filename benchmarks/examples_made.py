@@ -17,6 +17,12 @@ def make(path: Path, count: int, *, seed: int = 0, source_words: int = 220) -> P
         for at in range(count):
             source = " ".join(rng.choices(WORDS, k=source_words))
             output = f"Summary {at}: " + " ".join(rng.choices(WORDS, k=30))
-            row = {"id": f"made-{at:07}", "source": source, "output": output, "group": f"g{at // 10}", "system": "m"}
+            row = {
+                "id": f"made-{at:07}",
+                "source": source,
+                "output": output,
+                "group": f"g{at // 10}",
+                "system": "m",
+            }
             file.write(json.dumps(row) + "\n")
     return path

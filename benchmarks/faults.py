@@ -2,7 +2,8 @@
 
     python -m benchmarks.faults [--samples 3000]
 
-Every sample must end scored or with a reason, exactly once, and no call may be tried more often than configured.
+Every sample must end scored or with a reason, exactly once, and no call may be tried more often
+than configured.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ ATTEMPTS = 6
 
 def main() -> None:
     """Run against the bad server, check, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=3000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, server(
@@ -48,8 +51,12 @@ def main() -> None:
     assert all((value is None) == (outcome != "scored") for _, _, value, outcome in found)
     assert seen["max_repeats"] <= ATTEMPTS, f"one call was tried {seen['max_repeats']} times"
     assert done.returncode == (0 if outcomes["scored"] == args.samples else 1), done.returncode
-    print(f"{args.samples} samples: {dict(outcomes)}; {seen['requests']} requests, faults {seen['faults']}")
-    print(f"most tries of one call: {seen['max_repeats']} of {ATTEMPTS}; exit status {done.returncode}")
+    print(
+        f"{args.samples} samples: {dict(outcomes)}; {seen['requests']} requests, faults {seen['faults']}"
+    )
+    print(
+        f"most tries of one call: {seen['max_repeats']} of {ATTEMPTS}; exit status {done.returncode}"
+    )
 
 
 if __name__ == "__main__":

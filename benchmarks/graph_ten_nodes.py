@@ -2,9 +2,10 @@
 
     python -m benchmarks.graph_ten_nodes [--examples 4000] [--rounds 3]
 
-The graph: a plan written once, a tool's score, five criteria judged side by side, gathered, fused and reported: five
-calls an example where the plain method has one. Both ask a server process with 100 ms latency with 100 calls in flight
-and journal their scores; each arm is a process of its own, and the arms take turns.
+The graph: a plan written once, a tool's score, five criteria judged side by side, gathered, fused
+and reported: five calls an example where the plain method has one. Both ask a server process with
+100 ms latency with 100 calls in flight and journal their scores; each arm is a process of its own,
+and the arms take turns.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ import textassay
 from benchmarks.examples_made import make
 from benchmarks.server import ROOT, server
 from textassay import Aspect, Assignment, Example, Failure, Graph, Node, Score, each
-from textassay.agents.fuser import Average
+from textassay.agents.average import Average
 from textassay.agents.scorer import Scorer
-from textassay.methods import build, tasks
+from textassay.methods import build
+from textassay.methods.library import tasks
 from textassay.methods.method import Method
+from textassay.runtime.calls.single_flight import once
 from textassay.runtime.messages import Message
 from textassay.runtime.model import ChatMessage, Model, Request
 from textassay.runtime.settings import Settings
-from textassay.runtime.share import once
 from textassay.tools import ToolScorer
 from textassay.tools import build as build_tools
 
@@ -77,7 +79,9 @@ def graph_of_ten(model: Model) -> Graph:
 
         return judge
 
-    async def gather(a: Score, b: Score, c: Score, d: Score, e: Score, measured: list[Score]) -> Considered:
+    async def gather(
+        a: Score, b: Score, c: Score, d: Score, e: Score, measured: list[Score]
+    ) -> Considered:
         return Considered(scores=(a, b, c, d, e), measured=tuple(measured))
 
     async def fuse(example: Example, aspect: Aspect, considered: Considered) -> Score:
@@ -98,7 +102,13 @@ def graph_of_ten(model: Model) -> Graph:
         Node("tools", tools.score, example="input.example"),
         *judges,
         Node("gathered", gather, **wires, measured="tools"),
-        Node("fused", fuse, example="input.example", aspect=each("input.aspects"), considered="gathered"),
+        Node(
+            "fused",
+            fuse,
+            example="input.example",
+            aspect=each("input.aspects"),
+            considered="gathered",
+        ),
         Node("report", report, score=each("fused"), considered="gathered"),
     ]
     return Graph("ten-nodes", input=Assignment, nodes=nodes, output="report")
@@ -107,13 +117,21 @@ def graph_of_ten(model: Model) -> Graph:
 async def arm(name: str, data: Path, url: str, out: Path) -> None:
     """Run one arm and print its calls a second."""
     async with textassay.connect("direct/mock", api_base=url, concurrency=100) as model:
-        method: Method | Graph = build("llm-score", model, task="summarization", aspects=["coherence"])
+        method: Method | Graph = build(
+            "llm-score", model, task="summarization", aspects=["coherence"]
+        )
         if name == "graph":
             method = graph_of_ten(model)
             assert len(method.nodes) == 10
         began = time.perf_counter()
         chosen = {"task": "summarization", "aspects": ["coherence"]} if name == "graph" else {}
-        run = await textassay.evaluate(data, method=method, out=out, settings=Settings(concurrency=100), **chosen)  # type: ignore[arg-type]
+        run = await textassay.evaluate(  # type: ignore[misc]
+            data,
+            method=method,
+            out=out,
+            settings=Settings(concurrency=100),
+            **chosen,  # type: ignore[arg-type]
+        )
         seconds = time.perf_counter() - began
     summary = run.summary()
     assert summary["outcomes"]["scored"] == sum(summary["outcomes"].values()), summary
@@ -122,9 +140,23 @@ async def arm(name: str, data: Path, url: str, out: Path) -> None:
 
 def measured(name: str, data: Path, url: str, out: Path) -> float:
     """Return the calls a second of an arm in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.graph_ten_nodes", "--arm", name, str(data), url, str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.graph_ten_nodes",
+        "--arm",
+        name,
+        str(data),
+        url,
+        str(out),
+    ]
     done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     row = json.loads(done.stdout.splitlines()[-1])
     return float(row["calls"] / row["seconds"])
@@ -132,10 +164,14 @@ def measured(name: str, data: Path, url: str, out: Path) -> float:
 
 def main() -> None:
     """Measure both arms in turn and print the ratio."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--examples", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--arm", nargs=4, metavar=("ARM", "DATA", "URL", "OUT"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--arm", nargs=4, metavar=("ARM", "DATA", "URL", "OUT"), help=argparse.SUPPRESS
+    )
     args = parser.parse_args()
     if args.arm:
         name, data, url, out = args.arm
@@ -143,7 +179,10 @@ def main() -> None:
         return
     found: dict[str, list[float]] = {"single": [], "graph": []}
     with tempfile.TemporaryDirectory() as folder, server(latency_ms=100) as url:
-        sizes = {"single": args.examples, "graph": args.examples // 5}  # about as many calls in both
+        sizes = {
+            "single": args.examples,
+            "graph": args.examples // 5,
+        }  # about as many calls in both
         files = {name: make(Path(folder) / f"{name}.jsonl", size) for name, size in sizes.items()}
         for number in range(args.rounds):
             for name, rates in found.items():

@@ -2,9 +2,9 @@
 
     python -m benchmarks.kill [--kills 10] [--samples 400]
 
-Each trial starts the run anew, kills it at a moment drawn at random, and resumes it to the end. Checked against an
-undisturbed run: same id, aspect, value and outcome, each exactly once; finished scores still there; no more calls
-repeated than were in flight.
+Each trial starts the run anew, kills it at a moment drawn at random, and resumes it to the end.
+Checked against an undisturbed run: same id, aspect, value and outcome, each exactly once; finished
+scores still there; no more calls repeated than were in flight.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ Key = tuple[str, str, float | None, str]
 
 def command(*arguments: object) -> list[str]:
     """Return the command line of textassay in this interpreter."""
-    return [sys.executable, "-c", "from textassay.cli import main; main()", *(str(a) for a in arguments)]
+    return [
+        sys.executable,
+        "-c",
+        "from textassay.cli import main; main()",
+        *(str(a) for a in arguments),
+    ]
 
 
 def score(data: Path, url: str, out: Path) -> list[str]:
@@ -83,7 +88,9 @@ def trial(folder: Path, data: Path, wanted: Counter[Key], seconds: float) -> tup
 
 def main() -> None:
     """Run the trials and print one line each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--samples", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
@@ -101,7 +108,9 @@ def main() -> None:
         for at in range(args.kills):
             seconds = rng.uniform(0, 0.9 * length)
             finished, repeated = trial(folder / f"trial-{at}", data, wanted, seconds)
-            print(f"killed after {seconds:4.1f} s: {finished:5} scores kept, {repeated:3} calls repeated")
+            print(
+                f"killed after {seconds:4.1f} s: {finished:5} scores kept, {repeated:3} calls repeated"
+            )
     print(f"nothing lost, nothing doubled, at most {CONCURRENCY} calls repeated")
 
 

@@ -1,9 +1,10 @@
 """Ways of learning that are no part of textassay: tried here to see what they would add.
 
-`stacked` weighs the members of `auto`'s blend by least squares, with weights of at least 0, over their predictions of
-folds of groups that they have not seen. `unconstrained` is the boosting without its monotone constraints. `ordinal` is
-one boosting for each cut of the rating scale, whose chances of lying above add up to the rating (Frank and Hall, "A
-simple approach to ordinal classification", 2001).
+`stacked` weighs the members of `auto`'s blend by least squares, with weights of at least 0, over
+their predictions of folds of groups that they have not seen. `unconstrained` is the boosting
+without its monotone constraints. `ordinal` is one boosting for each cut of the rating scale, whose
+chances of lying above add up to the rating (Frank and Hall, "A simple approach to ordinal
+classification", 2001).
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ class _Sum:
 
     def to_dict(self) -> dict[str, Any]:
         members = [member.to_dict() for member in self.members]
-        return {"kind": "sum", "members": members, "weights": self.weights.tolist(), "start": self.start}
+        return {
+            "kind": "sum",
+            "members": members,
+            "weights": self.weights.tolist(),
+            "start": self.start,
+        }
 
 
 def learn_stacked(training: Training) -> Learned:
@@ -51,7 +57,9 @@ def learn_stacked(training: Training) -> Learned:
     for number in range(int(fold.max()) + 1):
         inside, outside = training.rows(fold != number), fold == number
         for column, name in enumerate(BLEND):
-            unseen[outside, column] = _MEMBERS[name](inside).predictor.predict(training.features[outside])
+            unseen[outside, column] = _MEMBERS[name](inside).predictor.predict(
+                training.features[outside]
+            )
     weights = nnls(unseen, training.target)[0]
     return Learned(_Sum([_MEMBERS[name](training).predictor for name in BLEND], weights, 0.0), {})
 
@@ -66,11 +74,17 @@ def learn_ordinal(training: Training) -> Learned:
     values, counts = np.unique(training.target, return_counts=True)
     shares = np.cumsum(counts)[:-1] / counts.sum()
     wanted = np.linspace(0, 1, _MOST_CUTS + 2)[1:-1]
-    at = np.arange(len(shares)) if len(shares) <= _MOST_CUTS else np.unique(np.searchsorted(shares, wanted))
+    at = (
+        np.arange(len(shares))
+        if len(shares) <= _MOST_CUTS
+        else np.unique(np.searchsorted(shares, wanted))
+    )
     at = at[at < len(shares)]
     directions = clear_directions(training)
     above = [training.target > values[cut] for cut in at]
-    members = [boosted(training.with_target(one.astype(float)), directions).predictor for one in above]
+    members = [
+        boosted(training.with_target(one.astype(float)), directions).predictor for one in above
+    ]
     # between two cuts a rating counts as the mean of those that lie there
     band = np.sum(above, axis=0)
     means = np.array([training.target[band == number].mean() for number in range(len(at) + 1)])

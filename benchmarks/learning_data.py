@@ -44,7 +44,16 @@ _SUMMEVAL = ("summeval/summeval.jsonl.gz", ("coherence", "consistency", "fluency
 _JUDGED = "gpt-4-0314/rts/coherence"
 _JUDGES = ("gpt-", "llama-")
 _DATA_TO_TEXT = ("informativeness", "naturalness", "quality")
-_TURN = ("interesting", "engaging", "specific", "relevant", "correct", "understandable", "fluent", "overall")
+_TURN = (
+    "interesting",
+    "engaging",
+    "specific",
+    "relevant",
+    "correct",
+    "understandable",
+    "fluent",
+    "overall",
+)
 _DIALOG = (
     "coherent",
     "consistent",
@@ -59,7 +68,9 @@ _DIALOG = (
 
 SETS: Mapping[str, Wanted] = {
     "summeval": Wanted("SummEval, 36 judge features", _SUMMEVAL[0], _JUDGES, _SUMMEVAL[1], _JUDGED),
-    "summeval-gpt-3.5": Wanted("SummEval, 20 gpt-3.5 features", _SUMMEVAL[0], ("gpt-3.5",), _SUMMEVAL[1], _JUDGED),
+    "summeval-gpt-3.5": Wanted(
+        "SummEval, 20 gpt-3.5 features", _SUMMEVAL[0], ("gpt-3.5",), _SUMMEVAL[1], _JUDGED
+    ),
     "summeval-metrics": Wanted(
         "SummEval, 36 judge features, 12 of ROUGE, BLEU, chrF, length",
         _SUMMEVAL[0],
@@ -74,7 +85,9 @@ SETS: Mapping[str, Wanted] = {
         ("naturalness", "coherence", "engagingness", "groundedness"),
     ),
     "openmeva": Wanted("OpenMEVA, 19 metrics", "openmeva/openmeva.jsonl.gz", ("",), ("overall",)),
-    "realsumm": Wanted("REALSumm, 14 metrics", "realsumm/realsumm.jsonl.gz", ("",), ("litepyramid_recall",)),
+    "realsumm": Wanted(
+        "REALSumm, 14 metrics", "realsumm/realsumm.jsonl.gz", ("",), ("litepyramid_recall",)
+    ),
     "newsroom": Wanted(
         "Newsroom, 8 metrics",
         "newsroom/newsroom.jsonl.gz",
@@ -84,7 +97,9 @@ SETS: Mapping[str, Wanted] = {
     "bagel": Wanted("BAGEL, 34 metrics", "bagel/bagel.jsonl", ("",), _DATA_TO_TEXT),
     "sfres": Wanted("SFRES, 37 metrics", "sfres/sfres.jsonl.gz", ("",), _DATA_TO_TEXT),
     "fed-turn": Wanted("FED turns, 18 FED scores", "fed_turn/fed_turn.jsonl", ("",), _TURN),
-    "fed-dialog": Wanted("FED dialogues, 18 FED scores", "fed_dialog/fed_dialog.jsonl", ("",), _DIALOG),
+    "fed-dialog": Wanted(
+        "FED dialogues, 18 FED scores", "fed_dialog/fed_dialog.jsonl", ("",), _DIALOG
+    ),
 }
 """What can be learnt from, by name."""
 
@@ -96,7 +111,9 @@ def read(folder: Path, wanted: Wanted) -> Recorded:
         rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     if wanted.needed:
         rows = [row for row in rows if row["metrics"].get(wanted.needed) is not None]
-    names = sorted({metric for row in rows for metric in row["metrics"] if metric.startswith(wanted.prefixes)})
+    names = sorted(
+        {metric for row in rows for metric in row["metrics"] if metric.startswith(wanted.prefixes)}
+    )
     return Recorded(
         wanted.name,
         np.array([[row["metrics"].get(metric) for metric in names] for row in rows], float),

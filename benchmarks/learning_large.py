@@ -1,8 +1,10 @@
 """Time and memory of `textassay fit --features` on many rows.
 
-    python -m benchmarks.learning_large [--rows 100000] [--features 60] [--aspects 1] [--aggregator lightgbm]
+    python -m benchmarks.learning_large [--rows 100000] [--features 60] [--aspects 1] [--aggregator
+    lightgbm]
 
-Writes made-up rows, a third of whose features carry the ratings, to a temporary file; reading it is part of the time.
+Writes made-up rows, a third of whose features carry the ratings, to a temporary file; reading it is
+part of the time.
 """
 
 from __future__ import annotations
@@ -25,17 +27,30 @@ def write(path: Path, rows: int, features: int, aspects: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         for i in range(rows):
             quality = rng.normal(size=aspects)
-            carried = np.where(np.arange(features) < features // 3, quality[np.arange(features) % aspects], 0.0)
+            carried = np.where(
+                np.arange(features) < features // 3, quality[np.arange(features) % aspects], 0.0
+            )
             x = np.round(np.clip(3 + carried + rng.normal(size=features), 1, 5), 2)
-            human = {f"a{k}": round(float(np.clip(3 + q + 0.5 * rng.normal(), 1, 5)), 2) for k, q in enumerate(quality)}
+            human = {
+                f"a{k}": round(float(np.clip(3 + q + 0.5 * rng.normal(), 1, 5)), 2)
+                for k, q in enumerate(quality)
+            }
             metrics = {f"m{j}": float(value) for j, value in enumerate(x)}
-            row = {"id": str(i), "output": "text", "group": f"g{i // 10}", "human": human, "metrics": metrics}
+            row = {
+                "id": str(i),
+                "output": "text",
+                "group": f"g{i // 10}",
+                "human": human,
+                "metrics": metrics,
+            }
             file.write(json.dumps(row) + "\n")
 
 
 def main() -> None:
     """Measure what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=60)
     parser.add_argument("--aspects", type=int, default=1)
@@ -44,8 +59,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data.jsonl"
         write(data, wanted.rows, wanted.features, wanted.aspects)
-        command = [sys.executable, "-c", "from textassay.cli import main; main()", "fit", str(data), "--features", "m*"]
-        command += ["--aggregator", wanted.aggregator, "--report", "basic", "--out", str(Path(folder) / "ev")]
+        command = [
+            sys.executable,
+            "-c",
+            "from textassay.cli import main; main()",
+            "fit",
+            str(data),
+            "--features",
+            "m*",
+        ]
+        command += [
+            "--aggregator",
+            wanted.aggregator,
+            "--report",
+            "basic",
+            "--out",
+            str(Path(folder) / "ev"),
+        ]
         start = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - start

@@ -1,14 +1,16 @@
 """How well aggregators learn human ratings from scores that judges and metrics gave: no model is asked.
 
-    python -m benchmarks.learning_recorded --data FOLDER [--on summeval topical-chat ...] [--fractions 0.25 0.5]
+    python -m benchmarks.learning_recorded --data FOLDER [--on summeval topical-chat ...]
+    [--fractions 0.25 0.5]
         [--aggregators auto avg ...] [--seeds 5]
 
-FOLDER holds `summeval/summeval.jsonl.gz` and the like, rows with `group`, `human` and recorded `metrics` (the
-environment variable TEXTASSAY_DATA names it, too). Splits are by source document or dialogue. Printed are Pearson's r
-and Spearman's rho over all held-out rows, averaged over the aspects and over seeds; the lowest r of a seed; how far r
-lies above that of the first aggregator on the same split, on average, and the lowest and highest of a seed; and the
-single aspects. The last line is the single feature that agrees best on the training rows, of those that bear the
-aspect's name where some do. Beside textassay's aggregators there are those of `benchmarks/learning_arms.py`.
+FOLDER holds `summeval/summeval.jsonl.gz` and the like, rows with `group`, `human` and recorded
+`metrics` (the environment variable TEXTASSAY_DATA names it, too). Splits are by source document or
+dialogue. Printed are Pearson's r and Spearman's rho over all held-out rows, averaged over the
+aspects and over seeds; the lowest r of a seed; how far r lies above that of the first aggregator on
+the same split, on average, and the lowest and highest of a seed; and the single aspects. The last
+line is the single feature that agrees best on the training rows, of those that bear the aspect's
+name where some do. Beside textassay's aggregators there are those of `benchmarks/learning_arms.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ def agreement(predicted: Floats, human: Floats) -> Floats:
     filled = np.where(np.isnan(predicted), np.nanmean(predicted, axis=0), predicted)
     there = ~np.isnan(human)
     return np.array(
-        [[f(p[t], h[t]) for f in (pearson, spearman)] for p, h, t in zip(filled.T, human.T, there.T, strict=True)],
+        [
+            [f(p[t], h[t]) for f in (pearson, spearman)]
+            for p, h, t in zip(filled.T, human.T, there.T, strict=True)
+        ],
         float,
     )
 
@@ -95,13 +100,19 @@ def told(data: Recorded, label: str, values: Floats, first: Floats | None, secon
         above = by_seed - first.mean(axis=1)[:, 0]
         line += f"  {above.mean():+.3f} ({above.min():+.3f} to {above.max():+.3f})"
     aspects = zip(data.aspects, values.mean(axis=0), strict=True)
-    return line + "".join(f"  {name[:12]} {a:.3f}/{b:.3f}" for name, (a, b) in aspects) + f"  {seconds:.1f} s"
+    return (
+        line
+        + "".join(f"  {name[:12]} {a:.3f}/{b:.3f}" for name, (a, b) in aspects)
+        + f"  {seconds:.1f} s"
+    )
 
 
 def report(data: Recorded, names: list[str], fraction: float, seeds: int) -> None:
     """Print a block of lines: one for each aggregator, then the best single feature."""
     sizes = [int(split_rows(data.groups, fraction, seed=seed).sum()) for seed in range(seeds)]
-    print(f"{data.name}: {fraction:.0%} of {len(data.human)} rows for training, by group ({min(sizes)}-{max(sizes)})")
+    print(
+        f"{data.name}: {fraction:.0%} of {len(data.human)} rows for training, by group ({min(sizes)}-{max(sizes)})"
+    )
     first: Floats | None = None
     arms = {name: learnt(data, name) for name in names} | {"best single": best_single(data)}
     for label, predict in arms.items():
@@ -117,11 +128,20 @@ def report(data: Recorded, names: list[str], fraction: float, seeds: int) -> Non
 
 def main() -> None:
     """Measure what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
-    parser.add_argument("--on", nargs="+", default=["summeval", "summeval-gpt-3.5", "topical-chat"], choices=list(SETS))
+    parser.add_argument(
+        "--on",
+        nargs="+",
+        default=["summeval", "summeval-gpt-3.5", "topical-chat"],
+        choices=list(SETS),
+    )
     parser.add_argument("--fractions", type=float, nargs="+", default=[0.25, 0.5])
-    parser.add_argument("--aggregators", nargs="+", default=list(AGGREGATORS), choices=[*AGGREGATORS, *ARMS])
+    parser.add_argument(
+        "--aggregators", nargs="+", default=list(AGGREGATORS), choices=[*AGGREGATORS, *ARMS]
+    )
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
     if arguments.data is None:

@@ -2,7 +2,8 @@
 
     python -m benchmarks.limit [--seconds 65]
 
-Prints the share of the limit that was granted, the fullest window of 60 s and of 1 s, and the 429 that came back.
+Prints the share of the limit that was granted, the fullest window of 60 s and of 1 s, and the 429
+that came back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import suppress
 
 from benchmarks.server import counters, server
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.limit import LimitedModel, Limiter
+from textassay.runtime.calls.limit import LimitedModel, Limiter
 from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Wrapper
 
 RPM = 3000
@@ -50,7 +51,9 @@ async def ask(url: str, seconds: float) -> list[float]:
     async def work(worker: int) -> None:
         for turn in itertools.count():
             text = f"worker {worker} turn {turn}"
-            await model.generate(Request(messages=(ChatMessage(role="user", content=text),), max_tokens=8))
+            await model.generate(
+                Request(messages=(ChatMessage(role="user", content=text),), max_tokens=8)
+            )
 
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
@@ -62,7 +65,9 @@ async def ask(url: str, seconds: float) -> list[float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=65)
     args = parser.parse_args()
     with server(rpm=RPM) as url:
@@ -70,7 +75,9 @@ def main() -> None:
         seen = counters(url)
     share = len(times) / (RPM / 60 * args.seconds)
     print(f"{len(times)} requests in {args.seconds:.0f} s: {share:.1%} of the limit")
-    print(f"fullest window of 60 s: {fullest(times, 60)} of {RPM}; of 1 s: {fullest(times, 1)}; 429: {seen['limited']}")
+    print(
+        f"fullest window of 60 s: {fullest(times, 60)} of {RPM}; of 1 s: {fullest(times, 1)}; 429: {seen['limited']}"
+    )
 
 
 if __name__ == "__main__":

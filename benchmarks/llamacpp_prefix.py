@@ -1,11 +1,13 @@
 """Local scoring side by side: a naive loop, textassay, the bare C calls, and llama-cpp-python's own completion path.
 
-    python -m benchmarks.llamacpp_prefix [--quick] [--model PATH.gguf] [--mode throughput] [--gpu-layers N]
+    python -m benchmarks.llamacpp_prefix [--quick] [--model PATH.gguf] [--mode throughput]
+    [--gpu-layers N]
 
-16 sources of about 600 tokens x 30 criteria of about 60 tokens, five single-token choices each, on a random model of
-about 30 M parameters made on the spot. The slow rows are measured on a few requests, spread over the run, and scaled;
-the table says on how many. "bare C calls" gets token ids in the best order and does nothing but evaluate them.
-Another table shows how late the event loop woke up while the model worked.
+16 sources of about 600 tokens x 30 criteria of about 60 tokens, five single-token choices each, on
+a random model of about 30 M parameters made on the spot. The slow rows are measured on a few
+requests, spread over the run, and scaled; the table says on how many. "bare C calls" gets token ids
+in the best order and does nothing but evaluate them. Another table shows how late the event loop
+woke up while the model worked.
 """
 
 from __future__ import annotations
@@ -29,10 +31,36 @@ from textassay.runtime.backends.llamacpp.logprobs import Evaluation
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.model import ChoicesRequest
 
-WORDS = ["the", "summary", "is", "good", "and", "source", "not", "very", "fluent", "yes", "no", "text", "with", "model"]
-CHOICES = {str(rating): (f" {word}",) for rating, word in enumerate(("bad", "not", "very", "good", "yes"), start=1)}
+WORDS = [
+    "the",
+    "summary",
+    "is",
+    "good",
+    "and",
+    "source",
+    "not",
+    "very",
+    "fluent",
+    "yes",
+    "no",
+    "text",
+    "with",
+    "model",
+]
+CHOICES = {
+    str(rating): (f" {word}",)
+    for rating, word in enumerate(("bad", "not", "very", "good", "yes"), start=1)
+}
 MID = Shape(
-    width=512, layers=8, heads=8, kv_heads=4, hidden=1536, vocabulary=8192, context=8192, dtype="q8_0", bos=True
+    width=512,
+    layers=8,
+    heads=8,
+    kv_heads=4,
+    hidden=1536,
+    vocabulary=8192,
+    context=8192,
+    dtype="q8_0",
+    bos=True,
 )
 
 
@@ -62,14 +90,22 @@ def workload(sources: int, criteria: int) -> list[ChoicesRequest]:
     rng = np.random.default_rng(1)
     bodies = [" ".join(rng.choice(WORDS, 545)) for _ in range(sources)]
     tails = [" ".join(rng.choice(WORDS, 52)) for _ in range(criteria)]
-    return [ChoicesRequest(prompt=f"{body}\n{tail}\n", choices=CHOICES) for tail in tails for body in bodies]
+    return [
+        ChoicesRequest(prompt=f"{body}\n{tail}\n", choices=CHOICES)
+        for tail in tails
+        for body in bodies
+    ]
 
 
 class Bare:
     """The model without tokenizing, queue or event loop."""
 
-    def __init__(self, path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]) -> None:
-        self.loaded: Loaded = Loader(path, 1024, arguments.gpu_layers, arguments.threads, "f16", 1, False)()
+    def __init__(
+        self, path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]
+    ) -> None:
+        self.loaded: Loaded = Loader(
+            path, 1024, arguments.gpu_layers, arguments.threads, "f16", 1, False
+        )()
         prompts = [self.loaded.tokenizer.prompt(request) for request in requests]
         self.ids = [prompt.ids for prompt in prompts]
         ends = prompts[0].followed_by
@@ -85,7 +121,9 @@ class Bare:
         return Spent.now() - before
 
 
-def completion_seconds(path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]) -> Spent:
+def completion_seconds(
+    path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]
+) -> Spent:
     """Time what users write with the high-level class: log-probabilities of an echoed prompt."""
     import importlib
 
@@ -100,7 +138,9 @@ def completion_seconds(path: Path, arguments: argparse.Namespace, requests: Sequ
     )
     before = Spent.now()
     for request in requests:
-        llama.create_completion(request.prompt, max_tokens=1, logprobs=5, echo=True, temperature=0.0)
+        llama.create_completion(
+            request.prompt, max_tokens=1, logprobs=5, echo=True, temperature=0.0
+        )
     spent = Spent.now() - before
     llama.close()
     return spent
@@ -181,7 +221,9 @@ async def measure(path: Path, arguments: argparse.Namespace) -> None:
         (f"textassay, {arguments.mode}, by source", mine, len(requests)),
         (f"textassay, {arguments.mode}, all at once", mixed, len(requests)),
     ]
-    print(f"{len(requests)} requests of {tokens / len(requests):.0f} tokens; {arguments.threads} threads")
+    print(
+        f"{len(requests)} requests of {tokens / len(requests):.0f} tokens; {arguments.threads} threads"
+    )
     print(f"textassay evaluated {evaluated} tokens for twice {tokens}")
     print(
         f"{'':36}{'seconds':>9}{'CPU s':>9}{'requests/s':>12}{'tokens/s':>10}{'x naive':>9}{'x CPU':>7}   measured on"
@@ -192,20 +234,30 @@ async def measure(path: Path, arguments: argparse.Namespace) -> None:
             f"{naive.wall / spent.wall:9.2f}{naive.cpu / spent.cpu:7.2f}   {count} requests"
         )
     low, middle, high = np.percentile(ratios, [10, 50, 90])
-    print(f"speed beside the bare C calls, source by source: median {middle:.3f} (10 % {low:.3f}, 90 % {high:.3f})")
-    print(f"the same over all sources: {raw.wall / mine.wall:.3f}, by CPU time {raw.cpu / mine.cpu:.3f}")
+    print(
+        f"speed beside the bare C calls, source by source: median {middle:.3f} (10 % {low:.3f}, 90 % {high:.3f})"
+    )
+    print(
+        f"the same over all sources: {raw.wall / mine.wall:.3f}, by CPU time {raw.cpu / mine.cpu:.3f}"
+    )
     p50, p99 = np.percentile(ours.late, [50, 99]) * 1000
-    print(f"event loop late by: median {p50:.1f} ms, p99 {p99:.1f} ms, most {max(ours.late) * 1000:.1f} ms")
+    print(
+        f"event loop late by: median {p50:.1f} ms, p99 {p99:.1f} ms, most {max(ours.late) * 1000:.1f} ms"
+    )
 
 
 def main() -> None:
     """Read the arguments and measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="4 sources x 10 criteria")
     parser.add_argument("--model", type=Path, help="a GGUF file instead of the random one")
     parser.add_argument("--mode", choices=("exact", "throughput"), default="exact")
     parser.add_argument("--gpu-layers", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=usable_cores(), help="1 on a machine that others use too")
+    parser.add_argument(
+        "--threads", type=int, default=usable_cores(), help="1 on a machine that others use too"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ResourceWarning)
     with model_file(arguments.model) as path:

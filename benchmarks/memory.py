@@ -26,7 +26,9 @@ def peak_mb(process: int) -> float:
 
 def main() -> None:
     """Run, watch, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=100_000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, server() as url:
@@ -35,20 +37,26 @@ def main() -> None:
         arm = [sys.executable, "-m", "benchmarks.arms", "textassay", str(data), "--api-base", url]
         began = time.monotonic()
         process = subprocess.Popen(
-            [*arm, "--out", str(folder / "run")], cwd=ROOT, env={**os.environ, "BENCHMARK_KEY": "none"}
+            [*arm, "--out", str(folder / "run")],
+            cwd=ROOT,
+            env={**os.environ, "BENCHMARK_KEY": "none"},
         )
         scores, early, peak = folder / "run" / "scores.jsonl", 0.0, 0.0
         while process.poll() is None:
             time.sleep(0.2)
             try:
                 peak = max(peak, peak_mb(process.pid))
-                lines = scores.stat().st_size / 900  # about the length of a line; only places the early mark
+                lines = (
+                    scores.stat().st_size / 900
+                )  # about the length of a line; only places the early mark
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if not early and lines >= 10_000:
                 early = peak
     seconds = time.monotonic() - began
-    print(f"{args.samples} samples in {seconds:.0f} s: {early:.0f} MB after about 10,000, {peak:.0f} MB at the end")
+    print(
+        f"{args.samples} samples in {seconds:.0f} s: {early:.0f} MB after about 10,000, {peak:.0f} MB at the end"
+    )
 
 
 if __name__ == "__main__":

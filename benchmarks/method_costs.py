@@ -2,8 +2,9 @@
 
     python -m benchmarks.method_costs [--task summarization]
 
-What is asked once a run (evaluation steps, chains of aspects, a plan) is told apart from what every example costs: it
-is counted in a dry run over either half of the examples, but only once over all of them. Nothing is asked.
+What is asked once a run (evaluation steps, chains of aspects, a plan) is told apart from what every
+example costs: it is counted in a dry run over either half of the examples, but only once over all
+of them. Nothing is asked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import textassay
 from textassay.demo.bundled import TASKS, data_file
 from textassay.evaluation.api import session_of
 from textassay.methods import METHODS
-from textassay.runtime.data import Examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Message
 
 COMMAND = "python -m benchmarks.method_costs"
@@ -95,7 +96,9 @@ async def all_costs(task: str) -> list[MethodCost]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--task", choices=TASKS, default="summarization")
     print(table_of(asyncio.run(all_costs(parser.parse_args().task))), end="")
 

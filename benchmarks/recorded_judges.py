@@ -2,8 +2,9 @@
 
     python -m benchmarks.recorded_judges --data DATA_FOLDER --replay-judge replay_judge.py
 
-DATA_FOLDER holds `summeval/` and `topical_chat/` as JSON lines with recorded answers; `replay_judge.py` is an
-OpenAI-compatible server that answers a scoring prompt with what the judge said. Neither is part of the project.
+DATA_FOLDER holds `summeval/` and `topical_chat/` as JSON lines with recorded answers;
+`replay_judge.py` is an OpenAI-compatible server that answers a scoring prompt with what the judge
+said. Neither is part of the project.
 """
 
 from __future__ import annotations
@@ -43,7 +44,16 @@ def replay(script: Path, data: Path, predictions: Path, *flags: str) -> Iterator
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    arguments = [str(script), "--data", str(data), "--predictions", str(predictions), "--port", str(port), *flags]
+    arguments = [
+        str(script),
+        "--data",
+        str(data),
+        "--predictions",
+        str(predictions),
+        "--port",
+        str(port),
+        *flags,
+    ]
     process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
     try:
         while True:
@@ -59,7 +69,9 @@ def replay(script: Path, data: Path, predictions: Path, *flags: str) -> Iterator
         process.wait()
 
 
-def score(data: Path, out: Path, url: str, aspects: tuple[str, ...], *flags: str) -> tuple[int, Recorded]:
+def score(
+    data: Path, out: Path, url: str, aspects: tuple[str, ...], *flags: str
+) -> tuple[int, Recorded]:
     """Run `textassay score`; return its exit status and the values by id and aspect."""
     done = subprocess.run(
         command(
@@ -70,14 +82,20 @@ def score(data: Path, out: Path, url: str, aspects: tuple[str, ...], *flags: str
         stdout=subprocess.DEVNULL,
         env={**os.environ, "OPENAI_API_KEY": "none"},
     )  # fmt: skip
-    return done.returncode, {(row["id"], row["aspect"]): row["value"] for row in rows_of(out / "scores.jsonl")}
+    return done.returncode, {
+        (row["id"], row["aspect"]): row["value"] for row in rows_of(out / "scores.jsonl")
+    }
 
 
 def agreement(out: Path, data: Path) -> list[dict[str, Any]]:
     """Run `textassay meta --json` at dataset and group level."""
     levels = ("--level", "dataset", "--level", "group", "--bootstrap", "0")
     done = subprocess.run(
-        command("meta", out, data, *levels, "--json"), cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        command("meta", out, data, *levels, "--json"),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     found: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
     return found
@@ -108,11 +126,17 @@ def summeval(args: argparse.Namespace, folder: Path) -> None:
     ids = {id_ for id_, _ in recorded}
     data = folder / "summeval.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows_of(whole) if row["id"] in ids))
-    with replay(args.replay_judge, whole, predictions, "--judge", "gpt-4-0314", "--prompt", "rts") as url:
+    with replay(
+        args.replay_judge, whole, predictions, "--judge", "gpt-4-0314", "--prompt", "rts"
+    ) as url:
         for model in ("direct/gpt-4", "openai/gpt-4"):
             out = folder / model.replace("/", "-")
-            status, found = score(data, out, url, SUMMEVAL, "--task", "summarization", "--model", model)
-            print(f"gpt-4-0314 rts through {model}: exit {status}, {against_record(found, recorded)}")
+            status, found = score(
+                data, out, url, SUMMEVAL, "--task", "summarization", "--model", model
+            )
+            print(
+                f"gpt-4-0314 rts through {model}: exit {status}, {against_record(found, recorded)}"
+            )
             for row in agreement(out, data):
                 print(
                     f"  {row['aspect']:12} {row['level']:8} Pearson {row['pearson']:.3f} n {row['n']} "
@@ -120,12 +144,27 @@ def summeval(args: argparse.Namespace, folder: Path) -> None:
                 )
     for prompt, form, n in (("rts", "number", 1), ("mcq", "letters", 2), ("stareval", "stars", 1)):
         judge = "gpt-3.5-turbo-0301"
-        with replay(args.replay_judge, whole, predictions, "--judge", judge, "--prompt", prompt) as url:
+        with replay(
+            args.replay_judge, whole, predictions, "--judge", judge, "--prompt", prompt
+        ) as url:
             # some items of mcq were recorded twice, with two answers; the record is their mean
-            flags = ("--task", "summarization", "--model", "direct/gpt-3.5", "--set", f"form={form}", "--n", str(n))
+            flags = (
+                "--task",
+                "summarization",
+                "--model",
+                "direct/gpt-3.5",
+                "--set",
+                f"form={form}",
+                "--n",
+                str(n),
+            )
             status, found = score(data, folder / prompt, url, SUMMEVAL, *flags)
-        means = {key: v for key, v in recorded_means(predictions, judge, prompt).items() if key[0] in ids}
-        print(f"{judge} {prompt} (form={form}, n={n}): exit {status}, {against_record(found, means)}")
+        means = {
+            key: v for key, v in recorded_means(predictions, judge, prompt).items() if key[0] in ids
+        }
+        print(
+            f"{judge} {prompt} (form={form}, n={n}): exit {status}, {against_record(found, means)}"
+        )
 
 
 def topical_chat(args: argparse.Namespace, folder: Path) -> None:
@@ -142,7 +181,9 @@ def topical_chat(args: argparse.Namespace, folder: Path) -> None:
 
 def main() -> None:
     """Replay all and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--replay-judge", type=Path, required=True)
     args = parser.parse_args()

@@ -2,8 +2,9 @@
 
     python -m benchmarks.throughput [--samples 4000] [--rounds 3]
 
-Every arm is a process of its own against a server process with 100 ms latency; arms alternate within a round, so a
-machine that drifts drifts for all. Prints medians and the ratios of the design's targets.
+Every arm is a process of its own against a server process with 100 ms latency; arms alternate
+within a round, so a machine that drifts drifts for all. Prints medians and the ratios of the
+design's targets.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def median(rows: list[Row], key: str) -> float:
 
 def rounds(folder: Path, samples: int, count: int) -> dict[str, list[Row]]:
     """Run all arms `count` times, in turn."""
-    big, small = make(folder / "big.jsonl", samples), make(folder / "small.jsonl", max(500, samples // 4))
+    big, small = (
+        make(folder / "big.jsonl", samples),
+        make(folder / "small.jsonl", max(500, samples // 4)),
+    )
     found: dict[str, list[Row]] = {}
     with server(latency_ms=100) as url:
         for at in range(count):
@@ -53,7 +57,11 @@ def rounds(folder: Path, samples: int, count: int) -> dict[str, list[Row]]:
             arms: dict[str, tuple[str, Path, list[str]]] = {
                 "bare aiohttp": ("aiohttp", big, []),
                 "textassay direct/": ("textassay", big, ["--out", f"{out}-d", "--cache", cache]),
-                "textassay, all cached": ("textassay", big, ["--out", f"{out}-c", "--cache", cache]),
+                "textassay, all cached": (
+                    "textassay",
+                    big,
+                    ["--out", f"{out}-c", "--cache", cache],
+                ),
                 "bare litellm": ("litellm", small, ["--warm", "litellm"]),
                 "textassay litellm": (
                     "textassay",
@@ -68,7 +76,9 @@ def rounds(folder: Path, samples: int, count: int) -> dict[str, list[Row]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
@@ -80,9 +90,15 @@ def main() -> None:
             f"{label:28} {median(rows, 'per_second'):9.0f} {median(rows, 'cpu_ms'):14.3f} "
             f"{median(rows, 'peak_mb'):8.0f}"
         )
-    ratio = median(found["textassay litellm"], "per_second") / median(found["bare litellm"], "per_second")
-    direct = median(found["textassay direct/"], "per_second") / median(found["bare aiohttp"], "per_second")
-    print(f"direct/ over bare aiohttp: {direct:.2f};  litellm over a bare litellm loop: {ratio:.2f}")
+    ratio = median(found["textassay litellm"], "per_second") / median(
+        found["bare litellm"], "per_second"
+    )
+    direct = median(found["textassay direct/"], "per_second") / median(
+        found["bare aiohttp"], "per_second"
+    )
+    print(
+        f"direct/ over bare aiohttp: {direct:.2f};  litellm over a bare litellm loop: {ratio:.2f}"
+    )
 
 
 if __name__ == "__main__":

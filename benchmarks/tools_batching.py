@@ -1,9 +1,10 @@
 """Dynamic batching against one by one: examples a second for a BERT-base-sized NLI model on the CPU.
 
-The model has random weights, so nothing is fetched; its cost is that of any BERT-base. Both ways score the same
-examples with the same tool: one by one, each waits for the one before; batched, all are asked at once. Prints one JSON
-object; the scores must agree and the ratio should be at least 2. Texts are short: with pairs of more than about 30
-tokens one request by itself keeps a CPU busy, and there is less to gain.
+The model has random weights, so nothing is fetched; its cost is that of any BERT-base. Both ways
+score the same examples with the same tool: one by one, each waits for the one before; batched, all
+are asked at once. Prints one JSON object; the scores must agree and the ratio should be at least 2.
+Texts are short: with pairs of more than about 30 tokens one request by itself keeps a CPU busy, and
+there is less to gain.
 
     python benchmarks/tools_batching.py [--examples 96] [--words 5] [--threads 1]
 """
@@ -22,7 +23,11 @@ from typing import Any
 from textassay.runtime.messages import Example
 from textassay.tools import NLI
 
-WORDS = [f"{first}{second}" for first in "bcdfghjklmnprst" for second in ("ad", "eg", "in", "om", "ut", "ay", "ee")]
+WORDS = [
+    f"{first}{second}"
+    for first in "bcdfghjklmnprst"
+    for second in ("ad", "eg", "in", "om", "ut", "ay", "ee")
+]
 
 
 def save_model(folder: Path) -> None:
@@ -36,15 +41,23 @@ def save_model(folder: Path) -> None:
     made = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+        tokenizer_object=made,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
     ).save_pretrained(folder)
     torch.manual_seed(0)
     labels = ("contradiction", "entailment", "neutral")
     config = BertConfig(
-        id2label=dict(enumerate(labels)), label2id={label: i for i, label in enumerate(labels)}, num_labels=3
+        id2label=dict(enumerate(labels)),
+        label2id={label: i for i, label in enumerate(labels)},
+        num_labels=3,
     )
     BertForSequenceClassification(config).save_pretrained(folder)
 
@@ -92,10 +105,19 @@ async def measure(folder: Path, count: int, words: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run and print the result as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--examples", type=int, default=96)
-    parser.add_argument("--words", type=int, default=5, help="longest sentence; the gain on a CPU falls with length")
-    parser.add_argument("--threads", type=int, default=None, help="threads of PyTorch; its own default where left out")
+    parser.add_argument(
+        "--words", type=int, default=5, help="longest sentence; the gain on a CPU falls with length"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=None,
+        help="threads of PyTorch; its own default where left out",
+    )
     arguments = parser.parse_args()
 
     import torch

@@ -5,10 +5,11 @@
     async with serve(Options(p429=0.2)) as server:                          the same inside a program
         ... server.url, server.counters
 
-`POST /v1/chat/completions` and `/v1/completions` (with `n`, `logprobs`, `seed`, `echo`), `GET /v1/models`, `/counters`
-and `/healthz`. Replies depend on the model and the prompt only, and on the draw where the temperature is above 0.
-Every request meets at most one fault, drawn from a seeded generator with the probabilities `p429`, `p500`, `p_broken`,
-`p_drop` and `p_hang`; the limits `rpm` and `tpm` are enforced besides.
+`POST /v1/chat/completions` and `/v1/completions` (with `n`, `logprobs`, `seed`, `echo`), `GET
+/v1/models`, `/counters` and `/healthz`. Replies depend on the model and the prompt only, and on the
+draw where the temperature is above 0. Every request meets at most one fault, drawn from a seeded
+generator with the probabilities `p429`, `p500`, `p_broken`, `p_drop` and `p_hang`; the limits `rpm`
+and `tpm` are enforced besides.
 """
 
 from __future__ import annotations
@@ -37,7 +38,22 @@ Reply = Callable[[Json, int], str]
 
 RETRY_AFTER_STYLES = ("seconds", "ms", "date", "text", "none")
 BROKEN_STYLES = ("truncated", "html", "empty", "no_choices", "null_content")
-WORDS = ("the", "text", "is", "clear", "and", "mostly", "true", "to", "its", "source", "told", "in", "fewer", "words")
+WORDS = (
+    "the",
+    "text",
+    "is",
+    "clear",
+    "and",
+    "mostly",
+    "true",
+    "to",
+    "its",
+    "source",
+    "told",
+    "in",
+    "fewer",
+    "words",
+)
 LABELS = (("1", "2", "3", "4", "5"), ("Yes", "No", "yes", "no"), ("A", "B", "C", "D", "E"))
 DEFINITIONS = (
     "how well the text does in it, from the first sentence to the last.",
@@ -69,7 +85,8 @@ class Options:
     latency_max_ms: float = 0.0
     """Where above `latency_ms`: times are drawn evenly between the two."""
     reply: Any = "score"
-    """`score` for ratings as prompts ask for them, `text` for a sentence, or, inside a program, a `Reply`."""
+    """`score` for ratings as prompts ask for them, `text` for a sentence, or, inside a program, a
+    `Reply`."""
     p429: float = 0.0
     retry_after: float = 1.0
     """Seconds that a 429 or 500 asks to wait; below 0 for no wish in a 500."""
@@ -134,7 +151,9 @@ class Counters:
 class Refusal(Exception):
     """An answer other than 200."""
 
-    def __init__(self, status: int, message: str, code: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, code: str, headers: dict[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.headers = status, code, headers or {}
 
@@ -143,7 +162,10 @@ class Refusal(Exception):
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         body = {"error": {"message": str(self), "type": kind, "param": None, "code": self.code}}
         return web.Response(
-            status=self.status, body=orjson.dumps(body), headers=self.headers, content_type="application/json"
+            status=self.status,
+            body=orjson.dumps(body),
+            headers=self.headers,
+            content_type="application/json",
         )
 
 
@@ -161,7 +183,9 @@ class Bucket:
         now = time.monotonic()
         self.level = min(self.most, self.level + (now - self.at) * self.rate)
         self.at = now
-        wanted = min(amount, self.most)  # a larger amount is let through by a full bucket, and leaves a debt
+        wanted = min(
+            amount, self.most
+        )  # a larger amount is let through by a full bucket, and leaves a debt
         if self.level >= wanted:
             self.level -= amount
             return 0.0
@@ -198,7 +222,9 @@ class MockServer:
             return _json(self.counters.as_json())
         if request.path == "/v1/models":
             names = self.options.models.split(",") if self.options.models else ["mock"]
-            return _json({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+            return _json(
+                {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+            )
         if request.path == "/healthz":
             return _json({"status": "ok"})
         return Refusal(404, f"no such path: {request.path}", "not_found").response()
@@ -232,14 +258,18 @@ class MockServer:
         if options.require_key and key != options.require_key:
             refusal = Refusal(401, f"Incorrect API key provided: {key}.", "invalid_api_key")
         elif options.models and body.get("model") not in options.models.split(","):
-            refusal = Refusal(404, f"The model `{body.get('model')}` does not exist.", "model_not_found")
+            refusal = Refusal(
+                404, f"The model `{body.get('model')}` does not exist.", "model_not_found"
+            )
         elif options.context and _count(prompt) > options.context:
             message = f"This model's maximum context length is {options.context} tokens, not {_count(prompt)}."
             refusal = Refusal(400, message, "context_length_exceeded")
         elif options.refuse_n and body.get("n", 1) > 1:
             refusal = Refusal(400, "Only n=1 is supported.", "unsupported_value")
         elif options.refuse_logprobs and body.get("logprobs") not in (None, False):
-            refusal = Refusal(400, "logprobs is not supported with this model.", "unsupported_parameter")
+            refusal = Refusal(
+                400, "logprobs is not supported with this model.", "unsupported_parameter"
+            )
         elif options.refuse_zero_tokens and body.get("max_tokens") == 0:
             refusal = Refusal(400, "max_tokens must be at least 1, got 0.", "invalid_value")
         if refusal is not None:
@@ -252,7 +282,9 @@ class MockServer:
             wait = self._tokens.take(_count(prompt) + (body.get("max_tokens") or 16))
         if wait:
             self.counters.limited += 1
-            raise Refusal(429, "Rate limit reached.", "rate_limit_exceeded", {"Retry-After": f"{wait:.3f}"})
+            raise Refusal(
+                429, "Rate limit reached.", "rate_limit_exceeded", {"Retry-After": f"{wait:.3f}"}
+            )
 
     def _draw_fault(self) -> str | None:
         options = self.options
@@ -270,15 +302,28 @@ class MockServer:
             message = "Rate limit reached." + (
                 f" Please try again in {options.retry_after:g}s." if style == "text" else ""
             )
-            raise Refusal(429, message, "rate_limit_exceeded", _retry_after(options.retry_after, style))
+            raise Refusal(
+                429, message, "rate_limit_exceeded", _retry_after(options.retry_after, style)
+            )
         if fault == "500":
             key = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            headers = _retry_after(options.retry_after, "seconds") if options.retry_after >= 0 else {}
-            raise Refusal(options.status, options.error.replace("{key}", key), options.error.split()[0], headers)
+            headers = (
+                _retry_after(options.retry_after, "seconds") if options.retry_after >= 0 else {}
+            )
+            raise Refusal(
+                options.status,
+                options.error.replace("{key}", key),
+                options.error.split()[0],
+                headers,
+            )
         if fault == "broken":
             return _broken(self._style(options.broken_style, BROKEN_STYLES))
         if fault == "filter":
-            choice = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant", "content": None}}
+            choice = {
+                "index": 0,
+                "finish_reason": "content_filter",
+                "message": {"role": "assistant", "content": None},
+            }
             return _json({"object": "chat.completion", "choices": [choice]})
         if fault == "hang":
             await asyncio.sleep(options.hang_s)
@@ -299,7 +344,11 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
         repeat: How often the same body came before, which tells draws apart where there is no seed.
         options: For what to reply and what to leave out.
     """
-    n, seed, one = 1 if options.only_one else body.get("n") or 1, body.get("seed"), body.get("max_tokens") == 1
+    n, seed, one = (
+        1 if options.only_one else body.get("n") or 1,
+        body.get("seed"),
+        body.get("max_tokens") == 1,
+    )
     first = repeat * n if seed is None else seed
     draws = range(first, first + n) if body.get("temperature", 1.0) > 0 else [0] * n
     wants = body.get("logprobs") not in (None, False) and not options.omit_logprobs
@@ -307,18 +356,28 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
     texts = [_text(body, prompt, draw, options.reply) for draw in draws]
     choices: list[Json] = []
     for index, text in enumerate(texts):
-        choice: Json = {"index": index, "finish_reason": "length" if one else "stop", "logprobs": None}
+        choice: Json = {
+            "index": index,
+            "finish_reason": "length" if one else "stop",
+            "logprobs": None,
+        }
         if "messages" in body:
             choice["message"] = {"role": "assistant", "content": text}
             if wants:
-                choice["logprobs"] = _chat_logprobs(text, prompt, body.get("top_logprobs") or 0, one)
+                choice["logprobs"] = _chat_logprobs(
+                    text, prompt, body.get("top_logprobs") or 0, one
+                )
         else:
             choice["text"] = echoed + text
             if wants:
                 choice["logprobs"] = _text_logprobs(echoed, text, prompt, body["logprobs"], one)
         choices.append(choice)
     asked, answered = _count(prompt), sum(map(_count, texts))
-    usage = {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
+    usage = {
+        "prompt_tokens": asked,
+        "completion_tokens": answered,
+        "total_tokens": asked + answered,
+    }
     kind = "chat.completion" if "messages" in body else "text_completion"
     return {
         "id": "mock-1",
@@ -346,25 +405,41 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
         return [*_alternatives("", _key(prompt), 0)][draw % 3]
     if reply == "score":
         return _as_asked(prompt, number)
-    return " ".join(WORDS[(number + 7 * i) % len(WORDS)] for i in range(number % 13 + 4)).capitalize() + "."
+    return (
+        " ".join(WORDS[(number + 7 * i) % len(WORDS)] for i in range(number % 13 + 4)).capitalize()
+        + "."
+    )
 
 
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
     if wanted := _LIST_OF.search(prompt):
-        return "\n".join(f"{i}. Respect {i}: {_definition(number, i)}" for i in range(1, int(wanted[1]) + 1))
+        return "\n".join(
+            f"{i}. Respect {i}: {_definition(number, i)}" for i in range(1, int(wanted[1]) + 1)
+        )
     if "Write the evaluation steps" in prompt:
         return _steps(["the text"], number)
     if "one line for each aspect" in prompt:
         rows = [(name, int(low), int(high)) for name, low, high in _RATED.findall(prompt)]
-        return "\n".join(f"{name}: {low + _hash(name, str(number)) % (high - low + 1)}" for name, low, high in rows)
+        return "\n".join(
+            f"{name}: {low + _hash(name, str(number)) % (high - low + 1)}"
+            for name, low, high in rows
+        )
     if criteria := _PLANNED.findall(prompt):
         tools = _TOOL.findall(prompt)
         lines = [f"- {name}: {tools[(number + i) % len(tools)]}" for i, name in enumerate(criteria)]
-        return "\n".join([*lines, "Steps:", _steps([f"the text for its {name}" for name in criteria], number)])
+        return "\n".join(
+            [*lines, "Steps:", _steps([f"the text for its {name}" for name in criteria], number)]
+        )
     if rows := _FLOATING.findall(prompt):
-        ratings = [(name, float(low) + (float(high) - float(low)) * (number % 11) / 10) for name, low, high in rows]
-        return "\n\n".join(f"{name}\nScore: {rating:g} Explanation: {WORDS[number % 9]}." for name, rating in ratings)
+        ratings = [
+            (name, float(low) + (float(high) - float(low)) * (number % 11) / 10)
+            for name, low, high in rows
+        ]
+        return "\n\n".join(
+            f"{name}\nScore: {rating:g} Explanation: {WORDS[number % 9]}."
+            for name, rating in ratings
+        )
     scales = _SCALE.findall(prompt) or _CRITERION.findall(prompt)
     low, high = map(int, scales[-1] if scales else (1, 5))
     return f"Rating: {low + number % (high - low + 1)}"
@@ -385,12 +460,16 @@ def _steps(objects: list[str], number: int) -> str:
 def _alternatives(token: str, key: str, place: int) -> dict[str, float]:
     """Return log-probabilities of the tokens that may stand at one place, likeliest first; they sum to 1.
 
-    A label stands among its like, the first token of an answer (`token` empty) may be any label, and every other token
-    is the likeliest one among some words.
+    A label stands among its like, the first token of an answer (`token` empty) may be any label,
+    and every other token is the likeliest one among some words.
     """
     space, bare = token[: len(token) - len(token.lstrip())], token.strip()
     family = next((labels for labels in LABELS if bare in labels), None)
-    names = [name for labels in LABELS for name in labels] if not token else [space + name for name in family or ()]
+    names = (
+        [name for labels in LABELS for name in labels]
+        if not token
+        else [space + name for name in family or ()]
+    )
     names = names or [token, *(word for word in WORDS[:7] if word != token)]
     weights = [math.exp(_hash(key, name, str(place)) % 600 / 100) for name in names]
     if token in names:
@@ -403,14 +482,20 @@ def _alternatives(token: str, key: str, place: int) -> dict[str, float]:
 def _tokens(text: str, prompt: str, one: bool) -> list[tuple[str, dict[str, float]]]:
     """Return the tokens of an answer with what might have stood in their places."""
     key = _key(prompt)
-    return [(t, _alternatives("" if one else t, key, i)) for i, t in enumerate(_TOKEN.findall(text))]
+    return [
+        (t, _alternatives("" if one else t, key, i)) for i, t in enumerate(_TOKEN.findall(text))
+    ]
 
 
 def _chat_logprobs(text: str, prompt: str, top: int, one: bool) -> Json:
     content: list[Json] = []
     for token, shares in _tokens(text, prompt, one):
-        alternatives = [{"token": name, "logprob": lp, "bytes": None} for name, lp in [*shares.items()][:top]]
-        content.append({"token": token, "logprob": shares[token], "bytes": None, "top_logprobs": alternatives})
+        alternatives = [
+            {"token": name, "logprob": lp, "bytes": None} for name, lp in [*shares.items()][:top]
+        ]
+        content.append(
+            {"token": token, "logprob": shares[token], "bytes": None, "top_logprobs": alternatives}
+        )
     return {"content": content, "refusal": None}
 
 
@@ -421,7 +506,9 @@ def _text_logprobs(echoed: str, text: str, prompt: str, top: int, one: bool) -> 
     return {
         "tokens": [token for token, _ in tokens],
         "token_logprobs": (first + [shares[token] for token, shares in tokens[len(first) :]]),
-        "top_logprobs": (first + [dict([*shares.items()][:top]) for _, shares in tokens[len(first) :]]),
+        "top_logprobs": (
+            first + [dict([*shares.items()][:top]) for _, shares in tokens[len(first) :]]
+        ),
         "text_offset": [0, *itertools.accumulate(len(token) for token, _ in tokens)][:-1],
     }
 
@@ -432,11 +519,20 @@ def _broken(style: str) -> web.Response:
     if style == "null_content":
         message = {"role": "assistant", "content": None}
         return _json(
-            {"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+            {
+                "object": "chat.completion",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            }
         )
     if style == "html":
-        return web.Response(text="<html><body><h1>502 Bad Gateway</h1></body></html>", content_type="text/html")
-    body = b'{"object": "chat.completion", "choices": [{"index": 0, "mess' if style == "truncated" else b""
+        return web.Response(
+            text="<html><body><h1>502 Bad Gateway</h1></body></html>", content_type="text/html"
+        )
+    body = (
+        b'{"object": "chat.completion", "choices": [{"index": 0, "mess'
+        if style == "truncated"
+        else b""
+    )
     return web.Response(body=body, content_type="application/json")
 
 
@@ -444,7 +540,9 @@ def _retry_after(seconds: float, style: str) -> dict[str, str]:
     if style == "ms":
         return {"Retry-After-Ms": f"{1000 * seconds:g}"}
     if style == "date":
-        return {"Retry-After": email.utils.formatdate(math.ceil(time.time() + seconds), usegmt=True)}
+        return {
+            "Retry-After": email.utils.formatdate(math.ceil(time.time() + seconds), usegmt=True)
+        }
     return {"Retry-After": f"{seconds:g}"} if style == "seconds" else {}
 
 
@@ -462,11 +560,16 @@ def _key(prompt: str) -> str:
 
 
 def _hash(*parts: str) -> int:
-    return int.from_bytes(hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=6).digest(), "big")
+    return int.from_bytes(
+        hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=6).digest(),
+        "big",
+    )
 
 
 @contextlib.asynccontextmanager
-async def serve(options: Options, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[MockServer]:
+async def serve(
+    options: Options, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[MockServer]:
     """Serve until the block is left; port 0 takes any free one."""
     server = MockServer(options)
     runner = web.ServerRunner(
@@ -490,7 +593,9 @@ async def main(host: str, port: int, options: Options) -> None:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return host, port and one argument for every option."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     for option in fields(Options):

@@ -25,8 +25,16 @@ def numbers_kept(example: Example) -> float:
 
 
 EXAMPLES = [
-    Example(id="faithful", output="It rose 12 percent in 2024.", source="In 2024 sales rose by 12 percent."),
-    Example(id="invented", output="It rose 15 percent in 2024.", source="In 2024 sales rose by 12 percent."),
+    Example(
+        id="faithful",
+        output="It rose 12 percent in 2024.",
+        source="In 2024 sales rose by 12 percent.",
+    ),
+    Example(
+        id="invented",
+        output="It rose 15 percent in 2024.",
+        source="In 2024 sales rose by 12 percent.",
+    ),
     Example(id="sourceless", output="It rose 12 percent."),
 ]
 
@@ -36,7 +44,11 @@ async def main() -> None:
     async with ToolScorer(build([numbers_kept, "novelty?n=1", "length"])) as scorer:
         for example in EXAMPLES:
             for score in await scorer.score(example):
-                shown = f"{score.value:.2f}" if score.error is None else f"{score.outcome}: {score.error.type}"
+                shown = (
+                    f"{score.value:.2f}"
+                    if score.error is None
+                    else f"{score.outcome}: {score.error.type}"
+                )
                 print(f"{example.id:11} {score.aspect:13} {shown}")
 
 

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(os.environ.get("TEXTASSAY_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
+FOLDER = Path(
+    os.environ.get("TEXTASSAY_DATA")
+    or Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+)
 
 
 @cache
 def _read(path):
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
         return [json.loads(line) for line in lines]
 
 

@@ -1,8 +1,8 @@
 """Writes small random-weight llama models as GGUF files, and computes what they must answer without llama.cpp.
 
-Two oracles: `forward_logits` is the whole network in float64 numpy; a model made with `bigram=True` has dead attention
-and feed-forward outputs, so that its log-probabilities have the closed form of `bigram_logprobs`. The same `Shape`
-gives the same bytes.
+Two oracles: `forward_logits` is the whole network in float64 numpy; a model made with `bigram=True`
+has dead attention and feed-forward outputs, so that its log-probabilities have the closed form of
+`bigram_logprobs`. The same `Shape` gives the same bytes.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def write_model(path: Path, shape: Shape | None = None) -> Written:
     (_write_bpe if shape.tokenizer == "bpe" else _write_spm)(writer, shape)
     if shape.chat_template is not None:
         writer.add_chat_template(shape.chat_template)
-    stored = {name: _store(writer, name, array, shape) for name, array in _random_weights(shape).items()}
+    stored = {
+        name: _store(writer, name, array, shape) for name, array in _random_weights(shape).items()
+    }
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -97,7 +99,9 @@ def write_model(path: Path, shape: Shape | None = None) -> Written:
     return Written(path, shape, stored)
 
 
-def _store(writer: gguf.GGUFWriter, name: str, array: NDArray[np.float32], shape: Shape) -> NDArray[np.float32]:
+def _store(
+    writer: gguf.GGUFWriter, name: str, array: NDArray[np.float32], shape: Shape
+) -> NDArray[np.float32]:
     if array.ndim == 1 or shape.dtype == "f32":
         writer.add_tensor(name, array)
         return array
@@ -115,7 +119,9 @@ def _random_weights(shape: Shape) -> dict[str, NDArray[np.float32]]:
     rng = np.random.default_rng(shape.seed)
 
     def matrix(rows: int, columns: int, gain: float = 1.0) -> NDArray[np.float32]:
-        return rng.standard_normal((rows, columns), np.float32) * np.float32(gain / np.sqrt(columns))
+        return rng.standard_normal((rows, columns), np.float32) * np.float32(
+            gain / np.sqrt(columns)
+        )
 
     def gain() -> NDArray[np.float32]:
         return rng.uniform(0.8, 1.2, shape.width).astype(np.float32)
@@ -145,7 +151,11 @@ def _random_weights(shape: Shape) -> dict[str, NDArray[np.float32]]:
 
 def _byte_characters() -> list[str]:
     """The printable character that stands for each byte in byte-level BPE."""
-    visible = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    visible = {
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    }
     hidden = (byte for byte in range(256) if byte not in visible)
     moved = {byte: chr(256 + place) for place, byte in enumerate(hidden)}
     return [chr(byte) if byte in visible else moved[byte] for byte in range(256)]
@@ -221,9 +231,16 @@ def forward_logits(model: Written, ids: list[int]) -> Floats:
     x = weights["token_embd.weight"][ids]
     future = np.where(np.arange(tokens)[None] > np.arange(tokens)[:, None], -np.inf, 0.0)
     for layer in range(shape.layers):
-        block = {name.split(".")[2]: array for name, array in weights.items() if name.startswith(f"blk.{layer}.")}
+        block = {
+            name.split(".")[2]: array
+            for name, array in weights.items()
+            if name.startswith(f"blk.{layer}.")
+        }
         h = _normalised(x, block["attn_norm"], shape.eps)
-        q, k, v = ((h @ block[name].T).reshape(tokens, -1, shape.head_width) for name in ("attn_q", "attn_k", "attn_v"))
+        q, k, v = (
+            (h @ block[name].T).reshape(tokens, -1, shape.head_width)
+            for name in ("attn_q", "attn_k", "attn_v")
+        )
         q, k = _rotated(q, shape.theta), _rotated(k, shape.theta)
         mixed = np.empty_like(q)
         for head in range(shape.heads):
@@ -235,7 +252,9 @@ def forward_logits(model: Written, ids: list[int]) -> Floats:
         h = _normalised(x, block["ffn_norm"], shape.eps)
         gate = h @ block["ffn_gate"].T
         x = x + (gate / (1 + np.exp(-gate)) * (h @ block["ffn_up"].T)) @ block["ffn_down"].T
-    return np.asarray(_normalised(x, weights["output_norm.weight"], shape.eps) @ weights["output.weight"].T)
+    return np.asarray(
+        _normalised(x, weights["output_norm.weight"], shape.eps) @ weights["output.weight"].T
+    )
 
 
 def log_softmax(logits: Floats) -> Floats:

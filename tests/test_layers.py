@@ -22,7 +22,18 @@ ALLOWED = {
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {"runtime", "tools", "learning", "meta", "methods", "evaluation", "fitting"},
-    "cli": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation", "fitting", "report"}
+    "cli": {
+        "runtime",
+        "prompts",
+        "tools",
+        "learning",
+        "meta",
+        "agents",
+        "methods",
+        "evaluation",
+        "fitting",
+        "report",
+    }
     | {"demo"},
     "report": {"runtime", "meta", "learning", "methods"},
     "version": set(),
@@ -30,7 +41,7 @@ ALLOWED = {
 ONLY_THERE = {
     "litellm": "textassay/runtime/backends/litellm.py",
     "llama_cpp": "textassay/runtime/backends/llamacpp/library.py",
-    "diskcache": "textassay/runtime/store.py",
+    "diskcache": "textassay/runtime/storage/answers.py",
 }
 ALLOWED_ANYWHERE = {"version"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
@@ -58,23 +69,35 @@ def imports_of(path: Path) -> list[str]:
 def test_imports_point_down(path: Path) -> None:
     """A module imports from lower layers and its own, and heavy libraries only where they belong."""
     own = layer_of(path)
-    assert own in ALLOWED, f"{path.name}: which layer is this? Say so in tests/test_layers.py and docs/architecture.md"
+    assert own in ALLOWED, (
+        f"{path.name}: which layer is this? Say so in tests/test_layers.py and docs/architecture.md"
+    )
     for name in imports_of(path):
         top, _, rest = name.partition(".")
         if top == "textassay" and rest:
             target = rest.split(".")[0]
             if target in ALLOWED:
-                assert target == own or target in ALLOWED[own] | ALLOWED_ANYWHERE, f"{path}: {own} imports {name}"
+                assert target == own or target in ALLOWED[own] | ALLOWED_ANYWHERE, (
+                    f"{path}: {own} imports {name}"
+                )
         if top in ONLY_THERE:
-            assert path.relative_to(ROOT).as_posix().startswith(ONLY_THERE[top]), f"{path}: imports {name}"
+            assert path.relative_to(ROOT).as_posix().startswith(ONLY_THERE[top]), (
+                f"{path}: imports {name}"
+            )
 
 
 def test_no_import_cycles() -> None:
     """The import graph of the package has no cycle, imports inside functions included."""
     import graphlib
 
-    names = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in MODULES}
-    graph = {name: {i for i in imports_of(path) if i in names and i != name} for name, path in names.items()}
+    names = {
+        ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in MODULES
+    }
+    graph = {
+        name: {i for i in imports_of(path) if i in names and i != name}
+        for name, path in names.items()
+    }
     for name in graph:
         graph[name] -= {parent for parent in graph if name.startswith(parent + ".")}
     list(graphlib.TopologicalSorter(graph).static_order())
@@ -82,10 +105,22 @@ def test_no_import_cycles() -> None:
 
 def test_import_is_light() -> None:
     """`import textassay` loads no model library, no numerics and no table library."""
-    heavy = {"litellm", "llama_cpp", "torch", "transformers", "onnxruntime", "sklearn", "lightgbm", "pandas", "pyarrow"}
+    heavy = {
+        "litellm",
+        "llama_cpp",
+        "torch",
+        "transformers",
+        "onnxruntime",
+        "sklearn",
+        "lightgbm",
+        "pandas",
+        "pyarrow",
+    }
     heavy |= {"scipy", "numpy", "openai"}
     code = f"import sys, textassay; print([m for m in {heavy!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -98,6 +133,8 @@ def test_help_loads_no_methods() -> None:
         "except SystemExit: pass\n"
         "print([m for m in ('numpy', 'aiohttp', 'jinja2', 'textassay.methods', 'textassay.tools') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert "--method" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"

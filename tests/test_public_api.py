@@ -17,7 +17,19 @@ DOCUMENTED = {
     "Aspect", "AspectTree", "Example", "Graph", "Score", "connect", "evaluate", "evaluate_sync", "learning", "meta",
     "methods", "stream", "tools",
 }  # fmt: skip
-HEAVY = ("litellm", "aiohttp", "pydantic", "numpy", "scipy", "sklearn", "lightgbm", "pandas", "typer", "rich", "openai")
+HEAVY = (
+    "litellm",
+    "aiohttp",
+    "pydantic",
+    "numpy",
+    "scipy",
+    "sklearn",
+    "lightgbm",
+    "pandas",
+    "typer",
+    "rich",
+    "openai",
+)
 
 
 def run(program: str, folder: Path) -> str:

@@ -16,11 +16,15 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.asyncio
-async def test_python_example(mock_server: Callable[..., Awaitable[MockServer]], tmp_path: Path) -> None:
+async def test_python_example(
+    mock_server: Callable[..., Awaitable[MockServer]], tmp_path: Path
+) -> None:
     """The code block, against a server on this machine in place of the provider."""
     import asyncio
 
-    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
+    code = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )[0]
     row = {"output": "A summary of the text.", "source": "A text that is longer than its summary."}
     (tmp_path / "data.jsonl").write_text(json.dumps(row), encoding="utf-8")
     server = await mock_server()

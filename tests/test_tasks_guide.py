@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from tests.cli.harness import rows_of, served, textassay
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "tasks.md").read_text(encoding="utf-8")

@@ -13,7 +13,9 @@ T = TypeVar("T")
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Never sleeps: where nothing is ready, its time is that of the next timer, plus `lateness()` seconds."""
 
-    def __init__(self, *, start: float = 1000.0, lateness: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, *, start: float = 1000.0, lateness: Callable[[], float] | None = None
+    ) -> None:
         self._virtual_now = start
         self._lateness = lateness or (lambda: 0.0)
         super().__init__(_Jumping(self))
@@ -41,8 +43,13 @@ class _Jumping(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
 
 
 def run_virtual(
-    main: Coroutine[Any, Any, T], *, start: float = 1000.0, lateness: Callable[[], float] | None = None
+    main: Coroutine[Any, Any, T],
+    *,
+    start: float = 1000.0,
+    lateness: Callable[[], float] | None = None,
 ) -> T:
     """Run a coroutine to its end in virtual time."""
-    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(start=start, lateness=lateness)) as runner:
+    with asyncio.Runner(
+        loop_factory=lambda: VirtualTimeLoop(start=start, lateness=lateness)
+    ) as runner:
         return runner.run(main)

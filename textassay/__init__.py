@@ -1,7 +1,8 @@
 """textassay judges generated text with teams of small asynchronous agents.
 
     async with textassay.connect("openai/gpt-4.1-mini", rpm=500) as model:
-        run = await textassay.evaluate("data.jsonl", method="g-eval", task="summarization", model=model)
+        run = await textassay.evaluate("data.jsonl", method="g-eval", task="summarization",
+        model=model)
 
 Importing this package loads nothing heavy: a name is imported when it is first used.
 """
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
     from textassay.runtime.connect import connect
-    from textassay.runtime.graph import Graph, Node, each, fixed
-    from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, Failure, Score, ScoreError
+    from textassay.runtime.graph.graph import Graph, Node, each, fixed
+    from textassay.runtime.messages import (
+        Aspect,
+        AspectTree,
+        Assignment,
+        Example,
+        Failure,
+        Score,
+        ScoreError,
+    )
 
 _HOME = {
     "Aspect": "textassay.runtime.messages",
@@ -25,16 +34,16 @@ _HOME = {
     "Assignment": "textassay.runtime.messages",
     "Example": "textassay.runtime.messages",
     "Failure": "textassay.runtime.messages",
-    "Graph": "textassay.runtime.graph",
-    "Node": "textassay.runtime.graph",
+    "Graph": "textassay.runtime.graph.graph",
+    "Node": "textassay.runtime.graph.graph",
     "Run": "textassay.evaluation.run",
     "Score": "textassay.runtime.messages",
     "ScoreError": "textassay.runtime.messages",
     "connect": "textassay.runtime.connect",
-    "each": "textassay.runtime.graph",
+    "each": "textassay.runtime.graph.graph",
     "evaluate": "textassay.evaluation.api",
     "evaluate_sync": "textassay.evaluation.api",
-    "fixed": "textassay.runtime.graph",
+    "fixed": "textassay.runtime.graph.graph",
     "stream": "textassay.evaluation.api",
 }
 _MODULES = ("learning", "meta", "methods", "tools")

@@ -74,7 +74,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("texts", type=Path, help="folder of .txt or .txt.gz files")
     parser.add_argument("work", type=Path, help="folder for tokenizer, checkpoints and log")
     parser.add_argument("out", type=Path, help="GGUF file to write")
-    parser.add_argument("--steps", type=int, nargs=2, default=(1000, 1500), help="with short and with long contexts")
+    parser.add_argument(
+        "--steps", type=int, nargs=2, default=(1000, 1500), help="with short and with long contexts"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -87,7 +89,9 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _tokenizer(given: argparse.Namespace, articles: Sequence[Article], dialogues: Sequence[Dialogue]) -> Path:
+def _tokenizer(
+    given: argparse.Namespace, articles: Sequence[Article], dialogues: Sequence[Dialogue]
+) -> Path:
     """Return the tokenizer's file in the work folder: what is there, else the begun network's, else a new one."""
     file: Path = given.work / "tokenizer.json"
     if file.exists():
@@ -109,7 +113,16 @@ def _stages(given: argparse.Namespace) -> list[tuple[int, Plan]]:
     short, long = given.steps
     stages = [
         (1, Plan(steps=short, words=(35, 130), decay=1.0, seed=given.seed)),
-        (2, Plan(steps=long, words=(80, 450), decay=0.0, seed=given.seed + 1, weights=(0.3, 1.0, 1.5, 0.5))),
+        (
+            2,
+            Plan(
+                steps=long,
+                words=(80, 450),
+                decay=0.0,
+                seed=given.seed + 1,
+                weights=(0.3, 1.0, 1.5, 0.5),
+            ),
+        ),
     ]
     return stages if given.begin is None else stages[1:]
 

@@ -1,6 +1,7 @@
 """Spoils texts in one respect and leaves the others alone: facts, language or order.
 
-What is altered keeps nearly all words of the original, so that a judge cannot tell by overlap alone what is wrong.
+What is altered keeps nearly all words of the original, so that a judge cannot tell by overlap alone
+what is wrong.
 """
 
 from __future__ import annotations
@@ -69,8 +70,12 @@ _NO_NAME = frozenset(
         "However",
     ]
 )
-_AUXILIARY = re.compile(r"\b(is|are|was|were|will|can|could|would|should|has|have|had|do|does|did|may|must)\b(?! not)")
-_NOT = re.compile(r"\b(is|are|was|were|will|could|would|should|has|have|had|do|does|did) not\b|\b(\w+)n't\b")
+_AUXILIARY = re.compile(
+    r"\b(is|are|was|were|will|can|could|would|should|has|have|had|do|does|did|may|must)\b(?! not)"
+)
+_NOT = re.compile(
+    r"\b(is|are|was|were|will|could|would|should|has|have|had|do|does|did) not\b|\b(\w+)n't\b"
+)
 _OPPOSITES: dict[str, str] = {}
 for _pair in [
     "more less",
@@ -212,7 +217,9 @@ def swap_name(pool: Sequence[str]) -> Alteration:
             return None
         old = rng.choice(own)
         is_number = old[0].isdigit()
-        others = [new for new in pool if new[0].isdigit() == is_number and new.lower() != old.lower()]
+        others = [
+            new for new in pool if new[0].isdigit() == is_number and new.lower() != old.lower()
+        ]
         others = [new for new in others if new not in sentence and old not in new]
         if is_number and (not others or rng.random() < 0.3):
             others = [_another_number(old, rng)]
@@ -268,13 +275,23 @@ def fuse_with(other: str) -> Alteration:
         head, tail = sentence.rstrip(".!?").split(), other.split()
         if len(head) < 7 or len(tail) < 7 or sentence == other:
             return None
-        return " ".join(head[: rng.randint(3, len(head) - 3)] + tail[rng.randint(2, len(tail) - 3) :])
+        return " ".join(
+            head[: rng.randint(3, len(head) - 3)] + tail[rng.randint(2, len(tail) - 3) :]
+        )
 
     return alter
 
 
 _ARTICLE = re.compile(r"\b(the|a|an|to|of|in|is|are|was|were|and|that|for|on|with) ", re.IGNORECASE)
-_AGREEMENT = {"is": "are", "are": "is", "was": "were", "were": "was", "has": "have", "have": "has", "does": "do"}
+_AGREEMENT = {
+    "is": "are",
+    "are": "is",
+    "was": "were",
+    "were": "was",
+    "has": "have",
+    "have": "has",
+    "does": "do",
+}
 _AGREES = re.compile(r"\b(" + "|".join(_AGREEMENT) + r")\b")
 
 
@@ -332,10 +349,18 @@ def garble(sentence: str, rng: random.Random, share: float = 0.15) -> str | None
         pattern, fixed = (_ARTICLE, "") if rng.random() < 0.5 else (_AGREES, None)
         places = list(pattern.finditer(sentence))
         if places:
-            chosen = set(rng.sample(range(len(places)), max(1, round(len(places) * min(1.0, 3 * share)))))
+            chosen = set(
+                rng.sample(range(len(places)), max(1, round(len(places) * min(1.0, 3 * share))))
+            )
             parts, at = [], 0
             for i, found in enumerate(places):
-                new = found[0] if i not in chosen else fixed if fixed is not None else _AGREEMENT[found[0]]
+                new = (
+                    found[0]
+                    if i not in chosen
+                    else fixed
+                    if fixed is not None
+                    else _AGREEMENT[found[0]]
+                )
                 parts += [sentence[at : found.start()], new]
                 at = found.end()
             broken = "".join(parts) + sentence[at:]

@@ -55,10 +55,14 @@ def documents(folder: Path) -> Iterator[tuple[str, str]]:
     Raises:
         CorpusError: There is no such file.
     """
-    files = sorted(path for path in folder.glob("*.txt*") if path.name.endswith((".txt", ".txt.gz")))
+    files = sorted(
+        path for path in folder.glob("*.txt*") if path.name.endswith((".txt", ".txt.gz"))
+    )
     wanted = [path for path in files if path.name.partition(".")[0] not in LEFT_OUT]
     if not wanted:
-        raise CorpusError(f"{folder} holds no .txt or .txt.gz file; training/README.md says which texts are used")
+        raise CorpusError(
+            f"{folder} holds no .txt or .txt.gz file; training/README.md says which texts are used"
+        )
     for path in wanted:
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8") as stream:
@@ -80,7 +84,9 @@ def read(folder: Path) -> tuple[list[Article], list[Dialogue]]:
         elif (article := _article(text)) is not None:
             articles.append(article)
     if not articles or not dialogues:
-        raise CorpusError(f"{folder} has {len(articles)} articles and {len(dialogues)} dialogues; both are needed")
+        raise CorpusError(
+            f"{folder} has {len(articles)} articles and {len(dialogues)} dialogues; both are needed"
+        )
     return articles, dialogues
 
 
@@ -96,9 +102,15 @@ def _dialogue(text: str) -> Dialogue | None:
 def _article(text: str) -> Article | None:
     first, _, rest = text.partition("\n")
     words = first.split()
-    has_title = 3 <= len(words) <= 14 and not first.rstrip().endswith((".", ":", ";", ",")) and len(rest) > 200
+    has_title = (
+        3 <= len(words) <= 14
+        and not first.rstrip().endswith((".", ":", ";", ","))
+        and len(rest) > 200
+    )
     paragraphs = (rest if has_title else text).split("\n")
-    sentences = [s for paragraph in paragraphs for s in _split(paragraph) if 4 <= len(s.split()) <= 70]
+    sentences = [
+        s for paragraph in paragraphs for s in _split(paragraph) if 4 <= len(s.split()) <= 70
+    ]
     if len(sentences) < 4:
         return None
     return Article(title=first.strip() if has_title else None, sentences=tuple(sentences))

@@ -19,7 +19,9 @@ CONTEXT, CANDIDATE, ANSWER = 1, 2, 3
 LONGEST_CONTEXT = 800
 
 
-def byte_level(vocabulary: dict[str, int] | None = None, merges: Sequence[tuple[str, str]] | None = None) -> Tokenizer:
+def byte_level(
+    vocabulary: dict[str, int] | None = None, merges: Sequence[tuple[str, str]] | None = None
+) -> Tokenizer:
     """Return a byte-level BPE tokenizer as GPT-2 has it, by default one that has learned nothing."""
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -38,7 +40,10 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
     words = [f"\nquestion: {question}\nanswer: yes\nanswer: no" for question in QUESTIONS.values()]
     words += [f"\nsentence: that\nquestion: {question}" for question in SENTENCE_QUESTIONS.values()]
     words += [
-        f"\nrate {name}, 1 to 5.\nscore: {n}" for names in SYNONYMS.values() for name in names for n in range(1, 6)
+        f"\nrate {name}, 1 to 5.\nscore: {n}"
+        for names in SYNONYMS.values()
+        for name in names
+        for n in range(1, 6)
     ]
     words += [f"{cue}\n{kind}: " for kind, cue in CUES.items()] + ["knowledge: "]
 
@@ -86,7 +91,9 @@ class Branch:
         keep = self.question == 0
         why = np.where(np.arange(keep.sum()) >= LABEL_TOKENS - 1, CANDIDATE, 0).astype(np.int8)
         why[-1] = 0
-        return Branch(self.ids[keep], self.targets[keep], why, self.question[keep], self.places[keep], ())
+        return Branch(
+            self.ids[keep], self.targets[keep], why, self.question[keep], self.places[keep], ()
+        )
 
 
 LABEL_TOKENS = 3
@@ -119,7 +126,8 @@ class Encoder:
     """Encodes cases with one tokenizer.
 
     Raises:
-        ValueError: An answer or a label does not have the number of tokens that the model's use relies on.
+        ValueError: An answer or a label does not have the number of tokens that the model's use
+            relies on.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -138,7 +146,9 @@ class Encoder:
         ids = self._tokenizer.encode(text).ids
         return np.array([self.end, *ids] if opens else ids, dtype=np.int16)
 
-    def encode(self, case: Case, asked: Sequence[Sequence[Asked]], in_turn: Sequence[Asked | None]) -> Encoded:
+    def encode(
+        self, case: Case, asked: Sequence[Sequence[Asked]], in_turn: Sequence[Asked | None]
+    ) -> Encoded:
         """Return a case in tokens; a context that is too long loses its end.
 
         Args:
@@ -151,7 +161,11 @@ class Encoder:
             self._branch(text, candidate.faithful, questions)
             for text, candidate, questions in zip(texts, case.candidates, asked, strict=True)
         ]
-        chains = [self._branch(text, False, [one]) for text, one in zip(texts, in_turn, strict=True) if one is not None]
+        chains = [
+            self._branch(text, False, [one])
+            for text, one in zip(texts, in_turn, strict=True)
+            if one is not None
+        ]
         context = self._ids(case.context, True)[:LONGEST_CONTEXT]
         return Encoded(context, self._cues[case.kind], (*branches, *chains), len(branches))
 

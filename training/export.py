@@ -59,7 +59,10 @@ def export(network: Network, tokenizer: Path, out: Path, weights: Weights = "f16
 
 def parameters(network: Network) -> dict[str, Tensor]:
     """Return the weights by llama.cpp's names."""
-    found: dict[str, Tensor] = {"token_embd.weight": network.embedding.weight, "output_norm.weight": network.norm}
+    found: dict[str, Tensor] = {
+        "token_embd.weight": network.embedding.weight,
+        "output_norm.weight": network.norm,
+    }
     for i, block in enumerate(network.blocks):
         found |= {
             f"blk.{i}.attn_norm.weight": block.attention_norm,
@@ -83,8 +86,12 @@ def _add_tokenizer(writer: GGUFWriter, model: dict[str, object]) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
-    writer.add_token_types([TokenType.CONTROL if token in SPECIAL else TokenType.NORMAL for token in tokens])
-    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in merges])
+    writer.add_token_types(
+        [TokenType.CONTROL if token in SPECIAL else TokenType.NORMAL for token in tokens]
+    )
+    writer.add_token_merges(
+        [merge if isinstance(merge, str) else " ".join(merge) for merge in merges]
+    )
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
     writer.add_add_bos_token(True)

@@ -196,7 +196,11 @@ VALUES = {
 }
 _TELLS = {
     "food": ("serves {} food", "offers {} dishes", "has {} cuisine"),
-    "area": ("is in the {} area", "is located in the {} part of town", "can be found in the {} area"),
+    "area": (
+        "is in the {} area",
+        "is located in the {} part of town",
+        "can be found in the {} area",
+    ),
     "price range": ("is {}", "has {} prices", "is in the {} price range"),
     "rating": ("is rated {}", "has a {} rating", "has a customer rating of {}"),
     "near": ("is near {}", "is close to {}", "lies next to {}"),
@@ -224,7 +228,9 @@ class Record:
     def written(self, rng: random.Random) -> str:
         """Return the record as data sets write records, in one of several ways."""
         pairs = [("name", self.name), ("type", self.kind), *self.slots]
-        pattern, between = rng.choice((("{0}={1}", ","), ("{0}='{1}'", ";"), ("{0} = {1}", " | "), ("{0}: {1}", ", ")))
+        pattern, between = rng.choice(
+            (("{0}={1}", ","), ("{0}='{1}'", ";"), ("{0} = {1}", " | "), ("{0}: {1}", ", "))
+        )
         whole = between.join(pattern.format(key, value) for key, value in pairs)
         return f"inform({whole.replace(' ', '')})" if between == "," else whole
 
@@ -233,7 +239,11 @@ class Record:
         parts = [_phrase(key, value, rng) for key, value in slots]
         if not parts:
             return [f"{self.name} is a {self.kind}."]
-        first = f"{self.name} is a {self.kind} that {parts[0]}" if rng.random() < 0.6 else f"{self.name} {parts[0]}"
+        first = (
+            f"{self.name} is a {self.kind} that {parts[0]}"
+            if rng.random() < 0.6
+            else f"{self.name} {parts[0]}"
+        )
         sentences, current = [], first
         for part in parts[1:]:
             if rng.random() < 0.55:

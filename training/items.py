@@ -1,7 +1,7 @@
 """What the model learns from: a context, candidates for it, and questions about each candidate with their answers.
 
-Each candidate is spoilt in each respect independently, so that one candidate is fluent and wrong, another one garbled
-and right: only who reads the question knows the answer.
+Each candidate is spoilt in each respect independently, so that one candidate is fluent and wrong,
+another one garbled and right: only who reads the question knows the answer.
 """
 
 from __future__ import annotations
@@ -41,9 +41,23 @@ SENTENCE_QUESTIONS = {
 }
 SYNONYMS = {
     "coherence": ("coherence", "organization", "structure", "logical flow", "order", "cohesion"),
-    "consistency": ("consistency", "accuracy", "faithfulness", "correctness", "factuality", "factual accuracy"),
+    "consistency": (
+        "consistency",
+        "accuracy",
+        "faithfulness",
+        "correctness",
+        "factuality",
+        "factual accuracy",
+    ),
     "fluency": ("fluency", "grammar", "readability", "language", "clarity", "grammaticality"),
-    "relevance": ("relevance", "coverage", "informativeness", "importance", "completeness", "main points"),
+    "relevance": (
+        "relevance",
+        "coverage",
+        "informativeness",
+        "importance",
+        "completeness",
+        "main points",
+    ),
     "naturalness": ("naturalness", "fluency", "grammar", "human-likeness"),
     "engagingness": ("engagingness", "interest", "interestingness", "specificity"),
     "groundedness": ("groundedness", "use of knowledge", "knowledge"),
@@ -51,7 +65,8 @@ SYNONYMS = {
     "informativeness": ("informativeness", "completeness", "coverage"),
     "quality": ("quality", "overall", "overall quality"),
 }
-"""Names under which a rating of each respect is asked for; the first one is the name of the aspect."""
+"""Names under which a rating of each respect is asked for; the first one is the name of the
+aspect."""
 ABOUT_ELSE = 0.12
 """Share of summaries that are about something else."""
 MOST_SENTENCES = 3
@@ -108,7 +123,11 @@ class Case:
 def questions(case: Case, candidate: Candidate, rng: random.Random) -> list[Asked]:
     """Return what is asked about a candidate: a question on each aspect and two ratings."""
     asked = []
-    known = {aspect: quality for aspect, quality in candidate.quality.items() if (case.kind, aspect) in QUESTIONS}
+    known = {
+        aspect: quality
+        for aspect, quality in candidate.quality.items()
+        if (case.kind, aspect) in QUESTIONS
+    }
     for aspect, quality in known.items():
         if (answer := _yes_or_no(quality)) is not None:
             asked.append(Asked(((_question(QUESTIONS[case.kind, aspect]), answer),), aspect))
@@ -127,7 +146,10 @@ def sentence_questions(case: Case, candidate: Candidate, rng: random.Random) -> 
     aspect = rng.choice(list(candidate.parts))
     parts, answer = candidate.parts[aspect], _yes_or_no(candidate.quality.get(aspect, 0.5))
     steps = [
-        (f"\nsentence: {sentence}{_question(SENTENCE_QUESTIONS[aspect])}", " yes" if good else " no")
+        (
+            f"\nsentence: {sentence}{_question(SENTENCE_QUESTIONS[aspect])}",
+            " yes" if good else " no",
+        )
         for sentence, good in parts[:MOST_SENTENCES]
     ]
     if answer is not None and len(parts) <= MOST_SENTENCES:
@@ -162,8 +184,8 @@ def article_case(
         foreign: Sentences of another article.
         rng: Source of chance.
         n: Number of candidates.
-        about_else: Share of them that are about something else; where it is 0, nearly all share nearly all their words
-            with the article.
+        about_else: Share of them that are about something else; where it is 0, nearly all share
+            nearly all their words with the article.
     """
     context = "article: " + simplify(" ".join(sentences))
     salience = _salience(sentences)
@@ -172,7 +194,13 @@ def article_case(
     candidates: list[Candidate] = []
     while len(candidates) < n:
         candidate = _summary(
-            sentences, title, foreign, salience, own if rng.random() < 0.6 else others, rng, about_else
+            sentences,
+            title,
+            foreign,
+            salience,
+            own if rng.random() < 0.6 else others,
+            rng,
+            about_else,
         )
         if candidate is not None and 4 <= len(candidate.text.split()) <= 125:
             candidates.append(candidate)
@@ -199,9 +227,13 @@ def _chosen(salience: Sequence[float], rng: random.Random) -> tuple[list[int], f
         start = rng.randrange(n - size + 1)
         places = list(range(start, start + size))
     elif way < 0.65:
-        places = sorted(sorted(range(n), key=lambda i: -salience[i])[: size + 1], key=lambda _: rng.random())[:size]
+        places = sorted(
+            sorted(range(n), key=lambda i: -salience[i])[: size + 1], key=lambda _: rng.random()
+        )[:size]
     elif way < 0.8:
-        places = sorted(sorted(range(n), key=lambda i: salience[i])[: size + 2], key=lambda _: rng.random())[:size]
+        places = sorted(
+            sorted(range(n), key=lambda i: salience[i])[: size + 2], key=lambda _: rng.random()
+        )[:size]
     else:
         places = rng.sample(range(n), size)
     best = sum(sorted(salience)[-3:])
@@ -224,12 +256,18 @@ def _summary(
         said[:2] = [rewording.join(said[0], said[1], rng)]
     if title is not None and places[0] == 0 and rng.random() < 0.3:
         said[0], relevance = f"{title}.", max(relevance, 0.75)
-    # A text about something else is wrong in all that regards the article, and as fluent and coherent as any other.
+    # A text about something else is wrong in all that regards the article, and as fluent and
+    # coherent as any other.
     about_else = rng.random() < share_else
-    connected = about_else or all(after - before <= 2 for before, after in itertools.pairwise(places))
+    connected = about_else or all(
+        after - before <= 2 for before, after in itertools.pairwise(places)
+    )
     if about_else:
         start, relevance = rng.randrange(max(1, len(foreign) - 2)), 0.0
-        said = [_abstracted(sentence, abstract, rng) for sentence in foreign[start : start + len(places)]]
+        said = [
+            _abstracted(sentence, abstract, rng)
+            for sentence in foreign[start : start + len(places)]
+        ]
     clean = rng.random() < 0.3
     good = {aspect: [True] * len(said) for aspect in ("consistency", "fluency", "coherence")}
     if about_else:
@@ -248,7 +286,9 @@ def _summary(
     simple = [simplify(sentence) for sentence in said]
     quality = {
         "consistency": _share_quality(good["consistency"]),
-        "fluency": _share_quality(good["fluency"]) if share > 0.12 else max(0.5, _share_quality(good["fluency"])),
+        "fluency": _share_quality(good["fluency"])
+        if share > 0.12
+        else max(0.5, _share_quality(good["fluency"])),
         "relevance": relevance,
     }
     if all(good["fluency"]):
@@ -269,13 +309,29 @@ def _abstracted(sentence: str, abstract: float, rng: random.Random) -> str:
     return short if abstract < 0.6 else rewording.reword(short, rng)
 
 
-def _ways_to_lie(sentences: Sequence[str], pool: Sequence[str], rng: random.Random) -> list[alterations.Alteration]:
+def _ways_to_lie(
+    sentences: Sequence[str], pool: Sequence[str], rng: random.Random
+) -> list[alterations.Alteration]:
     swap = alterations.swap_name(pool)
     fuse = alterations.fuse_with(rng.choice(sentences))
-    return rng.sample([swap, swap, swap, alterations.swap_roles, alterations.negate, alterations.oppose, fuse, fuse], 8)
+    return rng.sample(
+        [
+            swap,
+            swap,
+            swap,
+            alterations.swap_roles,
+            alterations.negate,
+            alterations.oppose,
+            fuse,
+            fuse,
+        ],
+        8,
+    )
 
 
-def _spoil(said: list[str], good: list[bool], ways: Sequence[alterations.Alteration], rng: random.Random) -> None:
+def _spoil(
+    said: list[str], good: list[bool], ways: Sequence[alterations.Alteration], rng: random.Random
+) -> None:
     """Alter one sentence or more in place and mark them."""
     wanted = min(len(said), rng.choice((1, 1, 1, 2, 2, 3)))
     for at in rng.sample(range(len(said)), len(said)):
@@ -293,7 +349,9 @@ def _disorder(
     said: list[str], good: dict[str, list[bool]], foreign: Sequence[str], rng: random.Random
 ) -> tuple[list[str], dict[str, list[bool]], float]:
     """Return sentences out of order, one said twice or a foreign one among them, the marks, and the quality."""
-    rows = [(sentence, i, {a: marks[i] for a, marks in good.items()}) for i, sentence in enumerate(said)]
+    rows = [
+        (sentence, i, {a: marks[i] for a, marks in good.items()}) for i, sentence in enumerate(said)
+    ]
     way, quality = rng.random(), 0.25
     if way < 0.45 and len(rows) > 1:
         order = alterations.shuffled([str(i) for i in range(len(rows))], rng) or []
@@ -308,7 +366,11 @@ def _disorder(
             rows.append((rows[at][0], -1, rows[at][2]))
             quality = 0.0
     else:
-        stranger = (rng.choice(foreign), -1, {"consistency": False, "fluency": True, "coherence": False})
+        stranger = (
+            rng.choice(foreign),
+            -1,
+            {"consistency": False, "fluency": True, "coherence": False},
+        )
         rows.insert(rng.randint(0, len(rows)), stranger)
     follows = [i == 0 or (rows[i][1] > rows[i - 1][1] >= 0) for i in range(len(rows))]
     marks = {aspect: [row[2][aspect] for row in rows] for aspect in ("consistency", "fluency")}
@@ -340,7 +402,12 @@ def talk_case(dialogue: Dialogue, others: Sequence[str], rng: random.Random, n: 
 
 def chat_case(sentences: Sequence[str], others: Sequence[str], rng: random.Random, n: int) -> Case:
     """Return a made-up conversation about an article, with a part of it as knowledge for the next response."""
-    own = [name for sentence in sentences[:6] for name in alterations.names(sentence) if not name[0].isdigit()]
+    own = [
+        name
+        for sentence in sentences[:6]
+        for name in alterations.names(sentence)
+        if not name[0].isdigit()
+    ]
     topic = rng.choice(own) if own else "that"
     at = rng.randrange(1, len(sentences))
     known = " ".join(sentences[at : at + rng.choice((1, 1, 2))])
@@ -357,13 +424,21 @@ def _reply_case(
     context = f"{head}dialogue:\n" + "\n".join(f"- {simplify(turn)}" for turn in history)
     content = set(re.findall(r"[a-z]{5,}", simplify(known))) if head else None
     foreign = rng.choice(others)
-    kinds = ["real", *rng.choices(("dull", "foreign", "again", "reaction", "real"), (3, 4, 2, 1, 3), k=n - 1)]
+    kinds = [
+        "real",
+        *rng.choices(("dull", "foreign", "again", "reaction", "real"), (3, 4, 2, 1, 3), k=n - 1),
+    ]
     candidates = [_reply(kind, history, real, foreign, content, rng) for kind in kinds]
     return Case(context, "response", candidates)
 
 
 def _reply(
-    kind: str, history: Sequence[str], real: str, foreign: str, content: set[str] | None, rng: random.Random
+    kind: str,
+    history: Sequence[str],
+    real: str,
+    foreign: str,
+    content: set[str] | None,
+    rng: random.Random,
 ) -> Candidate:
     said = {
         "real": real,
@@ -399,7 +474,9 @@ def _reply(
 def record_case(rng: random.Random, n: int) -> Case:
     """Return a record with `n` texts that tell it, some with slots left out, wrong or invented, some garbled."""
     given = inventions.record(rng)
-    return Case(f"data: {simplify(given.written(rng))}", "text", [_told(given, rng) for _ in range(n)])
+    return Case(
+        f"data: {simplify(given.written(rng))}", "text", [_told(given, rng) for _ in range(n)]
+    )
 
 
 def _told(given: inventions.Record, rng: random.Random) -> Candidate:
@@ -425,7 +502,9 @@ def _told(given: inventions.Record, rng: random.Random) -> Candidate:
         "informativeness": 1 - (missing + wrong) / (0.5 + len(given.slots)),
         "consistency": 0.25 if wrong else 1.0,
         "naturalness": 0.4 if broken else 1.0,
-        "quality": 1.0 - 0.4 * (wrong + broken + (missing > 0)) if wrong or broken or missing else 1.0,
+        "quality": 1.0 - 0.4 * (wrong + broken + (missing > 0))
+        if wrong or broken or missing
+        else 1.0,
     }
     quality = {aspect: max(0.0, value) for aspect, value in quality.items()}
     if missing == 1 and not wrong:

@@ -46,8 +46,8 @@ class Plan:
         words: Length of contexts, from and to.
         decay: Share of the steps after which the rates fall to 0.
         tokens: In a step, branches and contexts together.
-        weights: Of the mean losses: text of contexts, faithful candidates given their context, answers, candidates by
-            themselves.
+        weights: Of the mean losses: text of contexts, faithful candidates given their context,
+            answers, candidates by themselves.
         matrices: Learning rate of matrices (Muon).
         embedding: Learning rate of the embedding (AdamW).
         gains: Learning rate of the norms' gains (AdamW).
@@ -133,7 +133,11 @@ def losses(network: Network, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     stream = network(batch)
     wanted = batch.why > 0
     scores = network.scores(stream[wanted]).float()
-    return F.cross_entropy(scores, batch.targets[wanted], reduction="none"), batch.why[wanted], scores
+    return (
+        F.cross_entropy(scores, batch.targets[wanted], reduction="none"),
+        batch.why[wanted],
+        scores,
+    )
 
 
 def together(cases: Sequence[Encoded]) -> Batch:
@@ -143,7 +147,10 @@ def together(cases: Sequence[Encoded]) -> Batch:
 
 def alone(cases: Sequence[Encoded], rng: random.Random) -> Batch:
     """Return half of the cases' candidates, good and bad, without their contexts."""
-    picked = [[branch.candidate() for branch in rng.sample(case.branches[: case.candidates], 2)] for case in cases]
+    picked = [
+        [branch.candidate() for branch in rng.sample(case.branches[: case.candidates], 2)]
+        for case in cases
+    ]
     return batch_of([case.cue for case in cases], picked, learn_context=False)
 
 
@@ -169,10 +176,14 @@ def train(
         validate: Called then as well.
         every: How many.
     """
-    matrices = [p for name, p in network.named_parameters() if p.ndim == 2 and "embedding" not in name]
+    matrices = [
+        p for name, p in network.named_parameters() if p.ndim == 2 and "embedding" not in name
+    ]
     gains = [p for name, p in network.named_parameters() if p.ndim == 1 and name != "norm"]
     optimisers = [
-        torch.optim.Muon(matrices, lr=plan.matrices, momentum=0.95, weight_decay=0.01, adjust_lr_fn="original"),
+        torch.optim.Muon(
+            matrices, lr=plan.matrices, momentum=0.95, weight_decay=0.01, adjust_lr_fn="original"
+        ),
         torch.optim.AdamW(
             [
                 {"params": [network.embedding.weight], "lr": plan.embedding},
@@ -183,7 +194,9 @@ def train(
             weight_decay=0.0,
         ),
     ]
-    schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda step: _rate(step, plan)) for o in optimisers]
+    schedules = [
+        torch.optim.lr_scheduler.LambdaLR(o, lambda step: _rate(step, plan)) for o in optimisers
+    ]
     rng = random.Random(plan.seed)
     weights = dict(zip(("context", "candidate", "answer", "alone"), plan.weights, strict=True))
     running: dict[str, float] = {}
@@ -210,7 +223,14 @@ def train(
             running[name] = 0.98 * running.get(name, value.item()) + 0.02 * value.item()
         if step % 25 == 0 or step == plan.steps:
             speed = seen / (time.monotonic() - began)
-            say({"step": step, "tokens": seen, "tokens_per_second": round(speed), **_rounded(running)})
+            say(
+                {
+                    "step": step,
+                    "tokens": seen,
+                    "tokens_per_second": round(speed),
+                    **_rounded(running),
+                }
+            )
         if step % every == 0 or step == plan.steps:
             save()
             say({"step": step, "tokens": seen, "held_out": validate()})
@@ -253,10 +273,13 @@ def held_out_cases(
 
 
 @torch.no_grad()
-def held_out(network: Network, blocks: Sequence[list[Encoded]], encoder: Encoder, device: str) -> dict[str, Any]:
+def held_out(
+    network: Network, blocks: Sequence[list[Encoded]], encoder: Encoder, device: str
+) -> dict[str, Any]:
     """Return mean losses on held-out cases, and how well answers tell good from bad, by aspect.
 
-    The area under the curve compares P(yes) of candidates whose right answer is yes with that of the others.
+    The area under the curve compares P(yes) of candidates whose right answer is yes with that of
+    the others.
     """
     totals: dict[int, list[float]] = defaultdict(lambda: [0.0, 0])
     told: dict[str, tuple[list[float], list[bool]]] = defaultdict(lambda: ([], []))
@@ -276,7 +299,9 @@ def held_out(network: Network, blocks: Sequence[list[Encoded]], encoder: Encoder
                 told[aspect][0].append(odd)
                 told[aspect][1].append(target == encoder.yes)
     names = {CONTEXT: "context", CANDIDATE: "candidate", ANSWER: "answer"}
-    means = {names[reason]: round(total / count, 4) for reason, (total, count) in totals.items() if count}
+    means = {
+        names[reason]: round(total / count, 4) for reason, (total, count) in totals.items() if count
+    }
     return means | {"auc": {aspect: round(_auc(*told[aspect]), 3) for aspect in sorted(told)}}
 
 
@@ -285,7 +310,10 @@ def _auc(values: Sequence[float], good: Sequence[bool]) -> float:
     n = sum(good)
     if n in (0, len(good)):
         return float("nan")
-    return float((sum(r for r, g in zip(ranks, good, strict=True) if g) - n * (n + 1) / 2) / (n * (len(good) - n)))
+    return float(
+        (sum(r for r, g in zip(ranks, good, strict=True) if g) - n * (n + 1) / 2)
+        / (n * (len(good) - n))
+    )
 
 
 def new_network(shape: Shape, seed: int) -> Network:

@@ -1,7 +1,8 @@
 """Measures a model on held-out cases: `python -m training.measure TEXTS MODEL.gguf`.
 
-Prints mean losses and, by aspect, the area under the curve of P(yes): once for cases as they are trained on, and once
-without summaries about something else, whose candidates nearly all share nearly all their words with the source.
+Prints mean losses and, by aspect, the area under the curve of P(yes): once for cases as they are
+trained on, and once without summaries about something else, whose candidates nearly all share
+nearly all their words with the source.
 """
 
 from __future__ import annotations

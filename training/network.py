@@ -58,7 +58,8 @@ class Batch:
         at_context: Place of each context token among the padded ones.
         at_branch: Place of each branch token among the padded ones.
         owner: Context of each branch [branches].
-        mask: What a branch's tokens see, their context first; added to scores [branches, 1, length, both lengths].
+        mask: What a branch's tokens see, their context first; added to scores [branches, 1, length,
+            both lengths].
     """
 
     ids: Tensor
@@ -74,11 +75,17 @@ class Batch:
 
     def to(self, device: str) -> Batch:
         """Return the batch on a device."""
-        tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        tensors = {
+            name: value.to(device)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
         return replace(self, **tensors)
 
 
-def batch_of(contexts: Sequence[np.ndarray], branches: Sequence[Sequence[Branch]], learn_context: bool = True) -> Batch:
+def batch_of(
+    contexts: Sequence[np.ndarray], branches: Sequence[Sequence[Branch]], learn_context: bool = True
+) -> Batch:
     """Lay contexts and the branches of each out for the network."""
     flat = [branch for group in branches for branch in group]
     owner = np.repeat(np.arange(len(contexts)), [len(group) for group in branches])
@@ -88,12 +95,21 @@ def batch_of(contexts: Sequence[np.ndarray], branches: Sequence[Sequence[Branch]
     for row, (branch, of) in enumerate(zip(flat, owner, strict=True)):
         n = len(branch.ids)
         mask[row, :, : lengths[of]] = 0
-        sees = (branch.question[None, :] == 0) | (branch.question[None, :] == branch.question[:, None])
-        mask[row, :n, long_context : long_context + n][np.tril(np.ones((n, n), dtype=bool)) & sees] = 0
-    why = [np.full(len(context), CONTEXT if learn_context else 0, dtype=np.int64) for context in contexts]
+        sees = (branch.question[None, :] == 0) | (
+            branch.question[None, :] == branch.question[:, None]
+        )
+        mask[row, :n, long_context : long_context + n][
+            np.tril(np.ones((n, n), dtype=bool)) & sees
+        ] = 0
+    why = [
+        np.full(len(context), CONTEXT if learn_context else 0, dtype=np.int64)
+        for context in contexts
+    ]
     for marks in why:
         marks[-1] = 0
-    targets = [np.append(context[1:], 0) for context in contexts] + [branch.targets for branch in flat]
+    targets = [np.append(context[1:], 0) for context in contexts] + [
+        branch.targets for branch in flat
+    ]
     places = [np.arange(n) for n in lengths] + [
         branch.places + lengths[of] for branch, of in zip(flat, owner, strict=True)
     ]
@@ -109,7 +125,9 @@ def batch_of(contexts: Sequence[np.ndarray], branches: Sequence[Sequence[Branch]
         contexts=(len(contexts), long_context),
         branches=(len(flat), long_branch),
         at_context=joined([i * long_context + np.arange(n) for i, n in enumerate(lengths)]),
-        at_branch=joined([i * long_branch + np.arange(len(branch.ids)) for i, branch in enumerate(flat)]),
+        at_branch=joined(
+            [i * long_branch + np.arange(len(branch.ids)) for i, branch in enumerate(flat)]
+        ),
         owner=torch.from_numpy(owner),
         mask=torch.from_numpy(mask)[:, None],
     )
@@ -129,7 +147,9 @@ class Block(nn.Module):
         self.shape = shape
         width, hidden = shape.width, shape.hidden
         self.attention_norm, self.hidden_norm = (nn.Parameter(torch.ones(width)) for _ in range(2))
-        self.query, self.key, self.value, self.output = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.query, self.key, self.value, self.output = (
+            nn.Linear(width, width, bias=False) for _ in range(4)
+        )
         self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
         self.down = nn.Linear(hidden, width, bias=False)
 
@@ -153,9 +173,15 @@ class Block(nn.Module):
 
         of_context = [padded(x[:n], batch.at_context, batch.contexts) for x in (query, key, value)]
         of_branch = [padded(x[n:], batch.at_branch, batch.branches) for x in (query, key, value)]
-        seen = F.scaled_dot_product_attention(of_context[0], of_context[1], of_context[2], is_causal=True)
-        keys, values = (torch.cat((of_context[i].index_select(0, batch.owner), of_branch[i]), 2) for i in (1, 2))
-        branched = F.scaled_dot_product_attention(of_branch[0], keys, values, attn_mask=batch.mask.to(keys.dtype))
+        seen = F.scaled_dot_product_attention(
+            of_context[0], of_context[1], of_context[2], is_causal=True
+        )
+        keys, values = (
+            torch.cat((of_context[i].index_select(0, batch.owner), of_branch[i]), 2) for i in (1, 2)
+        )
+        branched = F.scaled_dot_product_attention(
+            of_branch[0], keys, values, attn_mask=batch.mask.to(keys.dtype)
+        )
 
         def flat(x: Tensor, places: Tensor) -> Tensor:
             return x.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places)
@@ -192,7 +218,8 @@ class Network(nn.Module):
 
 
 LENGTH = 8.0
-"""Norm of an embedding: large beside what an update writes, so that copying outlives the first steps."""
+"""Norm of an embedding: large beside what an update writes, so that copying outlives the first
+steps."""
 CONSTANT = 0.5
 """Share of `LENGTH` in the last coordinate, which is the same for every token."""
 
@@ -201,10 +228,11 @@ CONSTANT = 0.5
 def wire(network: Network, seed: int) -> None:
     """Set the weights so that the network copies before it has learned anything.
 
-    Layer 0, head 0 looks one token back: query and key read the constant coordinate, turned against each other by one
-    position, and it writes the token found there into coordinates that embeddings leave free. Layer 1, three heads,
-    look for the place whose predecessor was the present token, on the slow pairs alone so that distance hardly
-    counts, and write what stands there. All other attention and all feed-forward outputs start at 0.
+    Layer 0, head 0 looks one token back: query and key read the constant coordinate, turned against
+    each other by one position, and it writes the token found there into coordinates that embeddings
+    leave free. Layer 1, three heads, look for the place whose predecessor was the present token, on
+    the slow pairs alone so that distance hardly counts, and write what stands there. All other
+    attention and all feed-forward outputs start at 0.
     """
     shape = network.shape
     width, head = shape.width, shape.head
@@ -216,7 +244,9 @@ def wire(network: Network, seed: int) -> None:
         return torch.randn(rows, columns, generator=source) * scale
 
     def orthogonal(rows: int, columns: int) -> Tensor:
-        basis, _ = torch.linalg.qr(torch.randn(max(rows, columns), min(rows, columns), generator=source))
+        basis, _ = torch.linalg.qr(
+            torch.randn(max(rows, columns), min(rows, columns), generator=source)
+        )
         return basis if rows >= columns else basis.T
 
     words = torch.zeros(shape.vocabulary, width)
@@ -227,13 +257,16 @@ def wire(network: Network, seed: int) -> None:
     for block in network.blocks:
         for linear in (block.query, block.key, block.value, block.gate, block.up):
             linear.weight.copy_(
-                gaussian(linear.weight.shape[0], linear.weight.shape[1], linear.weight.shape[1] ** -0.5)
+                gaussian(
+                    linear.weight.shape[0], linear.weight.shape[1], linear.weight.shape[1] ** -0.5
+                )
             )
         block.output.weight.zero_()
         block.down.weight.zero_()
 
     size = math.sqrt(1 + CONSTANT**2)
-    """Norm of an embedding in units of `LENGTH`; a normed stream has `sqrt(width) / size` times the embedding's own."""
+    """Norm of an embedding in units of `LENGTH`; a normed stream has `sqrt(width) / size` times the
+    embedding's own."""
     store = orthogonal(free, own)
     first = network.blocks[0]
     for linear in (first.query, first.key, first.value):

@@ -35,7 +35,9 @@ def read_back(path: Path) -> Network:
     network = Network(shape)
     with torch.no_grad():
         for name, parameter in parameters(network).items():
-            parameter.copy_(torch.from_numpy(np.array(stored[name], dtype=np.float32)).view_as(parameter))
+            parameter.copy_(
+                torch.from_numpy(np.array(stored[name], dtype=np.float32)).view_as(parameter)
+            )
     return network
 
 
@@ -51,7 +53,11 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 def weights_of(path: Path) -> str:
     """Return the type of a GGUF file's matrices: `f32`, `f16` or `q8_0`."""
-    kinds = {tensor.tensor_type.name.lower() for tensor in GGUFReader(str(path)).tensors if len(tensor.shape) > 1}
+    kinds = {
+        tensor.tensor_type.name.lower()
+        for tensor in GGUFReader(str(path)).tensors
+        if len(tensor.shape) > 1
+    }
     (kind,) = kinds
     return kind
 

@@ -40,17 +40,31 @@ _WORDS: dict[str, list[str]] = {}
 for _pair in _PAIRS.split("|"):
     _plain, _, _other = _pair.partition("=")
     _WORDS.setdefault(_plain, []).append(_other)
-_KNOWN = re.compile(r"\b(" + "|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)) + r")\b")
-_DIGITS = dict(zip("2345678", ("two", "three", "four", "five", "six", "seven", "eight"), strict=True))
+_KNOWN = re.compile(
+    r"\b(" + "|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True)) + r")\b"
+)
+_DIGITS = dict(
+    zip("2345678", ("two", "three", "four", "five", "six", "seven", "eight"), strict=True)
+)
 _DIGIT = re.compile(r"(?<![\d.,$-])\b[2-8]\b(?![\d.,%-])")
 _OPENING = re.compile(
     r"^(?:However|Also|In addition|But|And|So|For example|In fact|Meanwhile|Finally|Then|Moreover|Indeed|Of course"
     r"|As a result|Therefore|Thus|Still|Now|Today|Yesterday|Recently|In general|In this case), ?"
 )
-_TRAILING = re.compile(r"(.{40,}?), (?:which|who|where|and|but|while|as|with|including|according to|such as)\b.*", re.S)
-_SAID = re.compile(r"^(.{20,}?),? ((?:[A-Z][\w.'-]+ ?){1,4}) (?:said|says|stated|noted|added|explained)\.$")
+_TRAILING = re.compile(
+    r"(.{40,}?), (?:which|who|where|and|but|while|as|with|including|according to|such as)\b.*", re.S
+)
+_SAID = re.compile(
+    r"^(.{20,}?),? ((?:[A-Z][\w.'-]+ ?){1,4}) (?:said|says|stated|noted|added|explained)\.$"
+)
 _BRACKETS = re.compile(r" ?[(\[][^)\]]*[)\]]")
-_SHORT = (("do not", "don't"), ("did not", "didn't"), ("is not", "isn't"), ("it is", "it's"), ("cannot", "can't"))
+_SHORT = (
+    ("do not", "don't"),
+    ("did not", "didn't"),
+    ("is not", "isn't"),
+    ("it is", "it's"),
+    ("cannot", "can't"),
+)
 
 
 def shorten(sentence: str, rng: random.Random) -> str:
@@ -74,7 +88,9 @@ def reword(sentence: str, rng: random.Random, share: float = 0.6) -> str:
     new = sentence
     if rng.random() < 0.5 and (found := _SAID.match(new)) is not None:
         new = f"According to {found[2].strip()}, {found[1][0].lower() + found[1][1:]}."
-    new = _KNOWN.sub(lambda found: rng.choice(_WORDS[found[0]]) if rng.random() < share else found[0], new)
+    new = _KNOWN.sub(
+        lambda found: rng.choice(_WORDS[found[0]]) if rng.random() < share else found[0], new
+    )
     new = _DIGIT.sub(lambda found: _DIGITS[found[0]] if rng.random() < share else found[0], new)
     for long, short in _SHORT:
         if rng.random() < share / 2:
@@ -85,6 +101,8 @@ def reword(sentence: str, rng: random.Random, share: float = 0.6) -> str:
 def join(first: str, second: str, rng: random.Random) -> str:
     """Make one sentence of two."""
     tail = (
-        second if re.match(r"(?:I\b|[A-Z][a-z]*[A-Z0-9]|[A-Z][a-z]+ [A-Z])", second) else second[0].lower() + second[1:]
+        second
+        if re.match(r"(?:I\b|[A-Z][a-z]*[A-Z0-9]|[A-Z][a-z]+ [A-Z])", second)
+        else second[0].lower() + second[1:]
     )
     return f"{first.rstrip('.!?')}{rng.choice([', and', ' and', ', while', ';'])} {tail}"

@@ -13,7 +13,7 @@ import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Aspect, Assignment, Example, Graph, Node, Score, each
 from textassay.agents.scorer import Scorer
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.model import Model
 
 TASK = tasks.load("summarization", ["consistency"])
@@ -33,7 +33,9 @@ class SecondOpinion:
             return cheap
         score = await self.strong(example, aspect)
         told = {"text": "the cheap judge was unsure", "value": cheap.value, "spread": cheap.spread}
-        return score.model_copy(update={"evidence": (told, *score.evidence), "usage": cheap.usage + score.usage})
+        return score.model_copy(
+            update={"evidence": (told, *score.evidence), "usage": cheap.usage + score.usage}
+        )
 
 
 def cascade(cheap: Model, strong: Model) -> Graph:

@@ -13,7 +13,7 @@ import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Aspect, Assignment, Example, Failure, Graph, Node, Score, ScoreError, each
 from textassay.agents.scorer import Scorer
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.model import Model
 
 TASK = tasks.load("summarization", ["consistency"])
@@ -22,13 +22,23 @@ FARTHEST = 1.0
 
 
 async def verdict(
-    example: Example, aspect: Aspect, first: Score | Failure, second: Score | Failure, third: Score | Failure
+    example: Example,
+    aspect: Aspect,
+    first: Score | Failure,
+    second: Score | Failure,
+    third: Score | Failure,
 ) -> Score:
     """Return the median, or abstain; a juror that fails or gives no rating is missed, never counted as a number."""
     jurors = [juror for juror in (first, second, third) if isinstance(juror, Score)]
     values = [juror.value for juror in jurors if juror.value is not None]
     told = tuple({"text": juror.signature, "value": juror.value} for juror in jurors)
-    found = {"id": example.id, "aspect": aspect.label, "scale": aspect.scale, "how": "fused", "evidence": told}
+    found = {
+        "id": example.id,
+        "aspect": aspect.label,
+        "scale": aspect.scale,
+        "how": "fused",
+        "evidence": told,
+    }
     if len(values) < 2:
         problem = ScoreError(type="NoQuorum", message=f"{len(values)} of 3 jurors gave a rating")
         return Score(**found, outcome="abstained", error=problem)
@@ -52,10 +62,18 @@ def jury(models: Sequence[Model]) -> Graph:
 
 async def main() -> None:
     """Judge the bundled summaries with jurors of different strictness."""
-    models = [counting_judge("mild", power=0.5), counting_judge("fair"), counting_judge("strict", power=2)]
-    run = await textassay.evaluate(SUMMARIES, method=jury(models), task="summarization", aspects=["consistency"])
+    models = [
+        counting_judge("mild", power=0.5),
+        counting_judge("fair"),
+        counting_judge("strict", power=2),
+    ]
+    run = await textassay.evaluate(
+        SUMMARIES, method=jury(models), task="summarization", aspects=["consistency"]
+    )
     for score in sorted(run, key=lambda score: score.id):
-        shown = f"{score.value:g}" if score.error is None else f"{score.outcome}: {score.error.message}"
+        shown = (
+            f"{score.value:g}" if score.error is None else f"{score.outcome}: {score.error.message}"
+        )
         print(f"{score.id:20} {shown}")
 
 

@@ -13,10 +13,10 @@ from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Assignment, Graph, Node, each
 from textassay.agents.scorer import Scorer
 from textassay.agents.steps import Steps, StepsWriter
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.single_flight import once
 from textassay.runtime.model import Model
-from textassay.runtime.share import once
 
 TASK = tasks.load("data-to-text", ["naturalness"]).model_copy(update={"name": "short-steps"})
 MOST = 2
@@ -55,12 +55,18 @@ def short_steps(writer: Model, judge: Model) -> Graph:
 
 async def main() -> None:
     """Judge the bundled summaries; print what was asked, and the graph."""
-    writer = ScriptedModel(["1. Read the text.\n2. Say it aloud.\n3. Wait a day.\n4. Rate it."], name="writer")
+    writer = ScriptedModel(
+        ["1. Read the text.\n2. Say it aloud.\n3. Wait a day.\n4. Rate it."], name="writer"
+    )
     judge = counting_judge("judge")
     graph = short_steps(writer, judge)
-    run = await textassay.evaluate(SUMMARIES, method=graph, task="data-to-text", aspects=["naturalness"])
+    run = await textassay.evaluate(
+        SUMMARIES, method=graph, task="data-to-text", aspects=["naturalness"]
+    )
     shown = [line for line in judge.requests[0].text.splitlines() if re.match(r"\d\. ", line)]
-    print(f"{len(run.scores)} scores; steps written {len(writer.requests)} time; the judge saw {shown}")
+    print(
+        f"{len(run.scores)} scores; steps written {len(writer.requests)} time; the judge saw {shown}"
+    )
     print(graph.to_mermaid())
 
 

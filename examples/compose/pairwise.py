@@ -15,7 +15,7 @@ from examples.compose.scripts import SUMMARIES, overlap, texts_in
 from textassay import Failure, Graph, Node
 from textassay.prompts import fence, nonce
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.data import Examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import MalformedResponse
 from textassay.runtime.messages import Message
 from textassay.runtime.model import ChatMessage, Model, Request
@@ -51,9 +51,13 @@ class Comparer:
     async def __call__(self, source: str, a: str, b: str) -> Choice:
         """Return the better place; an answer that names neither fails, and guesses nothing."""
         number = nonce([source, a, b])
-        texts = "\n\n".join(fence(kind, text, number) for kind, text in (("source", source), ("A", a), ("B", b)))
+        texts = "\n\n".join(
+            fence(kind, text, number) for kind, text in (("source", source), ("A", a), ("B", b))
+        )
         words = f"Which summary of the source is better, A or B?\n\n{texts}\n\nAnswer with the letter alone."
-        request = Request(messages=(ChatMessage(role="user", content=words),), max_tokens=4, specimen="A")
+        request = Request(
+            messages=(ChatMessage(role="user", content=words),), max_tokens=4, specimen="A"
+        )
         said = (await self.model.generate(request)).samples[0].text.strip(" .\n")
         if said not in ("A", "B"):
             raise MalformedResponse(f"{self.model.name!r} was asked for A or B and said {said!r}")
@@ -92,7 +96,11 @@ async def compare_all(graph: Graph, pairs: Iterable[Pair]) -> list[Verdict | Fai
 def prefers_the_first(request: Request) -> str:
     """Take A unless B has clearly more words of the source: a script with the bias of many judges."""
     texts = texts_in(request)
-    return "B" if overlap(texts["B"], texts["source"]) > overlap(texts["A"], texts["source"]) + 0.2 else "A"
+    return (
+        "B"
+        if overlap(texts["B"], texts["source"]) > overlap(texts["A"], texts["source"]) + 0.2
+        else "A"
+    )
 
 
 async def main() -> None:
@@ -106,7 +114,9 @@ async def main() -> None:
     verdicts = await compare_all(both_orders(ScriptedModel(prefers_the_first)), pairs)
     decided = [verdict for verdict in verdicts if isinstance(verdict, Verdict)]
     flipped = sum(verdict.better is None for verdict in decided)
-    print(f"{len(pairs)} pairs, {len(pairs) - len(decided)} failed; flip rate {flipped / len(decided):.0%}")
+    print(
+        f"{len(pairs)} pairs, {len(pairs) - len(decided)} failed; flip rate {flipped / len(decided):.0%}"
+    )
 
 
 if __name__ == "__main__":

@@ -23,11 +23,18 @@ async def again_from_run(folder: Path, server: MockServer) -> bool:
     """Record a run of a method, then run its graph on the run's own answers, with the server out of reach."""
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         first = await textassay.evaluate(
-            SUMMARIES, method="llm-score", task="summarization", aspects=ASPECTS, model=model, out=folder
+            SUMMARIES,
+            method="llm-score",
+            task="summarization",
+            aspects=ASPECTS,
+            model=model,
+            out=folder,
         )
     async with textassay.connect(f"replay/{folder}") as recorded:
         method = build("llm-score", recorded, task="summarization", aspects=ASPECTS)
-        second = await textassay.evaluate(SUMMARIES, method=method.graph, task="summarization", aspects=ASPECTS)
+        second = await textassay.evaluate(
+            SUMMARIES, method=method.graph, task="summarization", aspects=ASPECTS
+        )
     return values(first) == values(second)
 
 
@@ -37,7 +44,9 @@ async def again_from_answers(answers: Path, server: MockServer) -> bool:
     for _ in range(2):
         async with textassay.connect("direct/mock", api_base=server.url, cache=answers) as model:
             graph = jury([model, model, model])
-            run = await textassay.evaluate(SUMMARIES, method=graph, task="summarization", aspects=ASPECTS)
+            run = await textassay.evaluate(
+                SUMMARIES, method=graph, task="summarization", aspects=ASPECTS
+            )
             found.append(values(run))
     return found[0] == found[1]
 
@@ -53,7 +62,9 @@ async def main() -> None:
         for again in (again_from_run, again_from_answers):
             async with serve(Options()) as server:
                 same = await again(Path(folder) / again.__name__, server)
-            print(f"{again.__name__}: same values: {same}; requests in both runs together: {server.counters.requests}")
+            print(
+                f"{again.__name__}: same values: {same}; requests in both runs together: {server.counters.requests}"
+            )
             if not same:
                 sys.exit("the second run differs from the first")
 

@@ -1,6 +1,7 @@
 """A built-in method with a tool of one's own: Fusion-Eval is told which numbers of a text were made up.
 
-Run it with `python -m examples.compose.with_tool`. The judge is the project's own server, which judges nothing.
+Run it with `python -m examples.compose.with_tool`. The judge is the project's own server, which
+judges nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from examples.own_tool import numbers_kept
 
 async def main() -> None:
     """Judge the bundled summaries and show what the judge was told of one."""
-    async with serve(Options()) as server, textassay.connect("direct/mock", api_base=server.url) as model:
+    async with (
+        serve(Options()) as server,
+        textassay.connect("direct/mock", api_base=server.url) as model,
+    ):
         run = await textassay.evaluate(
             SUMMARIES,
             method="fusion-eval",

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from textassay.agents.answerer import Answerer, AnswersInOrder, p_yes
 from textassay.agents.questions import SentenceQuestions
-from textassay.methods import tasks
 from textassay.methods.decomp_eval import read_questions
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.chain import current_chain
+from textassay.runtime.calls.conversation import current_chain
 from textassay.runtime.errors import CapabilityError, ServerFailed
 from textassay.runtime.messages import Answer, Example, SubQuestion
 from textassay.runtime.model import Capabilities, ChoicesResponse
@@ -140,7 +140,9 @@ async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings()
 
 async def test_words_of_another_language_may_be_asked_for():
     model = says(*[(0.9, 0.1)] * 4)
-    book = BOOK.model_copy(update={"yes": ("ja", "Ja"), "no": ("nein", "Nein"), "instruction": "Antworte."})
+    book = BOOK.model_copy(
+        update={"yes": ("ja", "Ja"), "no": ("nein", "Nein"), "instruction": "Antworte."}
+    )
     await AnswersInOrder(Answerer(model, book=book))(await inquiry())
     assert model.requests[1].choices["no"] == ("nein", "Nein", " nein", " Nein")
     assert "? Ja\n" in model.requests[1].text
@@ -148,7 +150,9 @@ async def test_words_of_another_language_may_be_asked_for():
 
 
 async def test_a_truncated_source_is_told():
-    model = ScriptedModel(choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7))
+    model = ScriptedModel(
+        choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7)
+    )
     asked = await inquiry()
     assert (await Answerer(model, book=BOOK)(asked.question, asked)).truncated_tokens == 7
     assert model.requests[0].shorten == EXAMPLE.source

@@ -3,8 +3,8 @@
 import pytest
 
 from textassay.agents.decomposer import Decomposer, grow
-from textassay.agents.listing import parse_listing
-from textassay.methods import tasks
+from textassay.agents.reading.lists import parse_listing
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
 from textassay.runtime.model import Sample
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.asyncio
 
 def decomposer(replies, **fields):
     model = ScriptedModel(replies)
-    return model, Decomposer(model=model, task=TASK, **{"prompt": "coascore_aspects", "count": 5, **fields})
+    return model, Decomposer(
+        model=model, task=TASK, **{"prompt": "coascore_aspects", "count": 5, **fields}
+    )
 
 
 async def test_parts_stand_below_the_criterion_and_on_its_scale():
@@ -76,10 +78,14 @@ async def test_fewer_parts_than_at_most_are_fine():
     assert len(model.requests) == 1
 
 
-@pytest.mark.parametrize("prose", ["It depends on order and on tone. Many things matter.", "", "[]"])
+@pytest.mark.parametrize(
+    "prose", ["It depends on order and on tone. Many things matter.", "", "[]"]
+)
 async def test_no_list_is_asked_for_once_more_and_then_an_error_that_quotes_it(prose):
     model, agent = decomposer([prose, prose])
-    with pytest.raises(MalformedResponse, match=r"take 'coherence' apart and gave no list; it said: ") as error:
+    with pytest.raises(
+        MalformedResponse, match=r"take 'coherence' apart and gave no list; it said: "
+    ) as error:
         await agent(COHERENCE)
     assert prose[:40] in str(error.value)
     assert len(model.requests) == 2
@@ -120,7 +126,11 @@ async def test_a_tree_grows_layer_by_layer_and_is_told_depth_first():
         "coherence/right/left",
     ]
     assert len(model.requests) == 3
-    assert {note["under"] for note in grown.notes} == {"coherence", "coherence/left", "coherence/right"}
+    assert {note["under"] for note in grown.notes} == {
+        "coherence",
+        "coherence/left",
+        "coherence/right",
+    }
     assert (await grow(agent, (COHERENCE,), 1)).tree.aspects == (COHERENCE,)
     with pytest.raises(ConfigurationError, match="at least 1 layer"):
         await grow(agent, (COHERENCE,), 0)

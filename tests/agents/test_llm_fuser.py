@@ -2,10 +2,10 @@
 
 import pytest
 
-from textassay.agents.assistants import Assistant
 from textassay.agents.llm_fuser import LLMFuser
 from textassay.agents.planner import RefusedPlan
-from textassay.methods import tasks
+from textassay.agents.tool_descriptions import Assistant
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ContentRefused, UnknownName
 from textassay.runtime.messages import Aspect, Example, Plan, Score, ScoreError
@@ -19,9 +19,15 @@ TOOLS = (
 )
 NLI = Score(id="x", aspect="nli", value=0.91234567, scale=(0.0, 1.0), how="tool")
 GONE = Score(
-    id="x", aspect="lm_prob", outcome="abstained", how="tool", error=ScoreError(type="MissingSource", message="none")
+    id="x",
+    aspect="lm_prob",
+    outcome="abstained",
+    how="tool",
+    error=ScoreError(type="MissingSource", message="none"),
 )
-PLAN = Plan(assistants={"coherence": (), "groundedness": ("nli",), "overall": ()}, steps=("Read.", "Rate."))
+PLAN = Plan(
+    assistants={"coherence": (), "groundedness": ("nli",), "overall": ()}, steps=("Read.", "Rate.")
+)
 ANSWER = """Criteria's Scores and Explanations:
 
 Coherence
@@ -47,8 +53,17 @@ async def fused(model, plan=PLAN, example=EXAMPLE, aspects=TASK.aspects, **field
 async def test_eight_samples_are_averaged_for_each_aspect():
     model = ScriptedModel(lambda request: ANSWER.format(2 + request.draw % 2 / 2, 0.5, 4))
     coherence, groundedness, overall = await fused(model)
-    assert [score.aspect for score in (coherence, groundedness, overall)] == ["coherence", "groundedness", "overall"]
-    assert (coherence.value, coherence.samples, coherence.spread, coherence.how) == (2.25, 8, 0.25, "sampled")
+    assert [score.aspect for score in (coherence, groundedness, overall)] == [
+        "coherence",
+        "groundedness",
+        "overall",
+    ]
+    assert (coherence.value, coherence.samples, coherence.spread, coherence.how) == (
+        2.25,
+        8,
+        0.25,
+        "sampled",
+    )
     assert (groundedness.value, groundedness.scale, groundedness.spread) == (0.5, (0, 1), 0)
     assert (overall.value, overall.scale) == (4, (1, 5))
     assert coherence.explanation == "It follows on."
@@ -113,7 +128,13 @@ async def test_texts_come_first_in_a_shared_prefix():
 async def test_evidence_holds_the_tools_scores_and_the_samples():
     [_, groundedness, _] = await fused(ScriptedModel([ANSWER.format(2, 1, 4)]))
     nli, lm_prob, samples = groundedness.evidence
-    assert nli == {"text": "nli", "value": NLI.value, "outcome": "scored", "scale": [0, 1], "selected": True}
+    assert nli == {
+        "text": "nli",
+        "value": NLI.value,
+        "outcome": "scored",
+        "scale": [0, 1],
+        "selected": True,
+    }
     assert lm_prob["value"] is None
     assert lm_prob["problem"] == "MissingSource: none"
     assert lm_prob["selected"] is False
@@ -124,7 +145,11 @@ async def test_an_aspect_that_is_left_out_takes_no_other_aspects_rating():
     said = "Coherence\nScore: 2\n\nEvaluation Summary:\nOverall Score: 4\n\nCharm\nScore: 3"
     coherence, groundedness, overall = await fused(ScriptedModel([said]))
     assert (coherence.value, overall.value) == (2, 4)
-    assert (groundedness.outcome, groundedness.error.type, groundedness.samples) == ("invalid", "NoScoreFound", 0)
+    assert (groundedness.outcome, groundedness.error.type, groundedness.samples) == (
+        "invalid",
+        "NoScoreFound",
+        0,
+    )
     assert repr(said)[:40] in groundedness.error.message
     assert coherence.evidence[-1]["text"] == "Charm: Score: 3"
 
@@ -132,7 +157,11 @@ async def test_an_aspect_that_is_left_out_takes_no_other_aspects_rating():
 async def test_ratings_that_nobody_asked_for_are_told_once_with_their_number():
     said = ANSWER.format(2, 1, 4) + "\n\nCharm: 3"
     coherence, groundedness, _ = await fused(ScriptedModel([said]))
-    assert coherence.evidence[-1] == {"text": "Charm: 3", "problem": "nobody asked for it", "samples": 8}
+    assert coherence.evidence[-1] == {
+        "text": "Charm: 3",
+        "problem": "nobody asked for it",
+        "samples": 8,
+    }
     assert "Charm" not in str(groundedness.evidence)
 
 
@@ -148,9 +177,15 @@ async def test_a_volunteered_overall_rating_is_not_the_last_aspects():
 
 async def test_some_samples_without_a_rating_are_left_out_and_counted():
     replies = [ANSWER.format(2, 1, 4), ANSWER.format(9, 0, 2)]
-    coherence, groundedness, _ = await fused(ScriptedModel(lambda request: replies[request.draw % 2]))
+    coherence, groundedness, _ = await fused(
+        ScriptedModel(lambda request: replies[request.draw % 2])
+    )
     assert (coherence.value, coherence.samples) == (2, 4)
-    assert {"text": "4 of 8 samples usable", "ratings": [2.0] * 4, "unusable": {"OffScale": 4}} in coherence.evidence
+    assert {
+        "text": "4 of 8 samples usable",
+        "ratings": [2.0] * 4,
+        "unusable": {"OffScale": 4},
+    } in coherence.evidence
     assert (groundedness.value, groundedness.samples) == (0.5, 8)
 
 
@@ -204,7 +239,11 @@ async def test_nothing_is_asked_where_there_is_no_text_no_plan_or_a_tool_failed(
     assert {(score.outcome, score.error.type) for score in refused} == {("invalid", "PlanRefused")}
     assert refused[0].evidence == ({"text": "- Coherence: x"},)
     broken = Score(
-        id="x", aspect="nli", outcome="error", how="tool", error=ScoreError(type="ValueError", message="bad")
+        id="x",
+        aspect="nli",
+        outcome="error",
+        how="tool",
+        error=ScoreError(type="ValueError", message="bad"),
     )
     failed = await fuser(model)(EXAMPLE, TASK.aspects, [broken, GONE], PLAN)
     assert {(score.outcome, score.error.type) for score in failed} == {("error", "ValueError")}
@@ -231,7 +270,9 @@ async def test_the_specimen_is_a_usable_answer():
 
 async def test_signatures_tell_tools_plans_and_sampling_apart():
     model = ScriptedModel([])
-    other = Assistant(name="nli", description="Entailment.", scale=(0.0, 1.0), signature="tool:nli|model:other")
+    other = Assistant(
+        name="nli", description="Entailment.", scale=(0.0, 1.0), signature="tool:nli|model:other"
+    )
     signatures = {
         fuser(model).signature,
         fuser(model, n=4).signature,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from textassay.agents.assistants import Assistant
 from textassay.agents.planner import Planner, RefusedPlan
-from textassay.methods import tasks
+from textassay.agents.tool_descriptions import Assistant
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ContentRefused, ServerFailed
 from textassay.runtime.messages import Plan
@@ -24,11 +24,18 @@ pytestmark = pytest.mark.asyncio
 async def test_the_plan_and_what_the_model_is_told():
     model = ScriptedModel([GOOD])
     plan = await Planner(model, TASK, TOOLS)()
-    assert plan == Plan(assistants={"coherence": (), "consistency": ("nli",)}, steps=("Read both.", "Rate."), text=GOOD)
+    assert plan == Plan(
+        assistants={"coherence": (), "consistency": ("nli",)},
+        steps=("Read both.", "Rate."),
+        text=GOOD,
+    )
     [request] = model.requests
     assert (request.temperature, request.n) == (0, 1)
     assert "- Consistency (1-5): the factual alignment" in request.text
-    assert "1. nli: Whether the source entails the output. (Range: 0 to 1, higher is better.)" in request.text
+    assert (
+        "1. nli: Whether the source entails the output. (Range: 0 to 1, higher is better.)"
+        in request.text
+    )
     assert "2. ter: Edits. (Range: no fixed ends, lower is better.)" in request.text
     assert "fluency" not in request.text.lower()
 
@@ -44,17 +51,22 @@ async def test_an_unusable_plan_is_asked_for_again_with_what_is_wrong(bad):
     assert again.messages[0] == first.messages[0]
     assert again.messages[1].content == (bad or "(nothing)")
     said = again.messages[2].content
-    assert "The criteria are: coherence, consistency. The assistant evaluators are: nli, ter." in said
-    assert ("- It names the assistant evaluator 'rouge' for coherence, which does not exist." in said) == (
-        bad == UNKNOWN
+    assert (
+        "The criteria are: coherence, consistency. The assistant evaluators are: nli, ter." in said
     )
+    assert (
+        "- It names the assistant evaluator 'rouge' for coherence, which does not exist." in said
+    ) == (bad == UNKNOWN)
 
 
 async def test_a_plan_that_stays_unusable_is_refused_with_its_words():
     model = ScriptedModel([GOOD.replace("nli", "bertscore"), UNKNOWN])
     refused = await Planner(model, TASK, TOOLS)()
     assert isinstance(refused, RefusedPlan)
-    assert refused.problem == "the plan names the assistant evaluator 'rouge' for coherence, which does not exist"
+    assert (
+        refused.problem
+        == "the plan names the assistant evaluator 'rouge' for coherence, which does not exist"
+    )
     assert refused.text == UNKNOWN
     assert len(model.requests) == 2
 
@@ -88,7 +100,9 @@ async def test_the_overall_aspect_needs_no_line_of_its_own():
 async def test_the_specimen_of_every_request_is_a_usable_plan():
     model = ScriptedModel([GOOD])
     await Planner(model, TASK, TOOLS)()
-    assert isinstance(await Planner(ScriptedModel([model.requests[0].specimen]), TASK, TOOLS)(), Plan)
+    assert isinstance(
+        await Planner(ScriptedModel([model.requests[0].specimen]), TASK, TOOLS)(), Plan
+    )
 
 
 async def test_the_digest_tells_plans_apart():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agents.profile import NO_PROFILE, Profile, bare
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.messages import Example
 
 DIALOGUE, SUMMARIZATION = tasks.load("dialogue"), tasks.load("summarization")
@@ -19,10 +19,18 @@ def test_without_a_profile_the_example_is_the_same():
 
 def test_texts_are_simplified_and_put_on_one_line():
     example = Example(
-        id="x", output="The  Cat\nsat .", source="A “cat”\n\nsat.", references=("It\nSat",), context="Do n't"
+        id="x",
+        output="The  Cat\nsat .",
+        source="A “cat”\n\nsat.",
+        references=("It\nSat",),
+        context="Do n't",
     )
     prepared = PLAIN.prepared(example, SUMMARIZATION)
-    assert bare(prepared) == {"source": 'a "cat" sat.', "context": "don't", "output": "the cat sat."}
+    assert bare(prepared) == {
+        "source": 'a "cat" sat.',
+        "context": "don't",
+        "output": "the cat sat.",
+    }
     assert (prepared.id, prepared.references) == ("x", ("it sat",))
 
 

@@ -4,16 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.questions import QuestionBook, QuestionForm, SentenceQuestions, for_sentence, templated
-from textassay.methods import tasks
+from textassay.agents.questions import (
+    QuestionBook,
+    QuestionForm,
+    SentenceQuestions,
+    for_sentence,
+    templated,
+)
 from textassay.methods.decomp_eval import read_questions
+from textassay.methods.library import tasks
 from textassay.prompts import TASKS
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example
 
 BOOK, _ = read_questions()
 SOUP = "Wow that's a lot of soup. Are you talking about the Fort-Reno Concert? I heard flasher will perform there."
-WHOLE = Example(id="x", output=SOUP, source="A: Hi.", context="A fact.", references=("", "First.", "Second."))
+WHOLE = Example(
+    id="x", output=SOUP, source="A: Hi.", context="A fact.", references=("", "First.", "Second.")
+)
 
 # DecompEval, tables 8 to 10, as (task, aspect): (inputs, question, sub-question).
 TABLES = {
@@ -98,7 +106,9 @@ def test_every_built_in_aspect_has_its_question_in_the_book(name):
 
 
 def test_scores_over_sentences_are_those_of_section_4_2():
-    over = {(t, a): f.value for t, book in BOOK.tasks.items() for a, fs in book.items() for f in fs[:1]}
+    over = {
+        (t, a): f.value for t, book in BOOK.tasks.items() for a, fs in book.items() for f in fs[:1]
+    }
     assert {key for key in TABLES if over[key] == "average"} == {
         ("summarization", "consistency"),
         ("summarization", "fluency"),
@@ -110,9 +120,18 @@ def test_scores_over_sentences_are_those_of_section_4_2():
     ("question", "made"),
     [
         ("Is this text funny?", "Is this text sentence {number} {sentence} funny?"),
-        ("Is this overall a good text?", "Is this text sentence {number} {sentence} overall a good text?"),
-        ("Would a child like it?", "Consider text sentence {number} {sentence} alone. Would a child like it?"),
-        ("Is this joke funny?", "Consider text sentence {number} {sentence} alone. Is this joke funny?"),
+        (
+            "Is this overall a good text?",
+            "Is this text sentence {number} {sentence} overall a good text?",
+        ),
+        (
+            "Would a child like it?",
+            "Consider text sentence {number} {sentence} alone. Would a child like it?",
+        ),
+        (
+            "Is this joke funny?",
+            "Consider text sentence {number} {sentence} alone. Is this joke funny?",
+        ),
     ],
 )
 def test_a_users_own_question_becomes_one_about_a_sentence(question, made):
@@ -123,7 +142,9 @@ def test_an_aspect_without_a_question_is_asked_about_by_a_template_that_shows_it
     task = tasks.load("general")
     form = templated(task, Aspect(name="suspense", definition="how much one wants to read on."))
     assert form.question == "Is this text good in terms of suspense?"
-    assert form.subquestion == "Is this text sentence {number} {sentence} good in terms of suspense?"
+    assert (
+        form.subquestion == "Is this text sentence {number} {sentence} good in terms of suspense?"
+    )
     assert form.definition == "suspense: how much one wants to read on."
     bad = templated(task, Aspect(name="toxicity", definition="insults.", higher_is_better=False))
     assert bad.question == "Is this text marked by toxicity?"
@@ -133,7 +154,9 @@ def test_an_aspect_that_asks_something_else_keeps_its_question_unless_the_users_
     task = tasks.load("summarization", ["fluency"])
     own = task.aspects[0].model_copy(update={"question": "Is this summary easy to read?"})
     assert BOOK.forms(task, own) == ()
-    form = QuestionForm(inputs={"output": "text"}, question="Good?", subquestion="Good: {sentence}?")
+    form = QuestionForm(
+        inputs={"output": "text"}, question="Good?", subquestion="Good: {sentence}?"
+    )
     assert QuestionBook(tasks={"summarization": {"fluency": (form,)}}).forms(task, own) == (form,)
 
 
@@ -165,7 +188,9 @@ async def test_one_sub_question_a_sentence_in_order():
 )
 async def test_nothing_is_asked_about_a_text_that_is_not_there(task, aspect, without, kind):
     loaded = tasks.load(task, [aspect])
-    inquiry = await SentenceQuestions(loaded, BOOK)(WHOLE.model_copy(update=without), loaded.aspects[0])
+    inquiry = await SentenceQuestions(loaded, BOOK)(
+        WHOLE.model_copy(update=without), loaded.aspects[0]
+    )
     assert inquiry.missing.type == kind
     assert (inquiry.form, inquiry.subquestions) == (None, ())
 
@@ -181,8 +206,12 @@ async def test_the_first_of_several_references_that_is_not_blank_is_shown():
 @pytest.mark.asyncio
 async def test_engagingness_without_a_fact_is_not_asked_about_the_fact():
     task = tasks.load("dialogue", ["engagingness"])
-    inquiry = await SentenceQuestions(task, BOOK)(WHOLE.model_copy(update={"context": None}), task.aspects[0])
-    assert inquiry.form.question == "Is this an engaging response according to the dialogue history?"
+    inquiry = await SentenceQuestions(task, BOOK)(
+        WHOLE.model_copy(update={"context": None}), task.aspects[0]
+    )
+    assert (
+        inquiry.form.question == "Is this an engaging response according to the dialogue history?"
+    )
     assert inquiry.form.value == "sum"
 
 
@@ -193,7 +222,12 @@ async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
     inquiries = [await ask(WHOLE, aspect) for aspect in task.aspects]
     assert len({repr(inquiry.texts[:3]) for inquiry in inquiries}) == 1
     assert [part["label"] for part in inquiries[0].texts] == ["source text", "context", "summary"]
-    assert [part["label"] for part in inquiries[3].texts] == ["source text", "context", "summary", "reference"]
+    assert [part["label"] for part in inquiries[3].texts] == [
+        "source text",
+        "context",
+        "summary",
+        "reference",
+    ]
     assert inquiries[1].names == (
         {"label": "summary", "name": "claim"},
         {"label": "source text", "name": "document"},
@@ -219,10 +253,22 @@ async def test_no_sentence_can_close_what_stands_around_it(output):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("[[tasks.a.b]]\nquestion = 'Q?'\nsubquestion = '{sentence}'", r"tasks.a.b.0.inputs: Field required"),
-        ("[[tasks.a.b]]\ninputs = {source='s'}\nquestion='Q'\nsubquestion='{sentence}'", "the output is missing"),
-        ("[[tasks.a.b]]\ninputs = {output='s'}\nquestion='Q'\nsubquestion='S'", r"it needs \{sentence\}"),
-        ("[[tasks.a.b]]\ninputs={output='s',x='y'}\nquestion='Q'\nsubquestion='{sentence}'", "unknown text 'x'"),
+        (
+            "[[tasks.a.b]]\nquestion = 'Q?'\nsubquestion = '{sentence}'",
+            r"tasks.a.b.0.inputs: Field required",
+        ),
+        (
+            "[[tasks.a.b]]\ninputs = {source='s'}\nquestion='Q'\nsubquestion='{sentence}'",
+            "the output is missing",
+        ),
+        (
+            "[[tasks.a.b]]\ninputs = {output='s'}\nquestion='Q'\nsubquestion='S'",
+            r"it needs \{sentence\}",
+        ),
+        (
+            "[[tasks.a.b]]\ninputs={output='s',x='y'}\nquestion='Q'\nsubquestion='{sentence}'",
+            "unknown text 'x'",
+        ),
         ("yes = []", "yes: "),
         ("nope = 1", "nope: "),
         ("= 1", "cannot be read"),

@@ -4,12 +4,18 @@ import math
 
 import pytest
 
-from textassay.agents.parsing import Rating, parse_rating
+from textassay.agents.reading.rating import Rating, parse_rating
 from textassay.agents.scorer import Scorer
 from textassay.agents.steps import Steps
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, PromptError, ServerFailed
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ContentRefused,
+    PromptError,
+    ServerFailed,
+)
 from textassay.runtime.messages import Example
 from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
 from textassay.version import __version__
@@ -31,7 +37,11 @@ async def test_a_rating_is_read_and_the_judges_words_are_kept():
     model, judge = scorer(["It reads well. Score: 4"])
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.outcome, score.how, score.scale) == (4, "scored", "text", (1, 5))
-    assert (score.id, score.aspect, score.explanation) == ("x", "coherence", "It reads well. Score: 4")
+    assert (score.id, score.aspect, score.explanation) == (
+        "x",
+        "coherence",
+        "It reads well. Score: 4",
+    )
     assert score.usage.calls == 1
     assert model.requests[0].temperature == 0
 
@@ -51,7 +61,9 @@ async def test_the_specimen_of_a_request_is_an_answer_that_can_be_read(form, jso
     capabilities = Capabilities(n=True, logprobs=True, json_schema=json_schema)
     logprobs = tuple(TokenLogprob(token=c, logprob=0.0) for c in "4")
     script = lambda request: Sample(text={"letters": "D"}.get(form, "4"), logprobs=logprobs)  # noqa: E731
-    model, judge = scorer(script, capabilities=capabilities, form=form, how=how, n=2 if how == "sampled" else 1)
+    model, judge = scorer(
+        script, capabilities=capabilities, form=form, how=how, n=2 if how == "sampled" else 1
+    )
     await judge(EXAMPLE, COHERENCE)
     request = model.requests[0]
     assert request.max_tokens
@@ -128,7 +140,9 @@ async def test_an_answer_that_is_cut_again_names_the_option():
 
 
 async def test_json_is_asked_for_where_the_model_follows_a_schema():
-    model, judge = scorer(['{"reason": "ok", "score": 4}'], capabilities=Capabilities(json_schema=True))
+    model, judge = scorer(
+        ['{"reason": "ok", "score": 4}'], capabilities=Capabilities(json_schema=True)
+    )
     score = await judge(EXAMPLE, COHERENCE)
     assert score.value == 4
     schema = model.requests[0].json_schema
@@ -152,14 +166,17 @@ async def test_samples_are_averaged_and_unusable_ones_left_out_and_counted():
 
 
 async def test_a_server_that_gives_fewer_samples_is_asked_for_the_rest():
-    model, judge = scorer(lambda r: Response(samples=(Sample(text=str(r.draw + 1)),)), how="sampled", n=3)
+    model, judge = scorer(
+        lambda r: Response(samples=(Sample(text=str(r.draw + 1)),)), how="sampled", n=3
+    )
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.samples) == (2, 3)
     assert [(request.n, request.draw) for request in model.requests] == [(3, 0), (2, 1), (1, 2)]
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "kind"), [("?", "invalid", "NoScoreFound"), ("N/A", "abstained", "Declined")]
+    ("answer", "outcome", "kind"),
+    [("?", "invalid", "NoScoreFound"), ("N/A", "abstained", "Declined")],
 )
 async def test_no_usable_sample_is_no_score(answer, outcome, kind):
     _, judge = scorer(lambda request: answer, how="sampled", n=4)
@@ -168,9 +185,15 @@ async def test_no_usable_sample_is_no_score(answer, outcome, kind):
 
 
 async def test_token_probabilities_give_the_expected_rating():
-    top = (("4", math.log(0.5)), (" 5", math.log(0.25)), ("3", math.log(0.15)), ("x", math.log(0.1)))
+    top = (
+        ("4", math.log(0.5)),
+        (" 5", math.log(0.25)),
+        ("3", math.log(0.15)),
+        ("x", math.log(0.1)),
+    )
     model, judge = scorer(
-        [Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=top[0][1], top=top),))], how="logprob"
+        [Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=top[0][1], top=top),))],
+        how="logprob",
     )
     score = await judge(EXAMPLE, COHERENCE)
     assert score.value == pytest.approx((4 * 0.5 + 5 * 0.25 + 3 * 0.15) / 0.9)
@@ -194,7 +217,9 @@ async def test_a_server_without_token_probabilities_is_an_error_and_no_fallback(
         await judge(EXAMPLE, COHERENCE)
 
 
-@pytest.mark.parametrize("fields", [{"n": 3}, {"how": "sampled"}, {"how": "sampled", "n": 2, "structured": True}])
+@pytest.mark.parametrize(
+    "fields", [{"n": 3}, {"how": "sampled"}, {"how": "sampled", "n": 2, "structured": True}]
+)
 async def test_settings_that_contradict_each_other_are_refused(fields):
     with pytest.raises(ConfigurationError):
         scorer([], **fields)
@@ -219,7 +244,9 @@ async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
 async def test_signatures_tell_apart_what_is_not_comparable():
     _, judge = scorer([])
     assert judge.signature.startswith("method:llm-score|model:judge|prompt:")
-    assert judge.signature.endswith(f"|layout:paper|form:number|how:text|n:1|temp:0|seed:-|v:{__version__}")
+    assert judge.signature.endswith(
+        f"|layout:paper|form:number|how:text|n:1|temp:0|seed:-|v:{__version__}"
+    )
     others = [
         {"layout": "shared-prefix"},
         {"form": "stars"},

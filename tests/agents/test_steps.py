@@ -3,7 +3,7 @@
 import pytest
 
 from textassay.agents.steps import StepsWriter
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import MalformedResponse
 from textassay.runtime.model import Sample
@@ -14,7 +14,9 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_what_a_model_adds_after_the_steps_is_left_out():
-    model = ScriptedModel(["1. Read.\n2. Rate.\n\n**Evaluation Form (scores ONLY):**\n- Coherence: 5"])
+    model = ScriptedModel(
+        ["1. Read.\n2. Rate.\n\n**Evaluation Form (scores ONLY):**\n- Coherence: 5"]
+    )
     assert (await StepsWriter(model, TASK)(TASK.aspects[0])).text == "1. Read.\n2. Rate."
 
 

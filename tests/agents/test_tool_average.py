@@ -2,9 +2,9 @@
 
 import pytest
 
-from textassay.agents.assistants import Assistant
 from textassay.agents.planner import RefusedPlan
 from textassay.agents.tool_average import ToolAverage
+from textassay.agents.tool_descriptions import Assistant
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Failure, Plan, Score, ScoreError, Usage
 
@@ -36,7 +36,12 @@ SCORES = [of("nli", 0.9), of("bleu", 30.0, (0.0, 100.0)), of("repetition", 0.1)]
 async def test_avg_maps_every_tool_to_0_1_and_turns_round_what_is_better_low():
     score = await ToolAverage(TOOLS, signature="s")(EXAMPLE, COHERENCE, SCORES)
     assert score.value == pytest.approx((0.9 + 0.3 + 0.9) / 3)
-    assert (score.aspect, score.scale, score.how, score.signature) == ("coherence", (0, 1), "fused", "s")
+    assert (score.aspect, score.scale, score.how, score.signature) == (
+        "coherence",
+        (0, 1),
+        "fused",
+        "s",
+    )
     assert score.usage == Usage()
     assert [item["mapped"] for item in score.evidence] == pytest.approx([0.9, 0.3, 0.9])
     assert [item["value"] for item in score.evidence] == [0.9, 30, 0.1]
@@ -53,13 +58,17 @@ async def test_llmsel_averages_what_the_plan_names_for_the_aspect():
 
 
 async def test_llmsel_abstains_where_the_plan_names_no_tool_even_with_a_direct_judgement():
-    score = await ToolAverage(TOOLS)(EXAMPLE, FLUENCY, SCORES, PLAN, direct=of("fluency", 2.0, (1.0, 3.0)))
+    score = await ToolAverage(TOOLS)(
+        EXAMPLE, FLUENCY, SCORES, PLAN, direct=of("fluency", 2.0, (1.0, 3.0))
+    )
     assert (score.value, score.outcome, score.error.type) == (None, "abstained", "NoToolSelected")
     assert score.error.message == "the plan names no assistant evaluator for fluency"
 
 
 async def test_a_direct_judgement_counts_as_one_more_scorer_on_0_1():
-    direct = of("fluency", 2.5, (1.0, 3.0)).model_copy(update={"usage": Usage(calls=1, prompt_tokens=9)})
+    direct = of("fluency", 2.5, (1.0, 3.0)).model_copy(
+        update={"usage": Usage(calls=1, prompt_tokens=9)}
+    )
     score = await ToolAverage(TOOLS)(EXAMPLE, FLUENCY, SCORES, direct=direct)
     assert score.value == pytest.approx((0.9 + 0.3 + 0.9 + 0.75) / 4)
     assert score.usage == direct.usage
@@ -102,5 +111,11 @@ async def test_an_aspect_that_is_better_low_keeps_its_direction():
 async def test_an_empty_output_and_a_refused_plan_have_no_mean():
     empty = await ToolAverage(TOOLS)(EXAMPLE.model_copy(update={"output": ""}), COHERENCE, SCORES)
     assert (empty.outcome, empty.error.type) == ("abstained", "EmptyOutput")
-    refused = await ToolAverage(TOOLS)(EXAMPLE, COHERENCE, SCORES, RefusedPlan(problem="p", text="t"))
-    assert (refused.outcome, refused.error.type, refused.evidence) == ("invalid", "PlanRefused", ({"text": "t"},))
+    refused = await ToolAverage(TOOLS)(
+        EXAMPLE, COHERENCE, SCORES, RefusedPlan(problem="p", text="t")
+    )
+    assert (refused.outcome, refused.error.type, refused.evidence) == (
+        "invalid",
+        "PlanRefused",
+        ({"text": "t"},),
+    )

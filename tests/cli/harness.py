@@ -76,7 +76,9 @@ def write_examples(path: Path, count: int, **fields: Any) -> Path:
 
 def rows_of(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's scores."""
-    return [json.loads(line) for line in (run / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line) for line in (run / "scores.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def verdicts(run: Path) -> list[tuple[str, str, float | None, str]]:

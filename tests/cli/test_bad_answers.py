@@ -10,7 +10,8 @@ import pytest
 
 import textassay as package
 from tests.cli.harness import Outcome, rows_of, served, textassay
-from textassay.methods import METHODS, tasks
+from textassay.methods import METHODS
+from textassay.methods.library import tasks
 from textassay.tools import tool
 
 TEXT = {
@@ -22,7 +23,8 @@ TEXT = {
 PROSE = "It depends on order and on tone, and nobody can tell them apart."
 CHINESE = "1. 順序：句子的順序是否合理。\n2. 語氣：語氣是否一致。\n3. 重點：重點是否突出。"
 PARTS = (
-    "1. Order: whether the order helps.\n2. Tone: whether the tone is even.\n3. Focus: whether it keeps to the point."
+    "1. Order: whether the order helps.\n2. Tone: whether the tone is even.\n"
+    "3. Focus: whether it keeps to the point."
 )
 
 
@@ -48,7 +50,9 @@ GOOD = {
 }
 
 
-def judged(tmp_path: Path, method: str, said: dict[str, str], *flags: object) -> tuple[Outcome, dict[str, Any], int]:
+def judged(
+    tmp_path: Path, method: str, said: dict[str, str], *flags: object
+) -> tuple[Outcome, dict[str, Any], int]:
     """Have one text judged for its fluency; return what came of it and how many calls that took."""
 
     def reply(body: dict[str, Any], draw: int) -> str:
@@ -105,7 +109,11 @@ def test_prose_in_place_of_a_list(tmp_path, method, said):
     flags = GROWN if method == "hd-eval" else ("--set", "n_aspects=3")
     done, row, calls = judged(tmp_path, method, {"list": said}, *flags)
     assert (done.code, calls) == (1, 2)
-    assert (row["value"], row["outcome"], row["error"]["type"]) == (None, "error", "MalformedResponse")
+    assert (row["value"], row["outcome"], row["error"]["type"]) == (
+        None,
+        "error",
+        "MalformedResponse",
+    )
     assert repr(said) in row["error"]["message"]
 
 
@@ -121,7 +129,9 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 def test_plans_that_cannot_be_used(tmp_path, name):
     """Asked for once more, then refused for every text, with the plan as the model wrote it."""
-    done, row, calls = judged(tmp_path, "fusion-eval", {"plan": PLANS[name]}, "--tools", "chrf,length")
+    done, row, calls = judged(
+        tmp_path, "fusion-eval", {"plan": PLANS[name]}, "--tools", "chrf,length"
+    )
     assert (done.code, calls) == (1, 2)
     assert (row["value"], row["outcome"], row["error"]["type"]) == (None, "invalid", "PlanRefused")
     assert row["evidence"] == [{"text": PLANS[name]}]
@@ -129,8 +139,14 @@ def test_plans_that_cannot_be_used(tmp_path, name):
 
 def test_ratings_that_nobody_asked_for(tmp_path):
     """They stand in the evidence, shift nothing, and make no score where they are all there is."""
-    extra = {"joint": GOOD["joint"] + "\nHumour: 1", "fusion": "Humour\nScore: 1\n\n" + GOOD["fusion"]}
-    for method, flags in (("coascore", ("--set", "n_aspects=3")), ("fusion-eval", ("--tools", "chrf"))):
+    extra = {
+        "joint": GOOD["joint"] + "\nHumour: 1",
+        "fusion": "Humour\nScore: 1\n\n" + GOOD["fusion"],
+    }
+    for method, flags in (
+        ("coascore", ("--set", "n_aspects=3")),
+        ("fusion-eval", ("--tools", "chrf")),
+    ):
         done, row, _ = judged(tmp_path / f"{method}-1", method, extra, *flags)
         assert (done.code, row["value"]) == (0, 4)
         assert "nobody asked for it" in told(row)
@@ -166,7 +182,10 @@ def test_answers_without_a_rating(tmp_path, method, said, outcome, kind):
 TREES = {
     "cycle": ([("fluency", ""), ("a", "b"), ("b", "a")], "parents of each other"),
     "unknown parent": ([("fluency", ""), ("a", "nowhere")], "names the unknown parent 'nowhere'"),
-    "equal siblings": ([("fluency", ""), ("a", "fluency"), ("A", "fluency")], "two siblings are called 'A'"),
+    "equal siblings": (
+        [("fluency", ""), ("a", "fluency"), ("A", "fluency")],
+        "two siblings are called 'A'",
+    ),
 }
 
 
@@ -175,7 +194,10 @@ def test_files_that_are_no_trees(tmp_path, server, name):
     """Refused with the file's name before anything is asked, and no run is made."""
     rows, problem = TREES[name]
     path, data = tmp_path / "tree.toml", tmp_path / "data.jsonl"
-    parts = [f'[[aspects]]\nname = "{n}"\ndefinition = "d"\n' + (f'parent = "{p}"\n' if p else "") for n, p in rows]
+    parts = [
+        f'[[aspects]]\nname = "{n}"\ndefinition = "d"\n' + (f'parent = "{p}"\n' if p else "")
+        for n, p in rows
+    ]
     path.write_text("".join(parts), encoding="utf-8")
     data.write_text(json.dumps(TEXT), encoding="utf-8")
     done = textassay(
@@ -193,8 +215,17 @@ def test_files_that_are_no_trees(tmp_path, server, name):
 @pytest.mark.parametrize("method", METHODS)
 def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
     """No text is abstained on and never sent; one word, marks alone and a sentence without an end are judged."""
-    texts = {"none": "", "blank": " \n\t", "word": "Cats", "marks": "?!", "open": "The cat sat on the"}
-    rows = [{**TEXT, "id": id_, "output": output, "context": "Cats sit."} for id_, output in texts.items()]
+    texts = {
+        "none": "",
+        "blank": " \n\t",
+        "word": "Cats",
+        "marks": "?!",
+        "open": "The cat sat on the",
+    }
+    rows = [
+        {**TEXT, "id": id_, "output": output, "context": "Cats sit."}
+        for id_, output in texts.items()
+    ]
     data = tmp_path / "data.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     done = textassay(
@@ -206,7 +237,11 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
     assert {row["aspect"] for row in rows} >= {aspect.name for aspect in tasks.load(task).aspects}
     for row in rows:
         if row["id"] in ("none", "blank"):
-            assert (row["value"], row["outcome"], row["error"]["type"]) == (None, "abstained", "EmptyOutput")
+            assert (row["value"], row["outcome"], row["error"]["type"]) == (
+                None,
+                "abstained",
+                "EmptyOutput",
+            )
         else:
             assert (row["outcome"], row["error"]) == ("scored", None), row
 
@@ -214,10 +249,22 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
 @pytest.mark.parametrize(
     ("method", "lack", "names"),
     [
-        ("g-eval", "refuse_logprobs", "logprobs is not supported with this model.; use a model that sends them"),
+        (
+            "g-eval",
+            "refuse_logprobs",
+            "logprobs is not supported with this model.; use a model that sends them",
+        ),
         ("g-eval", "omit_logprobs", "returned no log-probabilities; use a model that sends them"),
-        ("decomp-eval", "refuse_logprobs", "logprobs is not supported with this model.; use a model that sends them"),
-        ("decomp-eval", "omit_logprobs", "returned no log-probabilities; use a model that sends them"),
+        (
+            "decomp-eval",
+            "refuse_logprobs",
+            "logprobs is not supported with this model.; use a model that sends them",
+        ),
+        (
+            "decomp-eval",
+            "omit_logprobs",
+            "returned no log-probabilities; use a model that sends them",
+        ),
         ("gptscore", "ignore_echo", "the server does not echo prompts"),
         ("gptscore", "refuse_logprobs", "this server cannot tell how likely a given text is"),
     ],
@@ -258,7 +305,11 @@ async def test_a_tool_that_fails_for_one_example(mock_server, tmp_path, options)
     run = await _evaluate(await mock_server(), tmp_path, **options)
     for score in run:
         if score.id == "b":
-            assert (score.value, score.outcome, score.error.type) == (None, "error", "ZeroDivisionError")
+            assert (score.value, score.outcome, score.error.type) == (
+                None,
+                "error",
+                "ZeroDivisionError",
+            )
             assert "words" in score.error.message
             assert "no words to divide by" in score.error.message
         else:

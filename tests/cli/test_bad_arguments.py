@@ -31,8 +31,14 @@ def refused(data, run, *flags, method="llm-score"):
         ('{"output": "x"}\n{"output": 3}', r"line 2, field 'output': should be text, not 3"),
         ('{"output": "x"}\n{"source": "y"}', r"line 2, .*output"),
         ("[1, 2]", r"line 1: is a list"),
-        ('{"id": "a", "output": "x"}\n{"id": "a", "output": "y"}', r"lines 1 and 2, field 'id': both are 'a'"),
-        ('{"output": "x", "human": {"coherence": NaN}}', r"line 1, field 'human.coherence': nan is not a finite"),
+        (
+            '{"id": "a", "output": "x"}\n{"id": "a", "output": "y"}',
+            r"lines 1 and 2, field 'id': both are 'a'",
+        ),
+        (
+            '{"output": "x", "human": {"coherence": NaN}}',
+            r"line 1, field 'human.coherence': nan is not a finite",
+        ),
         ('{"output": "x", "human": {"coherence": "good"}}', r"line 1, field 'human.coherence'"),
         ('{"output": "x", "metrics": {"rouge": 1e999}}', r"line 1, field 'metrics.rouge': inf"),
         ('{"output": "a \\ud800 b"}', r"line 1, field 'output': holds \\ud800 at character 2"),
@@ -50,7 +56,9 @@ def test_unusable_data_name_file_line_and_field(tmp_path, run, content, message)
 
 def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
     """No file, a folder, an unknown ending."""
-    assert "nothing.jsonl': there is no such file" in refused(tmp_path / "nothing.jsonl", run, *MODEL)
+    assert "nothing.jsonl': there is no such file" in refused(
+        tmp_path / "nothing.jsonl", run, *MODEL
+    )
     assert str(tmp_path) in refused(tmp_path, run, *MODEL)
     (tmp_path / "data.docx").write_bytes(b"x")
     assert "data.docx" in refused(tmp_path / "data.docx", run, *MODEL)
@@ -60,14 +68,26 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
     ("flags", "message"),
     [
         (("--aspects", "wit"), "unknown aspect 'wit'; known: general: coherence, consistency, "),
-        (("--aspects", "coherence,adequacy"), "no built-in task has all of the aspects adequacy, coherence"),
-        (("--aspects", "wit", "--task", "dialogue"), "unknown aspect of task 'dialogue': 'wit'; known: naturalness, "),
+        (
+            ("--aspects", "coherence,adequacy"),
+            "no built-in task has all of the aspects adequacy, coherence",
+        ),
+        (
+            ("--aspects", "wit", "--task", "dialogue"),
+            "unknown aspect of task 'dialogue': 'wit'; known: naturalness, ",
+        ),
         (("--aspects", ","), "no aspect of task 'general' is chosen; it has: coherence"),
         (("--task", "poetry"), "unknown task 'poetry'; known: summarization, dialogue"),
         (("--task", "poetry.toml"), "poetry.toml does not exist"),
-        (("--set", "colour=red"), "unknown setting 'colour'; known: prompt_layout, prompt, profile, n, "),
+        (
+            ("--set", "colour=red"),
+            "unknown setting 'colour'; known: prompt_layout, prompt, profile, n, ",
+        ),
         (("--set", "colour"), "--set takes key=value, not 'colour'"),
-        (("--set", "attempts=0"), "--set attempts: Input should be greater than or equal to 1 (given: 0)"),
+        (
+            ("--set", "attempts=0"),
+            "--set attempts: Input should be greater than or equal to 1 (given: 0)",
+        ),
         (("--set", "timeout=-1"), "--set timeout: "),
         (("--set", "form=smileys"), "option form: "),
         (("--n", "0"), "option n: "),
@@ -78,12 +98,21 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
         (("--concurrency", "0"), "--concurrency: "),
         (("--rpm", "inf"), "--rpm: Input should be a finite number"),
         (("--tpm", "nan"), "--tpm: "),
-        (("--max-cost", "1"), "the price of 'direct/mock' is not known; give it with --price IN,OUT"),
-        (("--max-cost", "-1", "--price", "1,1"), "--max-cost: Input should be greater than 0 (given: -1.0)"),
+        (
+            ("--max-cost", "1"),
+            "the price of 'direct/mock' is not known; give it with --price IN,OUT",
+        ),
+        (
+            ("--max-cost", "-1", "--price", "1,1"),
+            "--max-cost: Input should be greater than 0 (given: -1.0)",
+        ),
         (("--price", "1"), "--price takes IN,OUT in US dollars per million tokens, not '1'"),
         (("--price", "1,nan"), "--price: Input should be a finite number"),
         (("--cache", "c", "--no-cache"), "cache and no_cache exclude each other"),
-        (("--api-key-env", "NO_SUCH_VARIABLE"), "--api-key-env names NO_SUCH_VARIABLE, but that variable is not set"),
+        (
+            ("--api-key-env", "NO_SUCH_VARIABLE"),
+            "--api-key-env names NO_SUCH_VARIABLE, but that variable is not set",
+        ),
         (("--model", "direct/other"), "--model: two models for every role"),
         (("--config", "nothing.toml"), "--config nothing.toml: "),
     ],
@@ -134,10 +163,22 @@ def test_unknown_methods_and_missing_arguments_are_named(data, run, tmp_path):
         ('name = "wit"', "aspect 'wit': definition: Field required"),
         ('name = "wit"\ndefinition = " "', "aspect 'wit' needs a definition"),
         ('name = "wit"\ndefinition = "d"\nscale = [5, 1]', "the scale must go up, not from 5 to 1"),
-        ('name = "wit"\ndefinition = "d"\nscale = [1, inf]', "scale.1: Input should be a finite number"),
-        ('name = "wit"\ndefinition = "d"\nscale = [nan, 5]', "scale.0: Input should be a finite number"),
-        ('name = "wit"\ndefinition = "d"\ncolour = 1', "unknown key 'colour'; known: name, definition"),
-        ('name = "wit"\ndefinition = "d"\n[[aspects]]\nname = "Wit"\ndefinition = "e"', "two aspects are called 'wit'"),
+        (
+            'name = "wit"\ndefinition = "d"\nscale = [1, inf]',
+            "scale.1: Input should be a finite number",
+        ),
+        (
+            'name = "wit"\ndefinition = "d"\nscale = [nan, 5]',
+            "scale.0: Input should be a finite number",
+        ),
+        (
+            'name = "wit"\ndefinition = "d"\ncolour = 1',
+            "unknown key 'colour'; known: name, definition",
+        ),
+        (
+            'name = "wit"\ndefinition = "d"\n[[aspects]]\nname = "Wit"\ndefinition = "e"',
+            "two aspects are called 'wit'",
+        ),
         ("name = [", "cannot be read"),
     ],
 )
@@ -176,7 +217,16 @@ def test_a_file_of_flags_that_does_not_fit_is_named(data, run, tmp_path, content
 def test_folders_that_cannot_hold_a_run_are_refused(data, tmp_path):
     """A file, somebody else's folder, a finished run; none of them is touched."""
     with served() as server:
-        flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url, "--aspects", "fluency")
+        flags = (
+            "--method",
+            "llm-score",
+            "--model",
+            "direct/mock",
+            "--api-base",
+            server.url,
+            "--aspects",
+            "fluency",
+        )
         assert textassay("score", data, *flags, "--out", tmp_path / "run").code == 0
         foreign = tmp_path / "foreign"
         foreign.mkdir()
@@ -197,20 +247,34 @@ def test_folders_that_cannot_hold_a_run_are_refused(data, tmp_path):
 def test_folders_that_are_no_cache_are_refused(data, run, tmp_path):
     """A file or somebody else's folder given as a cache."""
     assert "is a file" in refused(data, run, *MODEL, "--cache", data)
-    assert "holds other files and is no cache folder" in refused(data, run, *MODEL, "--cache", tmp_path)
+    assert "holds other files and is no cache folder" in refused(
+        data, run, *MODEL, "--cache", tmp_path
+    )
 
 
 def test_resume_needs_a_run_whose_data_are_there(data, run, tmp_path):
     """No run, a manifest by hand, data that are gone or came from memory."""
     assert "holds no run: it has no manifest.json" in textassay("resume", tmp_path).err
     with served() as server:
-        flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url, "--aspects", "fluency")
+        flags = (
+            "--method",
+            "llm-score",
+            "--model",
+            "direct/mock",
+            "--api-base",
+            server.url,
+            "--aspects",
+            "fluency",
+        )
         assert textassay("score", data, *flags, "--out", run).code == 0
     data.unlink()
     gone = textassay("resume", run)
     assert (gone.code, "there is no such file" in gone.err) == (2, True)
     manifest = json.loads((run / "manifest.json").read_text())
-    for spec, message in ((None, "does not tell how the run was made"), ({"data": None}, "came from memory")):
+    for spec, message in (
+        (None, "does not tell how the run was made"),
+        ({"data": None}, "came from memory"),
+    ):
         changed = manifest | {"spec": spec and manifest["spec"] | spec}
         (run / "manifest.json").write_text(json.dumps(changed))
         done = textassay("resume", run)
@@ -221,5 +285,10 @@ def test_resume_needs_a_run_whose_data_are_there(data, run, tmp_path):
 
 def test_a_file_where_a_folder_should_be_is_no_crash(data):
     """`resume` and `cache` on a file."""
-    for command in (("resume", data), ("cache", "info", data), ("cache", "verify", data), ("cache", "clear", data)):
+    for command in (
+        ("resume", data),
+        ("cache", "info", data),
+        ("cache", "verify", data),
+        ("cache", "clear", data),
+    ):
         assert textassay(*command).code == 2, command

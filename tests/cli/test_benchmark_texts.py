@@ -1,7 +1,7 @@
 """Every method over SummEval and Topical-Chat, from the command line: rows of people's data, as published.
 
-All 1,960 rows by every method take minutes: `python -m benchmarks.every_method` does that. Here every method judges the
-first 40 rows of each on all aspects, and one method all rows on one aspect.
+All 1,960 rows by every method take minutes: `python -m benchmarks.every_method` does that. Here
+every method judges the first 40 rows of each on all aspects, and one method all rows on one aspect.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import pytest
 from benchmarks.every_method import DATA
 from tests.benchmark_data import FOLDER
 from tests.cli.harness import rows_of, textassay
-from textassay.methods import METHODS, tasks
+from textassay.methods import METHODS
+from textassay.methods.library import tasks
 
 SOME = 40
 ALL = {"summarization": 1600, "dialogue": 360}

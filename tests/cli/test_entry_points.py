@@ -69,7 +69,10 @@ def test_nothing_is_imported_before_it_is_named():
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("gone", r"'gone' of their-package cannot be loaded from 'their_package:Gone': AttributeError"),
+        (
+            "gone",
+            r"'gone' of their-package cannot be loaded from 'their_package:Gone': AttributeError",
+        ),
         ("broken", r"'broken' of their-package cannot be loaded .*: RuntimeError: no licence"),
         ("number", r"'number' of their-package is no method: .*must be a class"),
     ],

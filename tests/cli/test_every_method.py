@@ -10,7 +10,8 @@ import pytest
 
 from tests.cli.harness import rows_of, textassay
 from textassay.demo.bundled import data_file
-from textassay.methods import METHODS, tasks
+from textassay.methods import METHODS
+from textassay.methods.library import tasks
 
 COUNTS = {"summarization": 36, "dialogue": 30, "data-to-text": 30, "translation": 12}
 ON_A_LOCAL_MODEL = {
@@ -19,7 +20,8 @@ ON_A_LOCAL_MODEL = {
     "llm-score": ("--set", "max_tokens=1", "--set", "parse_retries=0"),
     "llm-score-cot": ("--set", "max_tokens=1", "--set", "parse_retries=0"),
 }
-"""With flags that keep answers short. The others have a model write lists, which one with random weights never ends."""
+"""With flags that keep answers short. The others have a model write lists, which one with random
+weights never ends."""
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
 
@@ -37,7 +39,9 @@ def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
         judged = {aspect.name for aspect in tasks.load(task).aspects}
         assert judged <= {row["aspect"] for row in rows}
         assert (
-            len(rows) == len({(row["id"], row["aspect"]) for row in rows}) == count * len({r["aspect"] for r in rows})
+            len(rows)
+            == len({(row["id"], row["aspect"]) for row in rows})
+            == count * len({r["aspect"] for r in rows})
         )
         assert {row["outcome"] for row in rows} == {"scored"}
         assert all(f"method:{method}|model:direct/mock|" in row["signature"] for row in rows)
@@ -49,7 +53,9 @@ def tiny_model(tmp_path_factory) -> Path:
     if importlib.util.find_spec("llama_cpp") is None:
         pytest.skip("llama-cpp-python is not installed")
     fixture = pytest.importorskip("tests.gguf_fixture")
-    shape = fixture.Shape(width=32, layers=1, heads=2, hidden=32, context=8192, vocabulary=4096, dtype="f32", bos=True)
+    shape = fixture.Shape(
+        width=32, layers=1, heads=2, hidden=32, context=8192, vocabulary=4096, dtype="f32", bos=True
+    )
     return Path(fixture.write_model(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape).path)
 
 
@@ -87,7 +93,10 @@ def test_over_the_bundled_examples_on_a_local_model(tiny_model, tmp_path, method
         assert done.code in (0, 1), (task, done.out, done.err)
         rows = rows_of(run)
         assert len({row["id"] for row in rows}) == count
-        assert all((row["value"] is None) == (row["outcome"] != "scored") == bool(row["error"]) for row in rows)
+        assert all(
+            (row["value"] is None) == (row["outcome"] != "scored") == bool(row["error"])
+            for row in rows
+        )
         outcomes.update(row["outcome"] for row in rows)
     if method in READ_FROM_PROBABILITIES:
         assert outcomes == {"scored": sum(COUNTS.values())}

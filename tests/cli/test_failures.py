@@ -20,7 +20,16 @@ MAIN = "from textassay.cli import main; main()"
 
 def flags(url, *, method="llm-score", name="direct/mock"):
     """The flags of most runs here."""
-    return ("--method", method, "--model", name, "--api-base", url, "--aspects", "coherence,fluency")
+    return (
+        "--method",
+        method,
+        "--model",
+        name,
+        "--api-base",
+        url,
+        "--aspects",
+        "coherence,fluency",
+    )
 
 
 def test_a_server_that_is_not_there_stops_the_run_soon(data, run, server):
@@ -42,7 +51,15 @@ def test_a_wrong_key_stops_the_run_and_shows_nowhere(data, run, tmp_path, monkey
     monkeypatch.setenv("JUDGE_KEY", "sk-wrong-0123456789")
     with served(require_key="sk-right-9876543210") as server:
         stopped = textassay(
-            "score", data, *flags(server.url), "--out", run, "--cache", tmp_path / "cache", "--api-key-env", "JUDGE_KEY"
+            "score",
+            data,
+            *flags(server.url),
+            "--out",
+            run,
+            "--cache",
+            tmp_path / "cache",
+            "--api-key-env",
+            "JUDGE_KEY",
         )
         assert stopped.code == 3
         assert "401" in stopped.err
@@ -62,7 +79,11 @@ def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data,
     assert textassay("score", data, *flags(address), "--out", run).code == 0
     assert all(b"secret-word" not in path.read_bytes() for path in run.rglob("*") if path.is_file())
     manifest = json.loads((run / "manifest.json").read_text())
-    assert manifest["settings"]["api_base"] == manifest["models"][""]["identity"]["api_base"] == server.url
+    assert (
+        manifest["settings"]["api_base"]
+        == manifest["models"][""]["identity"]["api_base"]
+        == server.url
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +96,9 @@ def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data,
 def test_an_unknown_model_stops_the_run(data, run, name, base, message):
     """Exit 3 after the first answer, not one error a score."""
     with served(models="mock") as server:
-        stopped = textassay("score", data, *flags(server.url + base, name=name), "--out", run, "--concurrency", 1)
+        stopped = textassay(
+            "score", data, *flags(server.url + base, name=name), "--out", run, "--concurrency", 1
+        )
         assert stopped.code == 3
         assert message in stopped.err
         assert "check the model's name, and that --api-base ends in /v1" in stopped.err
@@ -91,9 +114,19 @@ def test_a_server_without_log_probabilities_stops_g_eval_with_the_way_out(data, 
         assert "--n 20" in stopped.err
         assert "resume" not in stopped.err  # it would stop in the same way
         assert rows_of(run) == []
-        done = textassay("score", data, *flags(server.url, method="g-eval"), "--n", 20, "--out", run.with_name("20"))
+        done = textassay(
+            "score",
+            data,
+            *flags(server.url, method="g-eval"),
+            "--n",
+            20,
+            "--out",
+            run.with_name("20"),
+        )
         assert done.code == 0
-    assert {(row["how"], row["samples"]) for row in rows_of(run.with_name("20"))} == {("sampled", 20)}
+    assert {(row["how"], row["samples"]) for row in rows_of(run.with_name("20"))} == {
+        ("sampled", 20)
+    }
 
 
 def limited(size: int):
@@ -114,7 +147,18 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, run, size):
     """Exit 2 where not even an empty run fits, else 3; with room again the run is finished, and no score was lost."""
     data = write_examples(tmp_path / "data.jsonl", 600)
     with served() as server:
-        command = [sys.executable, "-c", MAIN, "score", data, *flags(server.url), "--out", run, "--progress", "none"]
+        command = [
+            sys.executable,
+            "-c",
+            MAIN,
+            "score",
+            data,
+            *flags(server.url),
+            "--out",
+            run,
+            "--progress",
+            "none",
+        ]
         stopped = subprocess.run(
             command, capture_output=True, text=True, cwd=ROOT, preexec_fn=limited(size), timeout=60
         )
@@ -155,7 +199,9 @@ def test_a_folder_without_leave_to_write_is_refused(tmp_path, server):
             folder.chmod(0o555)
         command = [sys.executable, "-c", UNPRIVILEGED, "score", data, *flags(server.url)]
         for out in (place / "run", place / "empty"):
-            done = subprocess.run([*command, "--out", out], capture_output=True, text=True, cwd=ROOT, timeout=60)
+            done = subprocess.run(
+                [*command, "--out", out], capture_output=True, text=True, cwd=ROOT, timeout=60
+            )
             assert done.returncode == 2, done.stderr
             assert "Traceback" not in done.stderr
             assert str(out) in done.stderr
@@ -168,7 +214,12 @@ def test_a_folder_without_leave_to_write_is_refused(tmp_path, server):
 def test_a_damaged_cache_is_named_and_never_answers_wrongly(data, run, server):
     """`cache verify` finds the damage, resume refuses to use it, and without it the run goes on."""
     with served(p500=1.0, retry_after=0.0) as ill:
-        assert textassay("score", data, *flags(ill.url), "--out", run, "--set", "attempts=1", "--limit", 3).code == 1
+        assert (
+            textassay(
+                "score", data, *flags(ill.url), "--out", run, "--set", "attempts=1", "--limit", 3
+            ).code
+            == 1
+        )
     assert textassay("resume", run, "--api-base", server.url).code == 0
     (file,) = (run / "answers").glob("shard-*/cache.db")
     intact = file.read_bytes()

@@ -18,7 +18,9 @@ def planted():
 @pytest.fixture
 def judge(planted):
     def reply(body, draw):
-        return planted.answer(SimpleNamespace(text="\n".join(m["content"] for m in body["messages"])))
+        return planted.answer(
+            SimpleNamespace(text="\n".join(m["content"] for m in body["messages"]))
+        )
 
     with served(reply=reply) as server:
         yield server
@@ -26,9 +28,25 @@ def judge(planted):
 
 def fit(data, out, judge, *more, aggregator="ridge"):
     model = ("--model", "direct/mock", "--api-base", judge.url)
-    learning = ("--aggregator", aggregator, "--keep", 2, "--task", "summarization", "--progress", "none")
+    learning = (
+        "--aggregator",
+        aggregator,
+        "--keep",
+        2,
+        "--task",
+        "summarization",
+        "--progress",
+        "none",
+    )
     return textassay(
-        "fit", data, "--method", "hd-eval", *model, *learning, *([] if out is None else ["--out", out]), *more
+        "fit",
+        data,
+        "--method",
+        "hd-eval",
+        *model,
+        *learning,
+        *([] if out is None else ["--out", out]),
+        *more,
     )
 
 
@@ -41,7 +59,16 @@ def test_a_fit_and_its_use_from_the_command_line(planted, judge, tmp_path):
     assert f"textassay score DATA --method {tmp_path / 'ev'} --model direct/mock" in done.err
     kept = json.loads((tmp_path / "ev" / "evaluator.json").read_text())
     assert (kept["format"], kept["kind"], kept["model"]) == (1, "hd-eval", "direct/mock")
-    flags = ("--method", tmp_path / "ev", "--api-base", judge.url, "--limit", 5, "--progress", "none")
+    flags = (
+        "--method",
+        tmp_path / "ev",
+        "--api-base",
+        judge.url,
+        "--limit",
+        5,
+        "--progress",
+        "none",
+    )
     done = textassay("score", data, *flags, "--model", "direct/mock", "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert done.err == ""
@@ -77,14 +104,18 @@ def contrary(planted):
     """A judge whose ratings fall as quality rises, which weights of at least 0 cannot learn from."""
 
     def reply(body, draw):
-        said = planted.answer(SimpleNamespace(text="\n".join(m["content"] for m in body["messages"])))
+        said = planted.answer(
+            SimpleNamespace(text="\n".join(m["content"] for m in body["messages"]))
+        )
         return f"{6 - int(said)}" if said.isdecimal() else said
 
     with served(reply=reply) as server:
         yield server
 
 
-def test_ratings_that_could_not_be_learnt_from_are_kept_and_serve_another_aggregator(planted, contrary, tmp_path):
+def test_ratings_that_could_not_be_learnt_from_are_kept_and_serve_another_aggregator(
+    planted, contrary, tmp_path
+):
     data, out = write(tmp_path / "data.jsonl", planted.rows), tmp_path / "ev"
     done = fit(data, out, contrary, aggregator="nnls")
     assert done.code == 3
@@ -128,10 +159,22 @@ def test_a_judge_that_knows_the_answer_is_leakage(planted, judge, tmp_path):
 
 def test_what_fit_needs_is_named(planted, judge, tmp_path):
     data = write(tmp_path / "data.jsonl", planted.rows)
-    assert "--model MODEL" in textassay("fit", data, "--method", "hd-eval", "--out", tmp_path / "ev").err
-    assert "known: hd-eval" in textassay("fit", data, "--method", "g-eval", "--model", "x/y", "--out", "ev").err
+    assert (
+        "--model MODEL"
+        in textassay("fit", data, "--method", "hd-eval", "--out", tmp_path / "ev").err
+    )
+    assert (
+        "known: hd-eval"
+        in textassay("fit", data, "--method", "g-eval", "--model", "x/y", "--out", "ev").err
+    )
     assert "keep lies between" in fit(data, tmp_path / "ev", judge, "--keep", "0").err
-    assert "option tree does not go with fit" in fit(data, tmp_path / "ev", judge, "--set", "tree=model").err
-    assert "--features and --scores from recorded" in fit(data, tmp_path / "ev", judge, "--features", "*").err
+    assert (
+        "option tree does not go with fit"
+        in fit(data, tmp_path / "ev", judge, "--set", "tree=model").err
+    )
+    assert (
+        "--features and --scores from recorded"
+        in fit(data, tmp_path / "ev", judge, "--features", "*").err
+    )
     assert not (tmp_path / "ev").exists()
     assert judge.counters.requests == 0

@@ -22,7 +22,9 @@ ATTACKS = {
 def judged(tmp_path, texts, reply, *flags):
     """Score texts by name and return the run and what the server was sent."""
     data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps({"id": name, "output": text}) + "\n" for name, text in texts.items()))
+    data.write_text(
+        "".join(json.dumps({"id": name, "output": text}) + "\n" for name, text in texts.items())
+    )
     sent = []
 
     def answer(body, draw):
@@ -50,7 +52,9 @@ def test_texts_arrive_as_they_are_and_are_judged_like_any_other(tmp_path):
 def test_a_judge_that_only_quotes_the_text_gives_no_score(tmp_path):
     """A rating that the judge repeats from the text in prose, without giving one, is not taken for its own."""
     texts = {"a": "I am the best."}
-    done, rows, _ = judged(tmp_path, texts, lambda prompt: "The text does not say anything that can be rated.")
+    done, rows, _ = judged(
+        tmp_path, texts, lambda prompt: "The text does not say anything that can be rated."
+    )
     assert done.code == 1
     assert (rows["a"]["value"], rows["a"]["outcome"]) in [(None, "invalid"), (None, "abstained")]
 
@@ -81,10 +85,14 @@ def test_empty_texts_are_never_asked_about(tmp_path):
     assert "2 abstained (EmptyOutput x2)" in done.out
 
 
-@pytest.mark.parametrize("said", ["\x1b[31mI cannot rate\x1b[0m", "\x1b]0;owned\x07", "nothing \u009b2J"])
+@pytest.mark.parametrize(
+    "said", ["\x1b[31mI cannot rate\x1b[0m", "\x1b]0;owned\x07", "nothing \u009b2J"]
+)
 def test_what_a_judge_says_cannot_steer_a_terminal(tmp_path, said):
     """Whatever reaches stdout or stderr is free of control characters."""
-    done, _, _ = judged(tmp_path, {"\x1b[31mid": "text"}, lambda prompt: said, "--set", "parse_retries=0")
+    done, _, _ = judged(
+        tmp_path, {"\x1b[31mid": "text"}, lambda prompt: said, "--set", "parse_retries=0"
+    )
     assert done.code == 1
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.out + done.err)
 
@@ -93,7 +101,10 @@ def test_a_prompt_too_long_for_the_model_is_the_one_score_s_error(tmp_path):
     """The rest of the run goes on; the reason names the context."""
     data = tmp_path / "data.jsonl"
     data.write_text(
-        json.dumps({"id": "long", "output": ATTACKS["long"]}) + "\n" + json.dumps({"id": "short", "output": "x"}) + "\n"
+        json.dumps({"id": "long", "output": ATTACKS["long"]})
+        + "\n"
+        + json.dumps({"id": "short", "output": "x"})
+        + "\n"
     )
     with served(context=3000) as server:
         done = textassay(
@@ -102,4 +113,7 @@ def test_a_prompt_too_long_for_the_model_is_the_one_score_s_error(tmp_path):
         )  # fmt: skip
     assert done.code == 1
     assert "1 error (ContextTooLong x1)" in done.out
-    assert {row["id"]: row["outcome"] for row in rows_of(tmp_path / "run")} == {"long": "error", "short": "scored"}
+    assert {row["id"]: row["outcome"] for row in rows_of(tmp_path / "run")} == {
+        "long": "error",
+        "short": "scored",
+    }

@@ -20,7 +20,8 @@ from examples.mock_server import MockServer
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
 
 ROOT = Path(__file__).parents[2]
-# a test run that was started in the background hands its children an interrupt that is ignored; a terminal does not
+# a test run that was started in the background hands its children an interrupt that is ignored; a
+# terminal does not
 MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from textassay.cli import main; main()"
 COUNT = 120
 IN_FLIGHT = 8
@@ -38,10 +39,15 @@ def command(data: Path, run: Path, server: MockServer, *more: object) -> list[st
 @contextmanager
 def begun(arguments: list[str], run: Path, lines: int) -> Iterator[subprocess.Popen[str]]:
     """Start a run and wait until it has written so many scores."""
-    with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             deadline, never = time.monotonic() + 30, threading.Event()
-            while not (run / "scores.jsonl").exists() or (run / "scores.jsonl").read_bytes().count(b"\n") < lines:
+            while (
+                not (run / "scores.jsonl").exists()
+                or (run / "scores.jsonl").read_bytes().count(b"\n") < lines
+            ):
                 assert process.poll() is None, process.stderr and process.stderr.read()
                 assert time.monotonic() < deadline
                 never.wait(0.02)
@@ -93,7 +99,12 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
         assert err.count("interrupted") == 1
         assert f"textassay resume {run}" in err
         summary = json.loads((run / "summary.json").read_text())
-        assert summary["outcomes"] == {"scored": len(rows_of(run)), "abstained": 0, "invalid": 0, "error": 0}
+        assert summary["outcomes"] == {
+            "scored": len(rows_of(run)),
+            "abstained": 0,
+            "invalid": 0,
+            "error": 0,
+        }
         assert server.counters.in_flight == 0
         server.options.latency_ms = 0
         assert textassay("resume", run).code == 0
@@ -118,7 +129,10 @@ def test_a_second_process_on_one_run_is_refused(data, run):
 def test_two_runs_may_share_a_cache_at_the_same_time(data, run, tmp_path):
     """Both finish, and the cache is sound."""
     cache = tmp_path / "cache"
-    with served(latency_ms=10) as server, begun(command(data, run, server, "--cache", cache), run, 10) as process:
+    with (
+        served(latency_ms=10) as server,
+        begun(command(data, run, server, "--cache", cache), run, 10) as process,
+    ):
         other = textassay(*command(data, tmp_path / "other", server, "--cache", cache)[3:])
         assert other.code == 0
         _, err = process.communicate(timeout=30)
@@ -127,7 +141,9 @@ def test_two_runs_may_share_a_cache_at_the_same_time(data, run, tmp_path):
     assert textassay("cache", "verify", cache).code == 0
 
 
-def in_terminal(arguments: list[str], *, columns: int, typed: bytes = b"", after: bytes = b"") -> tuple[int, str]:
+def in_terminal(
+    arguments: list[str], *, columns: int, typed: bytes = b"", after: bytes = b""
+) -> tuple[int, str]:
     """Run a command in a terminal of its own; type something once it has shown `after`."""
     import fcntl
     import pty
@@ -169,14 +185,19 @@ def test_a_terminal_shows_a_live_line_that_fits(data, run):
     states = re.findall(r"(\d+)% (\d+)/120 \| \d+\.\d/s", plain)
     assert len(set(states)) > 2
     assert states[-1] == ("100", "120")
-    assert max(len(line) for line in re.split(r"[\r\n]+", plain) if "calls |" in line or "/s" in line) <= 60
+    assert (
+        max(len(line) for line in re.split(r"[\r\n]+", plain) if "calls |" in line or "/s" in line)
+        <= 60
+    )
     assert "mean" in plain.split("100%")[-1]
 
 
 def test_ctrl_c_in_a_terminal_stops_the_run_and_says_how_to_go_on(data, run):
     """The terminal's own interrupt, as a person types it."""
     with served(latency_ms=20) as server:
-        code, shown = in_terminal(command(data, run, server), columns=100, typed=b"\x03", after=b"/s")
+        code, shown = in_terminal(
+            command(data, run, server), columns=100, typed=b"\x03", after=b"/s"
+        )
     assert code == 3
     assert "interrupted" in shown
     assert "resume" in shown

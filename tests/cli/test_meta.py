@@ -36,14 +36,27 @@ def people(tmp_path):
 
 def test_json_is_one_document_of_the_documented_shape(scores, people):
     """All keys in order, gaps counted, null where undefined, and nothing but JSON on stdout."""
-    done = textassay("meta", scores, people, "--level", "dataset", "--level", "group", "--level", "system", "--json")
+    done = textassay(
+        "meta",
+        scores,
+        people,
+        "--level",
+        "dataset",
+        "--level",
+        "group",
+        "--level",
+        "system",
+        "--json",
+    )
     assert (done.code, done.err) == (0, "")
     document = json.loads(done.out, parse_constant=pytest.fail)
     assert list(document) == ["rows"]
     assert [list(row) for row in document["rows"]] == [KEYS] * 6
     by_place = {(row["aspect"], row["level"]): row for row in document["rows"]}
     assert list(by_place) == [
-        (aspect, level) for aspect in ("coherence", "fluency") for level in ("dataset", "group", "system")
+        (aspect, level)
+        for aspect in ("coherence", "fluency")
+        for level in ("dataset", "group", "system")
     ]
     pooled = by_place["coherence", "dataset"]
     assert (pooled["n"], pooled["coverage"], pooled["pearson"]) == (11, 11 / 12, pytest.approx(1.0))
@@ -66,7 +79,14 @@ def test_the_same_seed_gives_the_same_intervals(scores, people):
 def test_names_are_mapped(scores, people):
     """Several scores may be held against one human aspect; equal names that are not mapped still pair."""
     done = textassay(
-        "meta", scores, people, "--aspect-map", "judge_fluency=fluency", "--aspect-map", "coherence=fluency", "--json"
+        "meta",
+        scores,
+        people,
+        "--aspect-map",
+        "judge_fluency=fluency",
+        "--aspect-map",
+        "coherence=fluency",
+        "--json",
     )
     assert {(row["aspect"], row["human"]) for row in json.loads(done.out)["rows"]} == {
         ("judge_fluency", "fluency"),
@@ -92,9 +112,9 @@ def test_a_narrow_terminal_gets_a_line_a_coefficient(scores, people):
     from rich.console import Console
 
     from textassay.cli.meta import drawn
-    from textassay.meta.recorded import read_scores
+    from textassay.meta.score_files import read_scores
     from textassay.meta.table import agreement_table
-    from textassay.runtime.data import Examples
+    from textassay.runtime.data.dataset import Examples
 
     table = agreement_table(read_scores(scores), Examples(people), bootstrap=50)
     for width, lines in ((80, 7), (160, 3)):

@@ -3,8 +3,8 @@
 import pytest
 
 from textassay.cli.exits import Stopped
-from textassay.cli.plans import PlanOrder, carry_out
-from textassay.methods import plans, tasks
+from textassay.cli.plan import PlanOrder, carry_out
+from textassay.methods.library import plans, tasks
 from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
 from textassay.runtime.settings import Settings
 
@@ -14,7 +14,15 @@ TOOLS = ("chrf", "length")
 
 def order(server, out, **fields):
     settings = Settings(api_base=server.url, attempts=1)
-    return PlanOrder(**{"out": out, "models": {"": "direct/mock"}, "tools": TOOLS, "settings": settings, **fields})
+    return PlanOrder(
+        **{
+            "out": out,
+            "models": {"": "direct/mock"},
+            "tools": TOOLS,
+            "settings": settings,
+            **fields,
+        }
+    )
 
 
 @pytest.mark.parametrize("name", ["plan.toml", "plan.json"])
@@ -35,7 +43,9 @@ async def test_a_plan_is_written_saved_and_shown(name, mock_server, tmp_path, ca
 async def test_nothing_is_asked_where_something_does_not_fit(mock_server, tmp_path):
     server, out = await mock_server(), tmp_path / "plan.toml"
     out.write_text("mine")
-    with pytest.raises(ConfigurationError, match="exists; plans are edited by hand and never overwritten"):
+    with pytest.raises(
+        ConfigurationError, match="exists; plans are edited by hand and never overwritten"
+    ):
         await carry_out(order(server, out))
     with pytest.raises(UnknownName, match="unknown tool 'chrff'"):
         await carry_out(order(server, tmp_path / "other.toml", tools=("chrff",)))

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 
 
 def ask(server, name="direct/mock"):
@@ -18,7 +18,9 @@ def ask(server, name="direct/mock"):
 
 def score(data, run, server, *more, method="llm-score", aspects="coherence,fluency"):
     """Score with the usual flags."""
-    return textassay("score", data, "--method", method, *ask(server), "--aspects", aspects, "--out", run, *more)
+    return textassay(
+        "score", data, "--method", method, *ask(server), "--aspects", aspects, "--out", run, *more
+    )
 
 
 def test_scores_go_to_the_folder_and_results_to_standard_output(server, data, run):
@@ -40,17 +42,23 @@ def test_what_each_score_cost_adds_up_to_what_the_server_counted(server, data, r
     """Calls and tokens of the lines, of the summary and of the server are the same numbers."""
     assert score(data, run, server, method="g-eval").code == 0
     rows, summary = rows_of(run), json.loads((run / "summary.json").read_text())
-    assert sum(row["usage"]["calls"] for row in rows) == server.counters.requests == 14  # steps of two aspects
+    assert (
+        sum(row["usage"]["calls"] for row in rows) == server.counters.requests == 14
+    )  # steps of two aspects
     for key in ("calls", "prompt_tokens", "completion_tokens", "cached_calls"):
         assert sum(row["usage"][key] for row in rows) == summary["usage"][key]
     assert summary["usage"]["cost"] is None
 
 
-STEPS = "\n".join(f"{i}. {step}" for i, step in enumerate(tasks.load("summarization").steps["coherence"], start=1))
+STEPS = "\n".join(
+    f"{i}. {step}" for i, step in enumerate(tasks.load("summarization").steps["coherence"], start=1)
+)
 """As long as a model's own: those of G-Eval, figure 1."""
 
 
-@pytest.mark.parametrize(("method", "calls"), [("llm-score", 12), ("llm-score-cot", 12), ("g-eval", 14)])
+@pytest.mark.parametrize(
+    ("method", "calls"), [("llm-score", 12), ("llm-score-cot", 12), ("g-eval", 14)]
+)
 def test_a_dry_run_foretells_what_the_server_then_counts(data, run, method, calls):
     """Calls are exact, prompt tokens within 10 %, the cost is a bound; nothing is asked and nothing written."""
 
@@ -58,7 +66,9 @@ def test_a_dry_run_foretells_what_the_server_then_counts(data, run, method, call
         return "Rating: 3" if "logprobs" in body or method != "g-eval" else STEPS
 
     with served(reply=reply) as judge:
-        foretold = score(data, run, judge, "--dry-run", "--price", "1,2", "--progress", "none", method=method)
+        foretold = score(
+            data, run, judge, "--dry-run", "--price", "1,2", "--progress", "none", method=method
+        )
         assert (foretold.code, foretold.err) == (0, "")
         assert judge.counters.requests == 0
         assert not run.exists()
@@ -85,11 +95,22 @@ def test_a_dry_run_knows_what_a_shared_cache_holds(server, data, run, tmp_path):
 def test_litellm_and_our_own_client_ask_and_read_the_same(server, data, run, tmp_path, method):
     """Equal values, equal usage, nothing of litellm's on the terminal."""
     assert score(data, run, server, method=method).code == 0
-    flags = ("--method", method, *ask(server, "openai/mock"), "--aspects", "coherence,fluency", "--progress", "none")
+    flags = (
+        "--method",
+        method,
+        *ask(server, "openai/mock"),
+        "--aspects",
+        "coherence,fluency",
+        "--progress",
+        "none",
+    )
     done = textassay("score", data, *flags, "--out", tmp_path / "litellm")
     assert (done.code, done.err) == (0, "")
     assert verdicts(tmp_path / "litellm") == verdicts(run)
-    usages = [json.loads((folder / "summary.json").read_text())["usage"] for folder in (run, tmp_path / "litellm")]
+    usages = [
+        json.loads((folder / "summary.json").read_text())["usage"]
+        for folder in (run, tmp_path / "litellm")
+    ]
     assert usages[0] == usages[1]
 
 
@@ -115,18 +136,42 @@ def test_a_replay_answers_from_a_recorded_run(server, data, run, tmp_path):
     """Same values, same signature, no calls, with the server gone; what was never asked is an error and exit 1."""
     assert score(data, run, server, method="g-eval").code == 0
     calls = server.counters.requests
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.suffix != ".db-shm"}
+    before = {
+        path: path.read_bytes()
+        for path in run.rglob("*")
+        if path.is_file() and path.suffix != ".db-shm"
+    }
     flags = ("--model", f"replay/{run}", "--progress", "none")
     replayed = textassay(
-        "score", data, "--method", "g-eval", "--aspects", "coherence,fluency", *flags, "--out", tmp_path / "replay"
+        "score",
+        data,
+        "--method",
+        "g-eval",
+        "--aspects",
+        "coherence,fluency",
+        *flags,
+        "--out",
+        tmp_path / "replay",
     )
     assert replayed.code == 0
     assert "0 calls, 14 from the cache" in replayed.out
     assert verdicts(tmp_path / "replay") == verdicts(run)
-    assert {row["signature"] for row in rows_of(tmp_path / "replay")} == {row["signature"] for row in rows_of(run)}
+    assert {row["signature"] for row in rows_of(tmp_path / "replay")} == {
+        row["signature"] for row in rows_of(run)
+    }
     assert server.counters.requests == calls
     assert {path: path.read_bytes() for path in before} == before
-    other = textassay("score", data, "--method", "llm-score", "--aspects", "coherence", *flags, "--out", tmp_path / "b")
+    other = textassay(
+        "score",
+        data,
+        "--method",
+        "llm-score",
+        "--aspects",
+        "coherence",
+        *flags,
+        "--out",
+        tmp_path / "b",
+    )
     assert other.code == 1
     assert "unscored: 6 error (RequestRefused x6)" in other.out
 
@@ -135,7 +180,14 @@ def test_replays_need_a_run_that_kept_its_answers(server, data, run, tmp_path):
     """A run with --no-cache cannot be replayed, and says so before anything is made."""
     assert score(data, run, server, "--no-cache").code == 0
     refused = textassay(
-        "score", data, "--method", "llm-score", "--model", f"replay/{run}", "--out", tmp_path / "replay"
+        "score",
+        data,
+        "--method",
+        "llm-score",
+        "--model",
+        f"replay/{run}",
+        "--out",
+        tmp_path / "replay",
     )
     assert refused.code == 2
     assert "--no-cache" in refused.err
@@ -153,7 +205,9 @@ def test_a_file_of_flags_is_read_and_the_command_line_wins(server, data, run, tm
             "[fields]\nsystem = 'meta.system'\n", ""
         )
     )
-    done = textassay("score", "--config", config, "--out", run, "--limit", 2, "--set", "parse_retries=4")
+    done = textassay(
+        "score", "--config", config, "--out", run, "--limit", 2, "--set", "parse_retries=4"
+    )
     assert (done.code, done.err) == (0, "")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["spec"]["limit"] == 2
@@ -169,7 +223,17 @@ def test_a_file_describes_the_tools_of_a_method(server, data, run, tmp_path):
     """`[tools.NAME]` tables stand for --tools, and those that --tools names are taken from there."""
     config = tmp_path / "flags.toml"
     config.write_text("[tools.lower]\nkind = 'bleu'\nlowercase = true\n[tools.chrf]\n")
-    flags = ("--method", "fusion-eval", "--set", "fusion=avg", "--config", config, "--dry-run", "--limit", 1)
+    flags = (
+        "--method",
+        "fusion-eval",
+        "--set",
+        "fusion=avg",
+        "--config",
+        config,
+        "--dry-run",
+        "--limit",
+        1,
+    )
     assert textassay("score", data, *flags).code == 0
     done = textassay("score", data, *flags, "--tools", "lower,nothing")
     assert (done.code, "nothing" in done.err) == (2, True)
@@ -193,7 +257,10 @@ def test_models_may_differ_by_role(server, data, run):
     )  # fmt: skip
     assert done.code == 0
     models = json.loads((run / "manifest.json").read_text())["models"]
-    assert {role: model["name"] for role, model in models.items()} == {"": "direct/judge", "steps": "direct/writer"}
+    assert {role: model["name"] for role, model in models.items()} == {
+        "": "direct/judge",
+        "steps": "direct/writer",
+    }
     assert all("model:direct/judge" in row["signature"] for row in rows_of(run))
 
 
@@ -203,7 +270,9 @@ def test_a_task_is_found_for_the_aspects(server, data, run):
         done = score(data, run, judge, aspects="engagingness,coherence")
     assert done.code == 0
     assert done.err.count("task: dialogue") == 1
-    assert [a["scale"] for a in json.loads((run / "manifest.json").read_text())["method"]["aspects"]] == [[1, 3]] * 2
+    assert [
+        a["scale"] for a in json.loads((run / "manifest.json").read_text())["method"]["aspects"]
+    ] == [[1, 3]] * 2
     quiet = score(data, run.with_name("general"), server, aspects="overall")
     assert "task:" not in quiet.err
 
@@ -214,7 +283,10 @@ def test_what_is_unscored_is_counted_with_its_reasons(data, run):
 
     def reply(body, draw):
         prompt = body["messages"][-1]["content"]
-        return next((said for key, said in replies.items() if f"Text number {key[1:]} " in prompt), "Rating: 4")
+        return next(
+            (said for key, said in replies.items() if f"Text number {key[1:]} " in prompt),
+            "Rating: 4",
+        )
 
     with served(reply=reply) as judge:
         done = score(data, run, judge, aspects="coherence")
@@ -244,7 +316,9 @@ def test_errors_are_asked_again_by_resume(data, run):
 
 def test_a_budget_stops_the_run_and_resume_finishes_it(server, data, run):
     """Exit 3 before the cap is passed, with what to do; a resume without a cap finishes and repeats no call."""
-    stopped = score(data, run, server, "--price", "1000,1000", "--max-cost", "2", "--concurrency", 2)
+    stopped = score(
+        data, run, server, "--price", "1000,1000", "--max-cost", "2", "--concurrency", 2
+    )
     assert stopped.code == 3
     assert "stopped: the cost limit of $2 is reached" in stopped.err
     assert f"textassay resume {run}" in stopped.err
@@ -257,12 +331,16 @@ def test_a_budget_stops_the_run_and_resume_finishes_it(server, data, run):
     assert len(verdicts(run)) == len(rows_of(run)) == 12
 
 
-def test_a_run_can_be_resumed_at_another_address_and_from_another_folder(server, run, tmp_path, monkeypatch):
+def test_a_run_can_be_resumed_at_another_address_and_from_another_folder(
+    server, run, tmp_path, monkeypatch
+):
     """Answers keep their keys where only the server's address changes; paths in the manifest are absolute."""
     monkeypatch.chdir(tmp_path)
     write_examples(tmp_path / "data.jsonl", 6)
     with served(latency_ms=1) as first:
-        stopped = score("data.jsonl", run, first, "--price", "1000,1000", "--max-cost", "2", "--concurrency", 2)
+        stopped = score(
+            "data.jsonl", run, first, "--price", "1000,1000", "--max-cost", "2", "--concurrency", 2
+        )
         assert stopped.code == 3
         paid = first.counters.requests
     (tmp_path / "elsewhere").mkdir()

@@ -9,7 +9,12 @@ from textassay.cli.exits import UNSCORED
 from textassay.cli.score import carry_out, order_from, order_to_resume
 
 EXAMPLES = [
-    {"id": "a", "output": "The cat sat on the mat.", "source": "In 1987 a cat sat on a mat.", "context": "Cats sit."},
+    {
+        "id": "a",
+        "output": "The cat sat on the mat.",
+        "source": "In 1987 a cat sat on a mat.",
+        "context": "Cats sit.",
+    },
     {"id": "b", "output": "It rained. All day.", "source": "It rained all day long in Rome."},
     {"id": "c", "output": " ", "source": "Nothing was said."},
 ]
@@ -25,12 +30,18 @@ scale = [1, 7]
 name = "style"
 definition = "whether it is well told."
 """
-METHODS = [("coascore", {}), ("coascore", {"variant": "average", "n_aspects": 5}), ("hd-eval", {"children": 2})]
+METHODS = [
+    ("coascore", {}),
+    ("coascore", {"variant": "average", "n_aspects": 5}),
+    ("hd-eval", {"children": 2}),
+]
 
 pytestmark = pytest.mark.asyncio
 
 
-@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general", "story.toml"])
+@pytest.mark.parametrize(
+    "task", ["summarization", "dialogue", "data-to-text", "translation", "general", "story.toml"]
+)
 @pytest.mark.parametrize(("method", "options"), METHODS)
 async def test_every_task_is_judged_with_the_calls_that_the_dry_run_foretells(
     mock_server, tmp_path, capsys, method, options, task
@@ -48,7 +59,9 @@ async def test_every_task_is_judged_with_the_calls_that_the_dry_run_foretells(
     assert server.counters.requests == 0
     assert await carry_out(order_from(flags, options)) == UNSCORED
     assert server.counters.requests == foretold
-    scores = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    scores = [
+        json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()
+    ]
     assert {(score["id"], score["outcome"]) for score in scores} == {
         ("a", "scored"),
         ("b", "scored"),

@@ -30,7 +30,16 @@ def test_graphs_are_drawn_without_a_model():
 
 def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
     """`cache info`, `verify` and `clear`, also while nobody writes; a foreign folder is never cleared."""
-    flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url, "--aspects", "fluency")
+    flags = (
+        "--method",
+        "llm-score",
+        "--model",
+        "direct/mock",
+        "--api-base",
+        server.url,
+        "--aspects",
+        "fluency",
+    )
     assert textassay("score", data, *flags, "--out", run).code == 0
     answers = run / "answers"
     assert textassay("cache", "info", answers).out.startswith("6 answers in 1 files, ")
@@ -77,7 +86,12 @@ def test_every_method_has_a_picture(name):
 def test_a_fitted_evaluator_has_a_picture(tmp_path):
     """Both kinds, without any model; what is no evaluator is refused, and so is a task beside its own."""
     data = write(tmp_path / "data.jsonl", rows_of())
-    assert textassay("fit", data, "--out", tmp_path / "recorded", "--features", "*", "--aggregator", "ridge").code == 0
+    assert (
+        textassay(
+            "fit", data, "--out", tmp_path / "recorded", "--features", "*", "--aggregator", "ridge"
+        ).code
+        == 0
+    )
     drawn = textassay("graph", tmp_path / "recorded")
     assert (drawn.code, drawn.err) == (0, "")
     assert re.findall(r'n\d+\["(\w+)"\]', drawn.out) == ["scores"]
@@ -85,11 +99,22 @@ def test_a_fitted_evaluator_has_a_picture(tmp_path):
     data = write(tmp_path / "rated.jsonl", planted.rows)
 
     def reply(body, draw):
-        return planted.answer(SimpleNamespace(text="\n".join(m["content"] for m in body["messages"])))
+        return planted.answer(
+            SimpleNamespace(text="\n".join(m["content"] for m in body["messages"]))
+        )
 
     with served(reply=reply) as judge:
         model = ("--model", "direct/mock", "--api-base", judge.url, "--task", "summarization")
-        learning = ("--method", "hd-eval", "--layers", 2, "--aggregator", "ridge", "--out", tmp_path / "tree")
+        learning = (
+            "--method",
+            "hd-eval",
+            "--layers",
+            2,
+            "--aggregator",
+            "ridge",
+            "--out",
+            tmp_path / "tree",
+        )
         assert textassay("fit", data, *model, *learning, "--progress", "none").code == 0
     drawn = textassay("graph", tmp_path / "tree")
     assert (drawn.code, drawn.err) == (0, "")

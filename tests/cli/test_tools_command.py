@@ -8,7 +8,12 @@ from typer.testing import CliRunner
 
 from textassay.cli.app import app
 
-ROW = {"id": "a", "output": "The cat sat.", "source": "The cat sat on the mat.", "references": ["The cat sat there."]}
+ROW = {
+    "id": "a",
+    "output": "The cat sat.",
+    "source": "The cat sat on the mat.",
+    "references": ["The cat sat there."],
+}
 BARE = {"id": "b", "output": "A dog ran."}
 
 
@@ -32,10 +37,22 @@ def test_list_tells_what_each_tool_measures() -> None:
     assert "nli (0 to 1)" in done.stdout
 
 
-def test_score_makes_a_run_and_abstains_where_an_input_is_missing(data: Path, tmp_path: Path) -> None:
+def test_score_makes_a_run_and_abstains_where_an_input_is_missing(
+    data: Path, tmp_path: Path
+) -> None:
     """Rows have `how` tool; what has no reference is abstained with the reason, never 0; the run resumes."""
     out = tmp_path / "run"
-    arguments = ["tools", "score", str(data), "--tools", "rouge,length", "--out", str(out), "--progress", "none"]
+    arguments = [
+        "tools",
+        "score",
+        str(data),
+        "--tools",
+        "rouge,length",
+        "--out",
+        str(out),
+        "--progress",
+        "none",
+    ]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1
     found = rows(out)
@@ -51,12 +68,15 @@ def test_score_makes_a_run_and_abstains_where_an_input_is_missing(data: Path, tm
 
 
 @pytest.mark.parametrize(
-    ("tools", "said"), [("nonsense", "nonsense"), ("", "--tools a,b"), ("rouge,rouge1", "two tools are called")]
+    ("tools", "said"),
+    [("nonsense", "nonsense"), ("", "--tools a,b"), ("rouge,rouge1", "two tools are called")],
 )
 def test_what_is_no_tool_is_refused(data: Path, tmp_path: Path, tools: str, said: str) -> None:
     """The message names it, the exit status is 2 and no folder is made."""
     out = tmp_path / "run"
-    done = CliRunner().invoke(app, ["tools", "score", str(data), "--tools", tools, "--out", str(out)])
+    done = CliRunner().invoke(
+        app, ["tools", "score", str(data), "--tools", tools, "--out", str(out)]
+    )
     assert done.exit_code == 2
     assert said in done.stderr
     assert not out.exists()
@@ -65,7 +85,9 @@ def test_what_is_no_tool_is_refused(data: Path, tmp_path: Path, tools: str, said
 def test_tools_that_a_file_describes_are_used_under_their_names(data: Path, tmp_path: Path) -> None:
     """All of them, or those that --tools names beside others; a resumed run needs the file no more."""
     config, out = tmp_path / "tools.toml", tmp_path / "run"
-    config.write_text('[tools.lower]\nkind = "bleu"\nlowercase = true\n[tools.length]\n', encoding="utf-8")
+    config.write_text(
+        '[tools.lower]\nkind = "bleu"\nlowercase = true\n[tools.length]\n', encoding="utf-8"
+    )
     arguments = ["tools", "score", str(data), "--config", str(config), "--progress", "none"]
     assert CliRunner().invoke(app, [*arguments, "--out", str(out)]).exit_code == 1
     assert {aspect for _, aspect in rows(out)} == {"lower", "length"}
@@ -80,8 +102,20 @@ def test_tools_that_a_file_describes_are_used_under_their_names(data: Path, tmp_
 
 def test_named_tools_are_looked_for_in_the_file_first(data: Path, tmp_path: Path) -> None:
     config, out = tmp_path / "tools.toml", tmp_path / "run"
-    config.write_text('[tools.lower]\nkind = "bleu"\nlowercase = true\n[tools.length]\n', encoding="utf-8")
-    arguments = ["tools", "score", str(data), "--config", str(config), "--progress", "none", "--out", str(out)]
+    config.write_text(
+        '[tools.lower]\nkind = "bleu"\nlowercase = true\n[tools.length]\n', encoding="utf-8"
+    )
+    arguments = [
+        "tools",
+        "score",
+        str(data),
+        "--config",
+        str(config),
+        "--progress",
+        "none",
+        "--out",
+        str(out),
+    ]
     CliRunner().invoke(app, [*arguments, "--tools", "lower,chrf"])
     assert {aspect for _, aspect in rows(out)} == {"lower", "chrf"}
 
@@ -96,7 +130,9 @@ def test_named_tools_are_looked_for_in_the_file_first(data: Path, tmp_path: Path
         ('kind = "nli"\nmodel = "a?b"', "cannot be called"),
     ],
 )
-def test_a_table_that_describes_no_tool_is_refused(data: Path, tmp_path: Path, table: str, said: str) -> None:
+def test_a_table_that_describes_no_tool_is_refused(
+    data: Path, tmp_path: Path, table: str, said: str
+) -> None:
     config, out = tmp_path / "tools.toml", tmp_path / "run"
     config.write_text(f"[tools.mine]\n{table}\n", encoding="utf-8")
     arguments = ["tools", "score", str(data), "--config", str(config), "--out", str(out)]
@@ -107,5 +143,7 @@ def test_a_table_that_describes_no_tool_is_refused(data: Path, tmp_path: Path, t
 def test_a_file_cannot_say_another_method(data: Path, tmp_path: Path) -> None:
     config, out = tmp_path / "tools.toml", tmp_path / "run"
     config.write_text('method = "g-eval"\ntools = ["length"]\n', encoding="utf-8")
-    done = CliRunner().invoke(app, ["tools", "score", str(data), "--config", str(config), "--out", str(out)])
+    done = CliRunner().invoke(
+        app, ["tools", "score", str(data), "--config", str(config), "--out", str(out)]
+    )
     assert (done.exit_code, "method" in done.stderr, out.exists()) == (2, True, False), done.stderr

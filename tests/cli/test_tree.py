@@ -3,8 +3,8 @@
 import pytest
 
 from textassay.cli.exits import Stopped
-from textassay.cli.trees import TreeOrder, carry_out
-from textassay.methods import trees
+from textassay.cli.tree import TreeOrder, carry_out
+from textassay.methods.library import trees
 from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
 from textassay.runtime.settings import Settings
 
@@ -13,12 +13,28 @@ pytestmark = pytest.mark.asyncio
 
 def order(server, out, **fields):
     settings = Settings(api_base=server.url, attempts=1)
-    return TreeOrder(**{"method": "hd-eval", "out": out, "models": {"": "direct/mock"}, "settings": settings, **fields})
+    return TreeOrder(
+        **{
+            "method": "hd-eval",
+            "out": out,
+            "models": {"": "direct/mock"},
+            "settings": settings,
+            **fields,
+        }
+    )
 
 
 async def test_a_tree_is_grown_written_and_shown(mock_server, tmp_path, capsys):
     server, out = await mock_server(), tmp_path / "tree.toml"
-    await carry_out(order(server, out, task="translation", aspects=("fluency",), options={"depth": 3, "children": 2}))
+    await carry_out(
+        order(
+            server,
+            out,
+            task="translation",
+            aspects=("fluency",),
+            options={"depth": 3, "children": 2},
+        )
+    )
     assert capsys.readouterr().out.splitlines() == [
         "fluency",
         *["  Respect 1", "    Respect 2"],
@@ -26,14 +42,20 @@ async def test_a_tree_is_grown_written_and_shown(mock_server, tmp_path, capsys):
         "    Respect 1",
     ]
     tree = trees.load(str(out))
-    assert [aspect.id for aspect in tree][:3] == ["fluency", "fluency/respect-1", "fluency/respect-1/respect-2"]
+    assert [aspect.id for aspect in tree][:3] == [
+        "fluency",
+        "fluency/respect-1",
+        "fluency/respect-1/respect-2",
+    ]
     assert 'source = "hd-eval for translation, by direct/mock"' in out.read_text()
     assert server.counters.requests == 3
 
 
 async def test_chains_of_relevant_aspects_are_written_as_a_tree(mock_server, tmp_path):
     server, out = await mock_server(), tmp_path / "chains.json"
-    await carry_out(order(server, out, method="coascore", task="dialogue", options={"n_aspects": 5}))
+    await carry_out(
+        order(server, out, method="coascore", task="dialogue", options={"n_aspects": 5})
+    )
     tree = trees.load(str(out))
     assert [len(tree.children(root.id)) for root in tree.roots] == [5] * 6
     assert tree["engagingness/respect-1"].scale == (1, 3)
@@ -42,7 +64,9 @@ async def test_chains_of_relevant_aspects_are_written_as_a_tree(mock_server, tmp
 async def test_nothing_is_asked_where_the_file_cannot_be_written(mock_server, tmp_path):
     server, out = await mock_server(), tmp_path / "tree.toml"
     out.write_text("mine")
-    with pytest.raises(ConfigurationError, match="exists; trees are edited by hand and never overwritten"):
+    with pytest.raises(
+        ConfigurationError, match="exists; trees are edited by hand and never overwritten"
+    ):
         await carry_out(order(server, out))
     with pytest.raises(ConfigurationError, match=r"saved as \.toml or \.json"):
         await carry_out(order(server, tmp_path / "tree.yaml"))

@@ -6,8 +6,8 @@ import pytest
 
 from textassay.demo import bundled
 from textassay.demo.bundled import TASKS, data_file
-from textassay.methods import tasks
-from textassay.runtime.data import Examples
+from textassay.methods.library import tasks
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
 
 COUNTS = {"summarization": 36, "dialogue": 30, "data-to-text": 30, "translation": 12}
@@ -42,7 +42,9 @@ def test_the_same_was_done_to_the_texts_of_every_source(task):
     by_group = Counter(example.group for example in examples)
     assert len(by_group) == 6
     assert set(by_group.values()) == {len(systems)}
-    assert {(e.group, e.system) for e in examples} == {(group, system) for group in by_group for system in systems}
+    assert {(e.group, e.system) for e in examples} == {
+        (group, system) for group in by_group for system in systems
+    }
     assert len({(e.group, e.source, e.context, e.references) for e in examples}) == 6
 
 
@@ -55,7 +57,10 @@ def test_the_ratings_of_every_aspect_vary(task):
 
 def test_articles_are_of_the_length_of_short_news():
     """Long enough that a summary must choose, short enough for a small model."""
-    assert {120 <= len((example.source or "").split()) <= 220 for example in examples_of("summarization")} == {True}
+    assert {
+        120 <= len((example.source or "").split()) <= 220
+        for example in examples_of("summarization")
+    } == {True}
 
 
 def test_ids_are_unique_over_all_tasks_and_name_group_and_system():

@@ -45,7 +45,12 @@ def test_a_judge_must_beat_the_best_trivial_measure_whichever_its_sign():
     assert novelty.spearman["quality"] == pytest.approx(-1.0)
     assert found.is_bar(novelty, "quality")
     assert [found.won(line) for line in found.judges] == [[], []]
-    weaker = compare("any", examples(), {"length": recorded([1, 1, 1, 1, 1, 2])}, {"j": {"quality": recorded(nearly)}})
+    weaker = compare(
+        "any",
+        examples(),
+        {"length": recorded([1, 1, 1, 1, 1, 2])},
+        {"j": {"quality": recorded(nearly)}},
+    )
     assert weaker.won(weaker.judges[0]) == ["quality"]
     assert weaker.bar("quality") == pytest.approx(spearman([1, 1, 1, 1, 1, 2], RATINGS))
 
@@ -56,7 +61,10 @@ def test_what_is_undefined_or_missing_beats_nothing_and_is_no_number():
         "any",
         examples(quality=RATINGS, fluency=RATINGS),
         {"length": recorded([3.0] * 6)},
-        {"judge": {"quality": recorded([2.0] * 6)}, "half": {"fluency": recorded([1, 2, 3, None, None, None])}},
+        {
+            "judge": {"quality": recorded([2.0] * 6)},
+            "half": {"fluency": recorded([1, 2, 3, None, None, None])},
+        },
     )
     judge, half = found.judges
     assert judge.spearman == {"quality": None, "fluency": None}
@@ -66,17 +74,24 @@ def test_what_is_undefined_or_missing_beats_nothing_and_is_no_number():
     assert found.won(half) == ["fluency"]
 
 
-@given(st.lists(st.sampled_from([None, -1.0, -0.5, 0.0, 0.2, 0.9]), min_size=1, max_size=4), st.floats(-1, 1))
+@given(
+    st.lists(st.sampled_from([None, -1.0, -0.5, 0.0, 0.2, 0.9]), min_size=1, max_size=4),
+    st.floats(-1, 1),
+)
 def test_beating_means_above_every_trivial_measure(trivial, value):
     """The bar lies at the largest size; a judge at it or below has not won."""
     lines = [Line(f"t{i}", True, {"a": rho}, 6) for i, rho in enumerate(trivial)]
     judge = Line("judge", False, {"a": value}, 6)
     found = Comparison("any", ("a",), 6, 2, (*lines, judge))
-    assert found.beats(judge, "a") == all(value > abs(rho) for rho in [*trivial, 0.0] if rho is not None)
+    assert found.beats(judge, "a") == all(
+        value > abs(rho) for rho in [*trivial, 0.0] if rho is not None
+    )
 
 
 def test_as_json_it_says_what_was_won():
-    found = compare("any", examples(), {"length": recorded([1] * 6)}, {"judge": {"quality": recorded(RATINGS)}})
+    found = compare(
+        "any", examples(), {"length": recorded([1] * 6)}, {"judge": {"quality": recorded(RATINGS)}}
+    )
     told = found.as_dict()
     assert (told["examples"], told["groups"], told["level"]) == (6, 2, "dataset")
     assert told["lines"] == [

@@ -29,7 +29,9 @@ def test_an_empty_folder_will_do(tmp_path):
 def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path):
     """So is a file."""
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(RunFolderError, match="holds something else; give --out a folder that is new or empty"):
+    with pytest.raises(
+        RunFolderError, match="holds something else; give --out a folder that is new or empty"
+    ):
         Layout(tmp_path).open(MODEL)
     with pytest.raises(RunFolderError, match="holds something else"):
         Layout(tmp_path / "thesis.txt").open(MODEL)
@@ -39,7 +41,9 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path):
 def test_the_demo_of_another_model_or_a_damaged_mark_is_refused(tmp_path):
     """Scores of two models would stand in one table."""
     Layout(tmp_path).open(MODEL)
-    with pytest.raises(RunFolderError, match=r"another model or another version .* give --out a new folder"):
+    with pytest.raises(
+        RunFolderError, match=r"another model or another version .* give --out a new folder"
+    ):
         Layout(tmp_path).open({**MODEL, "sha256": "b"})
     (tmp_path / MARK).write_text("{")
     with pytest.raises(RunFolderError, match=r"demo\.json cannot be read"):

@@ -14,7 +14,8 @@ import pytest
 
 import textassay
 from textassay import Aspect, Example, Graph, Node, Score, each, evaluate, evaluate_sync
-from textassay.methods import LLMScore, tasks
+from textassay.methods import LLMScore
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Assignment
@@ -45,7 +46,10 @@ async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypat
     assert all(isinstance(score, Score) for score in run)
     assert set(values(run).values()) == {4.0}
     assert run.folder is None
-    assert run.summary()["aspects"] == {"coherence": {"n": 5, "mean": 4.0}, "fluency": {"n": 5, "mean": 4.0}}
+    assert run.summary()["aspects"] == {
+        "coherence": {"n": 5, "mean": 4.0},
+        "fluency": {"n": 5, "mean": 4.0},
+    }
     assert run.summary()["usage"]["calls"] == 10
     table = run.to_pandas()
     assert list(table.columns) == list(Score.model_fields)
@@ -55,16 +59,25 @@ async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypat
 @pytest.mark.asyncio
 async def test_a_folder_says_the_same_as_memory(tmp_path):
     """With `out` scores, summary and table are read from the folder, which anybody may read."""
-    kept = await evaluate(ROWS, method="llm-score", model=judge(), aspects=["fluency"], out=tmp_path / "run")
+    kept = await evaluate(
+        ROWS, method="llm-score", model=judge(), aspects=["fluency"], out=tmp_path / "run"
+    )
     here = await evaluate(ROWS, method="llm-score", model=judge(), aspects=["fluency"])
-    assert sorted(kept.scores, key=lambda score: score.id) == sorted(here.scores, key=lambda score: score.id)
+    assert sorted(kept.scores, key=lambda score: score.id) == sorted(
+        here.scores, key=lambda score: score.id
+    )
     assert kept.summary() == here.summary()
-    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"format": 1, **kept.summary()}
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {
+        "format": 1,
+        **kept.summary(),
+    }
     assert len(kept.to_pandas()) == 5
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("kind", ["path", "text path", "examples", "dicts", "generator", "pandas", "csv"])
+@pytest.mark.parametrize(
+    "kind", ["path", "text path", "examples", "dicts", "generator", "pandas", "csv"]
+)
 async def test_examples_may_come_in_many_forms(tmp_path, kind):
     """Each form gives the same scores."""
     path = tmp_path / "data.jsonl"
@@ -88,13 +101,18 @@ async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
     """All ways reach the server; a connected model serves several evaluations at once and stays open."""
     server = await mock_server()
     settings = Settings(api_base=server.url)
-    await evaluate(ROWS, method="llm-score", model="direct/mock", settings=settings, aspects=["fluency"])
+    await evaluate(
+        ROWS, method="llm-score", model="direct/mock", settings=settings, aspects=["fluency"]
+    )
     assert server.counters.requests == 5
     roles = {"scorer": "direct/mock", "steps": judge("1. Read. 2. Rate from 1 to 5.")}
     run = await evaluate(ROWS, method="g-eval", model=roles, settings=settings, aspects=["fluency"])
     assert server.counters.requests == 10
     assert {score.how for score in run} == {"logprob"}
-    async with textassay.connect("direct/mock", api_base=server.url) as model, asyncio.TaskGroup() as group:
+    async with (
+        textassay.connect("direct/mock", api_base=server.url) as model,
+        asyncio.TaskGroup() as group,
+    ):
         both = [
             group.create_task(evaluate(ROWS, method="llm-score", model=model, aspects=[name]))
             for name in ("coherence", "relevance")
@@ -109,8 +127,12 @@ async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
     async with textassay.connect("direct/mock", api_base=server.url, price=(1.0, 10.0)) as model:
         run = await evaluate(ROWS, method="g-eval", model=model, aspects=["coherence", "fluency"])
     usage = run.summary()["usage"]
-    assert usage["calls"] == sum(score.usage.calls for score in run) == server.counters.requests == 12
-    assert usage["cost"] == pytest.approx((usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6)
+    assert (
+        usage["calls"] == sum(score.usage.calls for score in run) == server.counters.requests == 12
+    )
+    assert usage["cost"] == pytest.approx(
+        (usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6
+    )
 
 
 @pytest.mark.asyncio
@@ -118,25 +140,39 @@ async def test_aspects_of_ones_own_need_no_file():
     """An `Aspect` stands beside the task's; its scale and definition reach the judge."""
     model = judge("Rating: 9")
     run = await evaluate(ROWS[:1], method="llm-score", model=model, aspects=[WIT])
-    assert [(score.aspect, score.value, score.scale) for score in run] == [("wit", 9.0, (0.0, 10.0))]
+    assert [(score.aspect, score.value, score.scale) for score in run] == [
+        ("wit", 9.0, (0.0, 10.0))
+    ]
     assert "whether it makes one laugh" in model.requests[0].text
     other = await evaluate(ROWS[:1], method="llm-score", model=judge(), aspects=["coherence", WIT])
     assert [score.aspect for score in other] == ["coherence", "wit"]
     builtin = await evaluate(ROWS[:1], method="llm-score", model=judge(), aspects=["coherence"])
     assert other.scores[0].signature != builtin.scores[0].signature
     with pytest.raises(ConfigurationError, match="two aspects are called 'wit'"):
-        await evaluate(ROWS, method="llm-score", model=model, aspects=[WIT, WIT.model_copy(update={"scale": (1, 5)})])
+        await evaluate(
+            ROWS,
+            method="llm-score",
+            model=model,
+            aspects=[WIT, WIT.model_copy(update={"scale": (1, 5)})],
+        )
 
 
 @pytest.mark.asyncio
 async def test_a_run_with_own_aspects_can_be_resumed(tmp_path):
     """The manifest holds the aspects as they are."""
-    wanted = {"method": "llm-score", "model": judge("Rating: 3"), "aspects": [WIT], "out": tmp_path / "run"}
+    wanted = {
+        "method": "llm-score",
+        "model": judge("Rating: 3"),
+        "aspects": [WIT],
+        "out": tmp_path / "run",
+    }
     await evaluate(ROWS, **wanted)
     again = await evaluate(ROWS, **wanted, resume=True)
     assert len(again.scores) == 5
     with pytest.raises(ConfigurationError, match="cannot be resumed"):
-        await evaluate(ROWS, **{**wanted, "aspects": [WIT.model_copy(update={"scale": (0, 5)})]}, resume=True)
+        await evaluate(
+            ROWS, **{**wanted, "aspects": [WIT.model_copy(update={"scale": (0, 5)})]}, resume=True
+        )
 
 
 @pytest.mark.asyncio
@@ -145,8 +181,15 @@ async def test_a_method_object_is_used_as_it_is(tmp_path):
     method = LLMScore(judge("Rating: 2"), tasks.load("dialogue", ["coherence"]))
     run = await evaluate(ROWS, method=method, out=tmp_path / "run")
     assert {(score.value, score.scale) for score in run} == {(2.0, (1.0, 3.0))}
-    for extra in ({"model": judge()}, {"options": {"n": 3}}, {"task": "dialogue"}, {"aspects": ["coherence"]}):
-        with pytest.raises(ConfigurationError, match=f"{next(iter(extra))}= goes with the name of a method"):
+    for extra in (
+        {"model": judge()},
+        {"options": {"n": 3}},
+        {"task": "dialogue"},
+        {"aspects": ["coherence"]},
+    ):
+        with pytest.raises(
+            ConfigurationError, match=f"{next(iter(extra))}= goes with the name of a method"
+        ):
             await evaluate(ROWS, method=method, **extra)
     with pytest.raises(ConfigurationError, match="a name, a method object or a graph, not 3"):
         await evaluate(ROWS, method=3)
@@ -157,7 +200,13 @@ async def count_words(example: Example, aspect: Aspect) -> Score:
     if example.id == "x2":
         raise ValueError("I cannot count this")
     words = len(example.output.split())
-    return Score(id=example.id, aspect=aspect.label, value=float(min(words, 5)), scale=aspect.scale, how="tool")
+    return Score(
+        id=example.id,
+        aspect=aspect.label,
+        value=float(min(words, 5)),
+        scale=aspect.scale,
+        how="tool",
+    )
 
 
 def word_counter():
@@ -172,7 +221,9 @@ async def test_a_graph_of_ones_own_is_a_method(tmp_path):
     wanted = {"method": word_counter(), "aspects": ["fluency", WIT], "out": tmp_path / "run"}
     run = await evaluate(ROWS, **wanted)
     assert values(run) == {
-        (row["id"], name): None if row["id"] == "x2" else 3.0 for row in ROWS for name in ("fluency", "wit")
+        (row["id"], name): None if row["id"] == "x2" else 3.0
+        for row in ROWS
+        for name in ("fluency", "wit")
     }
     failed = [(score.error.type, score.error.message) for score in run if score.outcome == "error"]
     assert failed == [("ValueError", "count: I cannot count this")] * 2
@@ -196,7 +247,9 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
     async def none(example: Example) -> list[Score]:
         return []
 
-    empty = Graph("none", input=Assignment, nodes=[Node("none", none, example="input.example")], output="none")
+    empty = Graph(
+        "none", input=Assignment, nodes=[Node("none", none, example="input.example")], output="none"
+    )
     with pytest.raises(TypeError, match="method 'none' yielded 0 scores for 1 aspects"):
         await evaluate(ROWS, method=empty, aspects=["fluency"])
 
@@ -209,14 +262,24 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
         ({"method": "nothing"}, UnknownName, "unknown method 'nothing'"),
         ({"method": "llm-score"}, ConfigurationError, "no model for the role 'scorer'"),
         ({"method": "llm-score", "model": judge(), "task": "poetry"}, UnknownName, "unknown task"),
-        ({"method": "llm-score", "model": judge(), "aspects": ["colour"]}, UnknownName, "unknown aspect 'colour'"),
-        ({"method": "llm-score", "model": judge(), "options": {"m": 1}}, UnknownName, "unknown option 'm'"),
+        (
+            {"method": "llm-score", "model": judge(), "aspects": ["colour"]},
+            UnknownName,
+            "unknown aspect 'colour'",
+        ),
+        (
+            {"method": "llm-score", "model": judge(), "options": {"m": 1}},
+            UnknownName,
+            "unknown option 'm'",
+        ),
         ({"method": "llm-score", "model": judge(), "limit": 0}, ConfigurationError, "limit="),
         ({"method": "llm-score", "model": judge(), "fields": {"a": "colour"}}, DataError, "colour"),
         ({"method": "llm-score", "model": "direct/mock"}, ConfigurationError, "api-base"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_before_anything_is_made(tmp_path, wanted, error, message):
+async def test_what_cannot_be_done_is_refused_before_anything_is_made(
+    tmp_path, wanted, error, message
+):
     """A typed error, and no folder."""
     with pytest.raises(error, match=message):
         await evaluate(ROWS, **wanted, out=tmp_path / "run")
@@ -264,7 +327,9 @@ async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server,
 @pytest.mark.asyncio
 async def test_evaluate_sync_says_what_to_do_in_a_running_loop():
     """A notebook gets a sentence instead of a deadlock."""
-    with pytest.raises(ConfigurationError, match=r"write `await textassay.evaluate\(\.\.\.\)` instead"):
+    with pytest.raises(
+        ConfigurationError, match=r"write `await textassay.evaluate\(\.\.\.\)` instead"
+    ):
         evaluate_sync(ROWS, method="llm-score", model=judge())
 
 

@@ -12,7 +12,8 @@ from textassay.runtime.messages import Usage
 def at(**fields):
     """A run after ten seconds."""
     return Progress(
-        **{"done": 20, "total": 100, "seconds": 10.0, "outcomes": {"scored": 20}, "usage": Usage()} | fields
+        **{"done": 20, "total": 100, "seconds": 10.0, "outcomes": {"scored": 20}, "usage": Usage()}
+        | fields
     )
 
 
@@ -23,7 +24,9 @@ def test_the_rate_counts_only_what_this_session_did():
     assert (resumed.rate, resumed.seconds_left) == (0.5, 160.0)
 
 
-@pytest.mark.parametrize("fields", [{"done": 0}, {"total": None}, {"settled_before": 20}, {"seconds": 0.0}])
+@pytest.mark.parametrize(
+    "fields", [{"done": 0}, {"total": None}, {"settled_before": 20}, {"seconds": 0.0}]
+)
 def test_what_cannot_be_estimated_is_not(fields):
     """No division by zero, no infinite time."""
     assert at(**fields).seconds_left is None
@@ -44,4 +47,10 @@ def test_the_line_tells_what_matters():
 
 def test_durations_are_read_at_a_glance():
     """Hours only where there are some."""
-    assert [clock(seconds) for seconds in (0, 59.6, 61, 3600, 36061)] == ["0:00", "1:00", "1:01", "1:00:00", "10:01:01"]
+    assert [clock(seconds) for seconds in (0, 59.6, 61, 3600, 36061)] == [
+        "0:00",
+        "1:00",
+        "1:01",
+        "1:00:00",
+        "10:01:01",
+    ]

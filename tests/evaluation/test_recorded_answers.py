@@ -24,7 +24,9 @@ def recorded(judge, prompt, dimension):
     }
     rows = [row for row in benchmark("summeval/summeval.jsonl.gz") if row["id"] in said]
     groups = list(dict.fromkeys(row["group"] for row in rows))[:DOCUMENTS]
-    rows = list({row["output"]: row for row in rows if row["group"] in groups}.values())  # some systems copy the lead
+    rows = list(
+        {row["output"]: row for row in rows if row["group"] in groups}.values()
+    )  # some systems copy the lead
     return rows, {row["id"]: said[row["id"]] for row in rows}
 
 

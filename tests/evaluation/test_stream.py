@@ -35,7 +35,11 @@ async def test_scores_come_while_the_run_goes_on(mock_server):
 async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_server, tmp_path):
     """Nothing is asked afterwards; what was seen is in the folder; resume asks the rest only."""
     server = await mock_server(latency_ms=5)
-    wanted = {**WANTED, "model": "direct/mock", "settings": Settings(api_base=server.url, concurrency=4)}
+    wanted = {
+        **WANTED,
+        "model": "direct/mock",
+        "settings": Settings(api_base=server.url, concurrency=4),
+    }
     seen = []
     async with aclosing(stream(ROWS, **wanted, out=tmp_path / "run")) as scores:
         async for score in scores:
@@ -83,7 +87,10 @@ async def test_what_stops_a_run_reaches_the_reader(tmp_path):
         async for score in stream(ROWS, **WANTED, model=ScriptedModel(reply), out=tmp_path / "run"):
             seen.append(score)  # noqa: PERF401
     assert f"textassay resume {tmp_path / 'run'}" in stopped.value.__notes__[0]
-    kept = [json.loads(line)["id"] for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()]
+    kept = [
+        json.loads(line)["id"]
+        for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()
+    ]
     assert {score.id for score in seen} <= set(kept)
 
 

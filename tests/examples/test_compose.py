@@ -29,7 +29,10 @@ def test_the_example_runs(name, capsys):
 
 def test_the_guide_shows_every_example_as_it_is():
     """What stands in the guide's code blocks stands in the examples, and each example is named."""
-    sources = {name: (ROOT / "examples" / "compose" / f"{name}.py").read_text(encoding="utf-8") for name in SHOWN}
+    sources = {
+        name: (ROOT / "examples" / "compose" / f"{name}.py").read_text(encoding="utf-8")
+        for name in SHOWN
+    }
     for name in sources:
         assert f"`examples/compose/{name}.py`" in GUIDE
     blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Rate this."}], "temperature": 0}
 
 
-async def post(url: str, body: dict[str, object], path: str = "/chat/completions") -> tuple[int, dict[str, object]]:
+async def post(
+    url: str, body: dict[str, object], path: str = "/chat/completions"
+) -> tuple[int, dict[str, object]]:
     async with aiohttp.ClientSession() as session, session.post(url + path, json=body) as response:
         return response.status, await response.json()
 
@@ -28,7 +30,9 @@ async def test_replies_depend_on_model_and_prompt_only(mock_server):
     texts = {(await post(s.url, BODY))[1]["choices"][0]["message"]["content"] for s in servers * 3}
     assert len(texts) == 1
     prompts = [BODY | {"messages": [{"role": "user", "content": f"Rate {i}."}]} for i in range(30)]
-    replies = [(await post(servers[0].url, p))[1]["choices"][0]["message"]["content"] for p in prompts]
+    replies = [
+        (await post(servers[0].url, p))[1]["choices"][0]["message"]["content"] for p in prompts
+    ]
     assert set(replies) == {f"Rating: {i}" for i in range(1, 6)}
 
 
@@ -41,8 +45,13 @@ async def test_draws_differ_where_the_temperature_allows(mock_server):
         return [c["message"]["content"] for c in choices]
 
     assert await texts() == ["draw 0", "draw 0"]
-    assert [await texts(temperature=1), await texts(temperature=1)] == [["draw 0", "draw 1"], ["draw 2", "draw 3"]]
-    assert [await texts(temperature=1, seed=9), await texts(temperature=1, seed=9)] == [["draw 9", "draw 10"]] * 2
+    assert [await texts(temperature=1), await texts(temperature=1)] == [
+        ["draw 0", "draw 1"],
+        ["draw 2", "draw 3"],
+    ]
+    assert [await texts(temperature=1, seed=9), await texts(temperature=1, seed=9)] == [
+        ["draw 9", "draw 10"]
+    ] * 2
 
 
 async def test_it_counts(mock_server):
@@ -58,7 +67,10 @@ async def test_it_counts(mock_server):
     assert (counted["distinct_bodies"], counted["max_repeats"]) == (20, 2)
     assert counted["max_in_flight"] > 20
     assert counted["in_flight"] == 0
-    async with aiohttp.ClientSession() as session, session.get(server.url.removesuffix("/v1") + "/counters") as got:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(server.url.removesuffix("/v1") + "/counters") as got,
+    ):
         assert await got.json() == counted
 
 

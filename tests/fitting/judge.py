@@ -12,14 +12,22 @@ PARTS = {
     "Order": ("Opening", "Ending", "Titles", "Margins"),
     "Grammar": ("Tense", "Number", "Case", "Mood"),
 }
-NOISE = {"coherence": 2.0, "fluency": 2.0, "Order": 1.0, "Grammar": 1.0, "Opening": 0.2, "Ending": 0.2, "Tense": 0.2}
+NOISE = {
+    "coherence": 2.0,
+    "fluency": 2.0,
+    "Order": 1.0,
+    "Grammar": 1.0,
+    "Opening": 0.2,
+    "Ending": 0.2,
+    "Tense": 0.2,
+}
 
 
 class Planted:
     """Texts with two human aspects: coherence is made of an opening and an ending, fluency of grammar alone.
 
-    Aspects' own ratings are noisy; `Order` and `Grammar` are less so, and their parts hardly; all other criteria are
-    noise.
+    Aspects' own ratings are noisy; `Order` and `Grammar` are less so, and their parts hardly; all
+    other criteria are noise.
     """
 
     def __init__(self, n=240, seed=0, per_group=6):
@@ -36,10 +44,15 @@ class Planted:
         }
         names = [*PARTS, *(part for parts in PARTS.values() for part in parts if part not in PARTS)]
         self._ratings = {
-            name: np.clip(np.round(3 + signal.get(name, 0) + NOISE.get(name, 1.0) * rng.normal(size=n)), 1, 5)
+            name: np.clip(
+                np.round(3 + signal.get(name, 0) + NOISE.get(name, 1.0) * rng.normal(size=n)), 1, 5
+            )
             for name in names
         }
-        human = {name: np.clip(3 + signal[name] + 0.2 * rng.normal(size=n), 1, 5) for name in ("coherence", "fluency")}
+        human = {
+            name: np.clip(3 + signal[name] + 0.2 * rng.normal(size=n), 1, 5)
+            for name in ("coherence", "fluency")
+        }
         self.rows = [
             {
                 "id": f"r{i}",
@@ -57,7 +70,9 @@ class Planted:
         if of := re.search(r"I would like to to evaluate its (.+?): ", request.text):
             self.asked_for_parts.append(of[1])
             parts = PARTS.get(of[1]) or [f"{of[1]} {k}" for k in range(4)]
-            return "\n".join(f"{k}. {part}: how good its {part.lower()} is." for k, part in enumerate(parts, 1))
+            return "\n".join(
+                f"{k}. {part}: how good its {part.lower()} is." for k, part in enumerate(parts, 1)
+            )
         [name] = re.findall(r"on the following metric:\n\n(.+?): ", request.text)
         [row] = re.findall(r"text (\d+)\.", request.text)
         return f"{self.rating(name, int(row)):g}"

@@ -14,7 +14,10 @@ def rows_of(n=120, *, seed=0, per_group=6, **kept):
             "output": f"text {i}",
             "group": f"g{groups[i]}",
             "human": {"clarity": y[i, 0], "charm": y[i, 1]},
-            "metrics": {f"judge-{j}/{'clarity' if j % 2 == 0 else 'charm'}": x[i, j] for j in range(x.shape[1])},
+            "metrics": {
+                f"judge-{j}/{'clarity' if j % 2 == 0 else 'charm'}": x[i, j]
+                for j in range(x.shape[1])
+            },
             **kept,
         }
         for i in range(n)

@@ -8,19 +8,29 @@ import pytest
 
 from tests.fitting.judge import Planted
 from textassay import evaluate
-from textassay.fitting.aligned import Alignment, AlignmentOrder
 from textassay.fitting.alignment import Growth
-from textassay.fitting.recorded import Learning
+from textassay.fitting.fit_from_scores import Learning
+from textassay.fitting.fit_tree import Alignment, AlignmentOrder
 from textassay.fitting.text import text_of
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.data import Examples
-from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, DataError, RunFolderError
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    DataError,
+    RunFolderError,
+)
 from textassay.runtime.messages import Assignment
 
 
 def alignment(planted, out, *, model=None, **order):
-    fields = {"growth": Growth(keep=2), "learning": Learning(aggregators=("ridge",)), "task": "summarization", **order}
+    fields = {
+        "growth": Growth(keep=2),
+        "learning": Learning(aggregators=("ridge",)),
+        "task": "summarization",
+        **order,
+    }
     models = {"": model or planted.model()}
     return Alignment(AlignmentOrder(data=Examples(planted.rows), models=models, out=out, **fields))
 
@@ -37,7 +47,9 @@ def built_elsewhere(folder):
         "import sys; from textassay.methods import build; "
         "from textassay.runtime.backends.scripted import ScriptedModel; build(sys.argv[1], ScriptedModel([]))"
     )
-    return subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False).stderr
+    return subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
+    ).stderr
 
 
 @pytest.mark.asyncio
@@ -47,7 +59,10 @@ async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path)
     first, second, third = found.report["alignment"]
     assert [row["id"] for row in first["criteria"]] == ["coherence", "fluency"]
     assert len(second["criteria"]) == 8
-    assert {row["criterion"] for row in first["importance"] if row["expanded"]} == {"coherence", "fluency"}
+    assert {row["criterion"] for row in first["importance"] if row["expanded"]} == {
+        "coherence",
+        "fluency",
+    }
     assert {row["criterion"] for row in second["importance"] if row["expanded"]} == {
         "coherence/order", "fluency/grammar"
     }  # fmt: skip
@@ -77,9 +92,13 @@ async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
     for score in scores:
         told = {one["text"]: one for one in score.evidence}
         assert told["coherence/order/opening"]["value"] in (1, 2, 3, 4, 5)
-        assert sum(one["contribution"] for one in score.evidence) == pytest.approx(score.value, abs=1e-9)
+        assert sum(one["contribution"] for one in score.evidence) == pytest.approx(
+            score.value, abs=1e-9
+        )
     again = await evaluate(planted.rows[:40], method=str(out), model=planted.model())
-    assert sorted((s.id, s.aspect, s.value) for s in again) == sorted((s.id, s.aspect, s.value) for s in scores)
+    assert sorted((s.id, s.aspect, s.value) for s in again) == sorted(
+        (s.id, s.aspect, s.value) for s in scores
+    )
 
 
 @pytest.mark.asyncio
@@ -89,7 +108,9 @@ async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path):
     other = planted.model("another")
     with pytest.raises(ConfigurationError, match="the model was 'scripted' and is now 'another'"):
         await evaluate(planted.rows[:4], method=str(out), model=other)
-    run = await evaluate(planted.rows[:4], method=str(out), model=other, options={"allow_change": True})
+    run = await evaluate(
+        planted.rows[:4], method=str(out), model=other, options={"allow_change": True}
+    )
     assert {s.outcome for s in run} == {"scored"}
 
 
@@ -98,7 +119,8 @@ async def test_a_changed_prompt_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     planted, out, prompt = Planted(60), tmp_path / "ev", tmp_path / "own.jinja"
     words = (
-        "Rate on the following metric:\n\n{{ aspect.name }}: {{ aspect.definition }}\n\n{% include '_material.jinja' %}"
+        "Rate on the following metric:\n\n{{ aspect.name }}: {{ aspect.definition }}\n\n"
+        "{% include '_material.jinja' %}"
     )
     prompt.write_text(words)
     await fitted(planted, out, growth=Growth(layers=1), options=HDEvalOptions(prompt="own.jinja"))
@@ -124,7 +146,9 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
         return planted.answer(request)
 
     with pytest.raises(AuthenticationFailed):
-        await alignment(planted, tmp_path / "ev", model=ScriptedModel(breaks, name="scripted")).run()
+        await alignment(
+            planted, tmp_path / "ev", model=ScriptedModel(breaks, name="scripted")
+        ).run()
     assert not (tmp_path / "ev" / "evaluator.json").exists()
 
     def goes_on(request):
@@ -219,9 +243,15 @@ async def test_ratings_that_are_missing_are_gaps(tmp_path):
     planted = Planted()
 
     def silent_at_times(request):
-        return "I cannot say." if "text 7." in request.text and "Order:" in request.text else planted.answer(request)
+        return (
+            "I cannot say."
+            if "text 7." in request.text and "Order:" in request.text
+            else planted.answer(request)
+        )
 
-    order = alignment(planted, tmp_path / "ev", model=ScriptedModel(silent_at_times, name="scripted"))
+    order = alignment(
+        planted, tmp_path / "ev", model=ScriptedModel(silent_at_times, name="scripted")
+    )
     found = await order.run()
     assert sum(order.unscored.values()) == 1
     assert found.report["unscored"] == order.unscored
@@ -231,7 +261,9 @@ async def test_ratings_that_are_missing_are_gaps(tmp_path):
 @pytest.mark.asyncio
 async def test_the_report_tells_layers_and_ablations(tmp_path):
     planted = Planted()
-    found = await fitted(planted, tmp_path / "ev", learning=Learning(aggregators=("ridge",), depth="full"))
+    found = await fitted(
+        planted, tmp_path / "ev", learning=Learning(aggregators=("ridge",), depth="full")
+    )
     table = {row["without"]: row["pearson"] for row in found.report["ablations"]}
     assert list(table) == ["nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"]
     assert table["nothing"] > table["layer 3"] > table["layer 2, 3"]
@@ -251,8 +283,12 @@ async def test_a_rating_that_could_not_be_asked_for_makes_the_scores_errors(tmp_
 
     model = ScriptedModel(lambda request: ContentRefused("filtered"), name="scripted")
     method = build(str(out), model)
-    scores = await method.graph.run(Assignment(example=Example(id="x", output="text 1."), aspects=method.aspects))
-    assert [(s.outcome, s.value, s.error.type) for s in scores] == [("error", None, "ContentRefused")] * 2
+    scores = await method.graph.run(
+        Assignment(example=Example(id="x", output="text 1."), aspects=method.aspects)
+    )
+    assert [(s.outcome, s.value, s.error.type) for s in scores] == [
+        ("error", None, "ContentRefused")
+    ] * 2
 
 
 def test_what_people_rated_must_be_defined_somewhere(tmp_path):

@@ -10,17 +10,21 @@ from tests.fitting.making import rows_of
 from textassay.fitting.agreement import resamples_for
 from textassay.fitting.ceiling import competition_ranks
 from textassay.fitting.curves import steps
-from textassay.fitting.recorded import Learning, fit_recorded
+from textassay.fitting.fit_from_scores import Learning, fit_recorded
 from textassay.fitting.text import text_of
 from textassay.learning import Aggregator, group_codes, split_rows
 from textassay.meta import compare, correlate
-from textassay.runtime.data import Examples
+from textassay.runtime.data.dataset import Examples
 
 ASPECTS = ("clarity", "charm")
 
 
 def fitted(rows, **learning):
-    return fit_recorded(Examples(rows), features=("*",), learning=Learning(**{"aggregators": ("ridge",), **learning}))
+    return fit_recorded(
+        Examples(rows),
+        features=("*",),
+        learning=Learning(**{"aggregators": ("ridge",), **learning}),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +32,9 @@ def full():
     rows = rows_of(240)
     rng = np.random.default_rng(0)
     for row in rows:
-        row["annotators"] = {"charm": [float(np.clip(row["human"]["charm"] + e, 0, 10)) for e in rng.normal(size=3)]}
+        row["annotators"] = {
+            "charm": [float(np.clip(row["human"]["charm"] + e, 0, 10)) for e in rng.normal(size=3)]
+        }
     return rows, fitted(rows, depth="full").report
 
 
@@ -44,24 +50,37 @@ def test_agreement_is_that_of_an_aggregator_that_saw_the_other_sources(full):
     names, x, y, groups = arrays(rows)
     train = split_rows(groups, 0.5, seed=0)
     aggregator = Aggregator("ridge", scales={"clarity": (1, 5), "charm": (0, 10)})
-    aggregator.fit(x[train], y[train], groups=groups[train], feature_names=names, target_names=ASPECTS)
+    aggregator.fit(
+        x[train], y[train], groups=groups[train], feature_names=names, target_names=ASPECTS
+    )
     predicted = aggregator.predict(x[~train])
     for at, aspect in enumerate(ASPECTS):
         found = report["held_out"]["aspects"][aspect]
-        ours = correlate(predicted[:, at], y[~train, at], groups=groups[~train].tolist(), bootstrap=1000)
+        ours = correlate(
+            predicted[:, at], y[~train, at], groups=groups[~train].tolist(), bootstrap=1000
+        )
         told = found["agreement"]["evaluator"]
-        assert (told["pearson"], told["spearman"], told["kendall"]) == (ours.pearson, ours.spearman, ours.kendall)
+        assert (told["pearson"], told["spearman"], told["kendall"]) == (
+            ours.pearson,
+            ours.spearman,
+            ours.kendall,
+        )
         assert told["ci"]["kendall"] == list(ours.ci["kendall"])
         single = found["agreement"]["best single"]["feature"]
         other = compare(
-            predicted[:, at], x[~train, names.index(single)], y[~train, at], groups=groups[~train].tolist()
+            predicted[:, at],
+            x[~train, names.index(single)],
+            y[~train, at],
+            groups=groups[~train].tolist(),
         ).pearson
         difference = found["evaluator_minus"]["best single"]["pearson"]
         assert difference["difference"] == other.difference
         assert (difference["p"], difference["ci"]) == (other.p, list(other.ci))
         assert difference["significant"] == (other.p < 0.05)
     mean = report["held_out"]["mean"]["evaluator"]["pearson"]
-    by_aspect = [report["held_out"]["aspects"][a]["agreement"]["evaluator"]["pearson"] for a in ASPECTS]
+    by_aspect = [
+        report["held_out"]["aspects"][a]["agreement"]["evaluator"]["pearson"] for a in ASPECTS
+    ]
     assert mean == pytest.approx(np.mean(by_aspect))
 
 
@@ -122,15 +141,27 @@ def test_experts_are_held_against_each_other_and_against_the_evaluator(full):
     train = split_rows(arrays(rows)[3], 0.5, seed=0)
     ratings = np.array([row["annotators"]["charm"] for row in rows])[~train]
     assert set(found["pairs"]) == {"1-2", "1-3", "2-3"}
-    assert found["pairs"]["1-3"]["pearson"] == pytest.approx(np.corrcoef(ratings[:, 0], ratings[:, 2])[0, 1])
+    assert found["pairs"]["1-3"]["pearson"] == pytest.approx(
+        np.corrcoef(ratings[:, 0], ratings[:, 2])[0, 1]
+    )
     others = ratings[:, 1:].mean(axis=1)
     assert found["one_with_the_others"]["pearson"] > found["mean_of_pairs"]["pearson"]
-    assert np.corrcoef(ratings[:, 0], others)[0, 1] == pytest.approx(found["one_with_the_others"]["pearson"], abs=0.05)
+    assert np.corrcoef(ratings[:, 0], others)[0, 1] == pytest.approx(
+        found["one_with_the_others"]["pearson"], abs=0.05
+    )
 
 
 def test_ranks_are_those_of_a_competition():
     """The case study of the paper's table 8."""
-    assert competition_ranks(np.array([2.33, 1.67, 4, 3.33, 2.67, 3.33, 1])).tolist() == [4, 5, 0, 1, 3, 1, 6]
+    assert competition_ranks(np.array([2.33, 1.67, 4, 3.33, 2.67, 3.33, 1])).tolist() == [
+        4,
+        5,
+        0,
+        1,
+        3,
+        1,
+        6,
+    ]
     assert competition_ranks(np.array([3.0, 2, 2, 3, 2, 3, 2])).tolist() == [0, 3, 3, 0, 3, 0, 3]
 
 
@@ -159,7 +190,12 @@ def test_the_report_is_json_without_nan_and_reads_as_text(full):
     _, report = full
     json.dumps(report, allow_nan=False)
     told = text_of(report)
-    for words in ("charm, 120 held-out rows", "best single: judge-", "share of the training rows", "annotators"):
+    for words in (
+        "charm, 120 held-out rows",
+        "best single: judge-",
+        "share of the training rows",
+        "annotators",
+    ):
         assert words in told
 
 
@@ -177,7 +213,9 @@ def test_an_average_that_cannot_be_fitted_leaves_the_rest_of_the_report():
 def test_summeval_is_learnt_from_its_recorded_judges():
     """The same figures as the aggregators' own: four aspects, half the documents, grouped."""
     benchmark("summeval/summeval.jsonl.gz")
-    learning = Learning(aggregators=("ridge",), aspects=("coherence", "consistency", "fluency", "relevance"))
+    learning = Learning(
+        aggregators=("ridge",), aspects=("coherence", "consistency", "fluency", "relevance")
+    )
     report = fit_recorded(
         Examples(FOLDER / "summeval" / "summeval.jsonl.gz"),
         features=("gpt-4-0314/*", "gpt-3.5-turbo-0301/*", "llama-2*/*"),
@@ -186,6 +224,10 @@ def test_summeval_is_learnt_from_its_recorded_judges():
     assert report["split"]["train"] == {"rows": 600, "groups": 50}
     assert report["data"]["left_out"] == 400
     means = report["held_out"]["mean"]
-    assert means["evaluator"]["pearson"] > means["corrw"]["pearson"] + 0.02 > means["avg"]["pearson"] + 0.03
+    assert (
+        means["evaluator"]["pearson"]
+        > means["corrw"]["pearson"] + 0.02
+        > means["avg"]["pearson"] + 0.03
+    )
     differences = report["held_out"]["aspects"]["coherence"]["evaluator_minus"]["avg"]["pearson"]
     assert differences["significant"] is True

@@ -17,5 +17,7 @@ def planted(n=240, *, seed=0, noise=0.6, features=8, per_group=6):
     x[:, 1] = quality[:, 1] + noise * rng.normal(size=n)
     x[:, 2] = quality.sum(axis=1) + noise * rng.normal(size=n)
     features_ = np.clip(np.round(3 + x), 1, 5)
-    human = np.stack([np.clip(3 + quality[:, 0], 1, 5), np.clip(5 + 2 * quality[:, 1], 0, 10)], axis=1)
+    human = np.stack(
+        [np.clip(3 + quality[:, 0], 1, 5), np.clip(5 + 2 * quality[:, 1], 0, 10)], axis=1
+    )
     return features_, human, groups

@@ -27,7 +27,9 @@ ROWS = 120
 def fresh(name, **arguments):
     x, y, groups = planted(ROWS)
     aggregator = Aggregator(name, scales=SCALES, **arguments)
-    return aggregator.fit(x, y, groups=groups, feature_names=NAMES, target_names=("first", "second"))
+    return aggregator.fit(
+        x, y, groups=groups, feature_names=NAMES, target_names=("first", "second")
+    )
 
 
 fitted = cache(fresh)  # tests that only read one share it
@@ -144,14 +146,19 @@ def test_linear_recovers_exact_weights():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 3))
     y = 2 * x[:, 0] - x[:, 1] + 7
-    assert Aggregator("linear").fit(x, y).predict([[1, 1, 1]], clip=False)[0, 0] == pytest.approx(8, abs=1e-9)
+    assert Aggregator("linear").fit(x, y).predict([[1, 1, 1]], clip=False)[0, 0] == pytest.approx(
+        8, abs=1e-9
+    )
 
 
 def test_avg_weighs_own_features_alike_and_corrw_by_correlation():
     """A feature bears an aspect's name as a part between slashes; only those are averaged."""
     x, y, _ = planted(200)
     aggregator = Aggregator("avg").fit(
-        x[:, :3], y, feature_names=["a/First", "first/deep", "other"], target_names=["first", "unnamed"]
+        x[:, :3],
+        y,
+        feature_names=["a/First", "first/deep", "other"],
+        target_names=["first", "unnamed"],
     )
     weights = np.abs(aggregator.contributions(x[:, :3]).values).max(axis=0) > 0
     assert weights.tolist() == [[True, True, False], [True, True, True]]
@@ -161,7 +168,9 @@ def test_avg_weighs_own_features_alike_and_corrw_by_correlation():
     assert np.corrcoef(predicted[:, 1], standardised.mean(axis=1))[0, 1] == pytest.approx(1)
     corrw = Aggregator("corrw").fit(x[:, :3], y[:, 0])
     r = [np.corrcoef(standardised[:, i], y[:, 0])[0, 1] for i in range(3)]
-    assert np.corrcoef(corrw.predict(x[:, :3], clip=False)[:, 0], standardised @ r)[0, 1] == pytest.approx(1)
+    assert np.corrcoef(corrw.predict(x[:, :3], clip=False)[:, 0], standardised @ r)[
+        0, 1
+    ] == pytest.approx(1)
 
 
 def test_corrw_turns_round_a_feature_that_falls():
@@ -251,13 +260,18 @@ def test_a_constant_prediction_is_an_error():
     """One feature that never rises with the rating leaves nnls without weights."""
     with pytest.raises(DataError, match="weight 0"):
         Aggregator("nnls").fit(-X[:, :1], Y[:, 0])
-    with pytest.raises(DataError, match="predicts 3 for all of 40 rows"):  # no leaf may hold a single row
+    with pytest.raises(
+        DataError, match="predicts 3 for all of 40 rows"
+    ):  # no leaf may hold a single row
         Aggregator("tree").fit([[1.0]] + [[0.0]] * 39, [2.0, 4.0] * 20)
 
 
 def test_a_feature_that_holds_the_answer_is_reported():
     aggregator = Aggregator("ridge").fit(
-        np.column_stack([X, Y[:, 1] * 2 + 1]), Y, feature_names=[*NAMES, "copy"], target_names=["a", "b"]
+        np.column_stack([X, Y[:, 1] * 2 + 1]),
+        Y,
+        feature_names=[*NAMES, "copy"],
+        target_names=["a", "b"],
     )
     assert aggregator.leaks_ == [("copy", "b")]
 
@@ -278,5 +292,7 @@ def test_names_and_shapes_are_checked_before_use():
 def test_predictions_never_leave_what_people_said(seed, features, shift, scale):
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(30, features)), shift + scale * rng.normal(size=30)
-    predicted = Aggregator("ridge", seed=seed).fit(x, y).predict(rng.normal(size=(20, features)) * 10)
+    predicted = (
+        Aggregator("ridge", seed=seed).fit(x, y).predict(rng.normal(size=(20, features)) * 10)
+    )
     assert ((predicted >= y.min()) & (predicted <= y.max())).all()

@@ -33,7 +33,9 @@ def exact_shapley(function, row, background):
                 without[list(subset)] = row[list(subset)]
                 with_it = without.copy()
                 with_it[feature] = row[feature]
-                values[feature] += weight * (function(with_it[None])[0] - function(without[None])[0])
+                values[feature] += weight * (
+                    function(with_it[None])[0] - function(without[None])[0]
+                )
     return values
 
 
@@ -73,7 +75,9 @@ def test_sampled_values_sum_exactly_and_approach_the_definition():
     for row, values, error in zip(x, found.values[:, 0], found.standard_error[:, 0], strict=True):
         expected = exact_shapley(function, row, background[0])
         assert (np.abs(values - expected) <= 4 * error + 1e-12).all()
-        assert values[2:] == pytest.approx(expected[2:], abs=1e-9)  # additive features do not depend on the order
+        assert values[2:] == pytest.approx(
+            expected[2:], abs=1e-9
+        )  # additive features do not depend on the order
 
 
 @pytest.mark.parametrize("name", ["mlp", "ridge"])
@@ -95,7 +99,9 @@ def test_permutation_importance_tells_which_aspect_a_feature_is_about():
 
 def test_a_feature_that_is_not_used_has_no_importance_at_all():
     x, y, _ = planted(60)
-    found = permutation_importance(lambda rows: rows[:, 0], x, y[:, 0], columns=[f"c{i}" for i in range(8)], repeats=3)
+    found = permutation_importance(
+        lambda rows: rows[:, 0], x, y[:, 0], columns=[f"c{i}" for i in range(8)], repeats=3
+    )
     assert (found.mean[1:] == 0).all()
     assert (found.sd[1:] == 0).all()
     assert found.ranking()[0][0] == "c0"
@@ -108,7 +114,9 @@ def test_features_that_cover_for_each_other_show_when_shuffled_together():
     def predict(rows):
         return rows.mean(axis=1)
 
-    found = permutation_importance(predict, twins, y[:, 0], columns={"one": [0], "other": [1], "both": [0, 1]})
+    found = permutation_importance(
+        predict, twins, y[:, 0], columns={"one": [0], "other": [1], "both": [0, 1]}
+    )
     assert found.mean[2, 0] > 1.5 * (found.mean[0, 0] + found.mean[1, 0])
 
 

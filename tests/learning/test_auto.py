@@ -46,7 +46,15 @@ def test_few_rows_or_groups_leave_trees_out():
 def test_the_choice_is_told_with_every_error():
     x, y, groups = planted(240)
     notes = Aggregator("auto").fit(x, y[:, 0], groups=groups).notes_["aspect_0"]
-    assert set(notes["held_out_error"]) == {"avg", "corrw", "nnls", "ridge", "forest", "lightgbm", "blend"}
+    assert set(notes["held_out_error"]) == {
+        "avg",
+        "corrw",
+        "nnls",
+        "ridge",
+        "forest",
+        "lightgbm",
+        "blend",
+    }
     assert all(0 < error < 1.2 for error in notes["held_out_error"].values())
     assert notes["failed"] == {}
 
@@ -81,7 +89,8 @@ def test_groups_are_never_split_between_learning_and_choosing():
 
 
 LEAST = {"summeval": (0.61, 0.52), "topical-chat": (0.66, 0.66)}
-"""Pearson and Spearman that half of the rows are enough for; the best single judge has .53/.48 and .58/.59."""
+"""Pearson and Spearman that half of the rows are enough for; the best single judge has .53/.48 and
+.58/.59."""
 
 
 @pytest.mark.parametrize("name", LEAST)

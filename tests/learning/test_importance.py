@@ -18,7 +18,9 @@ def held_out_importance(name, seed):
     train = folds(groups, 2, seed=seed) == 0
     aggregator = Aggregator(name, seed=seed).fit(x[train], y[train], groups=groups[train])
     rest = ~train
-    return permutation_importance(aggregator.predict, x[rest], y[rest], groups=groups[rest], repeats=5, seed=seed)
+    return permutation_importance(
+        aggregator.predict, x[rest], y[rest], groups=groups[rest], repeats=5, seed=seed
+    )
 
 
 def least_expected(trials):
@@ -40,7 +42,9 @@ def test_intervals_hold_0_for_the_irrelevant_and_not_for_the_planted(name):
         assert interval[1, 1, 0] > 0
         assert (interval[..., 0] <= found.mean).all()
         assert (found.mean <= interval[..., 1]).all()
-        covers += ((interval[IRRELEVANT, :, 0] <= 0) & (interval[IRRELEVANT, :, 1] >= 0)).ravel().tolist()
+        covers += (
+            ((interval[IRRELEVANT, :, 0] <= 0) & (interval[IRRELEVANT, :, 1] >= 0)).ravel().tolist()
+        )
         covers_overall += ((overall[IRRELEVANT, 0] <= 0) & (overall[IRRELEVANT, 1] >= 0)).tolist()
     assert sum(covers) >= least_expected(len(covers))
     assert sum(covers_overall) >= least_expected(len(covers_overall))
@@ -53,7 +57,9 @@ def test_an_interval_holds_the_importance_that_is_known():
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(100, 1))
         y = x[:, 0] + 0.5 * rng.normal(size=100)
-        [[[low, high]]] = permutation_importance(lambda rows: rows[:, 0], x, y, repeats=5, seed=seed).interval()
+        [[[low, high]]] = permutation_importance(
+            lambda rows: rows[:, 0], x, y, repeats=5, seed=seed
+        ).interval()
         hits += low <= 2 / y.var() <= high
     assert hits >= least_expected(200)
 
@@ -65,7 +71,9 @@ def test_rows_of_one_source_count_as_one():
     y = x[:, 0] + rng.normal(size=80)
 
     def width(rows, ratings, groups):
-        found = permutation_importance(lambda r: r.sum(axis=1), rows, ratings, groups=groups, repeats=30)
+        found = permutation_importance(
+            lambda r: r.sum(axis=1), rows, ratings, groups=groups, repeats=30
+        )
         return np.diff(found.interval()[:, 0]).ravel()
 
     once = width(x, y, None)
@@ -95,7 +103,9 @@ def test_parts_together_are_their_mean_with_a_narrower_interval():
     x, y, groups = planted(240)
 
     def part(chosen):
-        return permutation_importance(lambda rows: rows[:, :2], x[chosen], y[chosen], groups=groups[chosen], repeats=5)
+        return permutation_importance(
+            lambda rows: rows[:, :2], x[chosen], y[chosen], groups=groups[chosen], repeats=5
+        )
 
     parts = [part(groups % 2 == number) for number in (0, 1)]
     both = pooled(parts)

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from textassay.learning import folds, group_codes, split_rows
 from textassay.runtime.errors import ConfigurationError, DataError
 
-groupings = st.lists(st.integers(0, 8), min_size=2, max_size=60).filter(lambda g: len(set(g)) > 1).map(group_codes)
+groupings = (
+    st.lists(st.integers(0, 8), min_size=2, max_size=60)
+    .filter(lambda g: len(set(g)) > 1)
+    .map(group_codes)
+)
 
 
 def test_codes_number_groups_in_order_and_rows_without_one_stand_alone():

@@ -36,7 +36,9 @@ def test_a_resample_equals_the_coefficient_of_its_rows(level, decimals):
         drawn = np.repeat(np.arange(12), counts[:, column].astype(int))
         rows = np.concatenate([np.flatnonzero(groups == g) for g in drawn])
         copy = np.repeat(np.arange(12), 5)  # a document drawn twice is two documents
-        point = meta.correlate(scores[rows], human[rows], groups=copy, systems=systems[rows], level=level)
+        point = meta.correlate(
+            scores[rows], human[rows], groups=copy, systems=systems[rows], level=level
+        )
         for name in ("pearson", "spearman", "kendall"):
             expected = getattr(point, name)
             got = values[name][column]
@@ -48,20 +50,26 @@ def test_a_seed_fixes_the_interval(level):
     scores, human, groups, systems = panel(2)
 
     def interval(seed):
-        found = meta.correlate(scores, human, groups=groups, systems=systems, level=level, bootstrap=200, seed=seed)
+        found = meta.correlate(
+            scores, human, groups=groups, systems=systems, level=level, bootstrap=200, seed=seed
+        )
         return found.ci
 
     assert interval(7) == interval(7)
     assert interval(7) != interval(8)
     for name, (low, high) in interval(7).items():
-        point = getattr(meta.correlate(scores, human, groups=groups, systems=systems, level=level), name)
+        point = getattr(
+            meta.correlate(scores, human, groups=groups, systems=systems, level=level), name
+        )
         assert low <= point <= high
 
 
 @pytest.mark.parametrize("level", ["dataset", "group"])
 def test_intervals_cover_the_truth(level):
     """Over 120 simulated data sets a 95 % interval holds the long-run value in 88 to 99 % of them."""
-    truth = meta.correlate(*panel(999, documents=20_000)[:2], groups=panel(999, documents=20_000)[2], level=level)
+    truth = meta.correlate(
+        *panel(999, documents=20_000)[:2], groups=panel(999, documents=20_000)[2], level=level
+    )
     hits = dict.fromkeys(("pearson", "spearman", "kendall"), 0)
     for seed in range(120):
         scores, human, groups, _ = panel(seed, documents=40)
@@ -104,7 +112,12 @@ def test_a_system_missing_from_a_resample_is_left_out_there():
     scores, human, groups, systems = panel(3, documents=6, systems=4)
     keep = (systems != 0) | (groups == 0)
     found = meta.correlate(
-        scores[keep], human[keep], groups=groups[keep], systems=systems[keep], level="system", bootstrap=200
+        scores[keep],
+        human[keep],
+        groups=groups[keep],
+        systems=systems[keep],
+        level="system",
+        bootstrap=200,
     )
     assert all(-1 <= low <= high <= 1 for low, high in found.ci.values())
 

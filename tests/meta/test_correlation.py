@@ -7,13 +7,24 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from textassay.meta.contingency import Cells
-from textassay.meta.correlation import kendall, kendall_rows, pearson, pearson_rows, spearman, spearman_rows
+from textassay.meta.correlation import (
+    kendall,
+    kendall_rows,
+    pearson,
+    pearson_rows,
+    spearman,
+    spearman_rows,
+)
 from textassay.meta.inversions import InversionCounter
 from textassay.meta.ranks import average_ranks
 from textassay.runtime.errors import DataError
 
 COEFFICIENTS = [pearson, spearman, kendall]
-SCIPY = {pearson: scipy.stats.pearsonr, spearman: scipy.stats.spearmanr, kendall: scipy.stats.kendalltau}
+SCIPY = {
+    pearson: scipy.stats.pearsonr,
+    spearman: scipy.stats.spearmanr,
+    kendall: scipy.stats.kendalltau,
+}
 
 few_values = st.integers(0, 4)
 many_values = st.integers(-1000, 1000)
@@ -25,8 +36,8 @@ two_arrays = st.integers(2, 70).flatmap(
 def test_six_numbers_by_hand():
     """x = 1..6 against (2, 1, 4, 3, 6, 5): three swapped neighbours.
 
-    d = 1 six times, so rho = 1 - 6 * 6 / (6 * 35) = 29/35; 3 of 15 pairs disagree, so tau = 9/15. Ranks are the
-    numbers themselves, so r = rho.
+    d = 1 six times, so rho = 1 - 6 * 6 / (6 * 35) = 29/35; 3 of 15 pairs disagree, so tau = 9/15.
+    Ranks are the numbers themselves, so r = rho.
     """
     x, y = [1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5]
     assert pearson(x, y) == pytest.approx(29 / 35, abs=1e-15)
@@ -37,9 +48,9 @@ def test_six_numbers_by_hand():
 def test_six_numbers_with_ties_by_hand():
     """x = (1, 1, 2, 2, 3, 3) against (1, 2, 2, 3, 3, 3).
 
-    12 pairs differ in x and 11 in y (15 less 1 and 3 tied); none disagrees, and of the 12 the pairs (2nd, 3rd),
-    (4th, 5th), (4th, 6th) tie in y: 9 agree, tau-b = 9 / sqrt(12 * 11). Ranks of x are 1.5 3.5 5.5 twice each,
-    of y 1, 2.5, 2.5, 5, 5, 5, so rho = 13 / sqrt(16 * 15).
+    12 pairs differ in x and 11 in y (15 less 1 and 3 tied); none disagrees, and of the 12 the pairs
+    (2nd, 3rd), (4th, 5th), (4th, 6th) tie in y: 9 agree, tau-b = 9 / sqrt(12 * 11). Ranks of x are
+    1.5 3.5 5.5 twice each, of y 1, 2.5, 2.5, 5, 5, 5, so rho = 13 / sqrt(16 * 15).
     """
     x, y = [1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 3]
     assert kendall(x, y) == pytest.approx(9 / np.sqrt(12 * 11), abs=1e-15)
@@ -71,7 +82,8 @@ def test_equals_scipy(coefficient, shape, n):
 
 @pytest.mark.parametrize("coefficient", COEFFICIENTS)
 @pytest.mark.parametrize(
-    ("x", "y"), [([], []), ([1], [2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.1, 0.1, 0.1]), ([7, 7], [7, 7])]
+    ("x", "y"),
+    [([], []), ([1], [2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.1, 0.1, 0.1]), ([7, 7], [7, 7])],
 )
 def test_a_constant_side_or_one_point_is_undefined(coefficient, x, y):
     assert coefficient(x, y) is None
@@ -126,7 +138,9 @@ def test_scale_does_not_matter_at_any_magnitude(up, down):
     """No overflow and no underflow between 1e-280 and 1e280."""
     x, y = np.array([1.0, 2, 3, 5]), np.array([2.0, 1, 4, 3])
     for coefficient in COEFFICIENTS:
-        assert coefficient(x * 10.0**up, y * 10.0**down) == pytest.approx(coefficient(x, y), abs=1e-12)
+        assert coefficient(x * 10.0**up, y * 10.0**down) == pytest.approx(
+            coefficient(x, y), abs=1e-12
+        )
 
 
 def test_numbers_that_differ_in_the_last_digit_are_not_constant():
@@ -137,9 +151,14 @@ def test_numbers_that_differ_in_the_last_digit_are_not_constant():
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.data())
 def test_weighted_inversions_equal_the_double_loop(ranks, data):
-    weights = np.array(data.draw(st.lists(st.integers(0, 5), min_size=len(ranks), max_size=len(ranks))), float)
+    weights = np.array(
+        data.draw(st.lists(st.integers(0, 5), min_size=len(ranks), max_size=len(ranks))), float
+    )
     expected = sum(
-        weights[i] * weights[j] for i in range(len(ranks)) for j in range(i + 1, len(ranks)) if ranks[i] > ranks[j]
+        weights[i] * weights[j]
+        for i in range(len(ranks))
+        for j in range(i + 1, len(ranks))
+        if ranks[i] > ranks[j]
     )
     assert InversionCounter(np.array(ranks, int)).count(weights[:, None]).tolist() == [expected]
 
@@ -159,7 +178,9 @@ def test_whole_weights_equal_repeated_rows(arrays, seed):
     ):
         for column, value in zip(weights.T, values, strict=True):
             expected = coefficient(np.repeat(x, column), np.repeat(y, column))
-            assert np.isnan(value) if expected is None else value == pytest.approx(expected, abs=1e-12)
+            assert (
+                np.isnan(value) if expected is None else value == pytest.approx(expected, abs=1e-12)
+            )
 
 
 def test_rows_equal_one_by_one():

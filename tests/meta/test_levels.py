@@ -40,11 +40,19 @@ def test_rows_without_both_numbers_are_left_out_and_counted():
 
 def test_nothing_rated_is_undefined_not_zero():
     found = meta.correlate([1, 2], [None, None])
-    assert (found.n, found.coverage, found.pearson, found.spearman, found.kendall) == (0, None, None, None, None)
+    assert (found.n, found.coverage, found.pearson, found.spearman, found.kendall) == (
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_all_groups_constant_is_undefined():
-    found = meta.correlate([1, 1, 2, 2], [1, 2, 1, 2], groups=["a", "a", "b", "b"], level="group", bootstrap=50)
+    found = meta.correlate(
+        [1, 1, 2, 2], [1, 2, 1, 2], groups=["a", "a", "b", "b"], level="group", bootstrap=50
+    )
     assert (found.groups, found.groups_skipped, found.pearson) == (0, 2, None)
     assert found.ci == {"pearson": None, "spearman": None, "kendall": None}
 
@@ -53,7 +61,9 @@ def test_system_means_do_not_break_ties():
     """Ten times 0.1 against one 0.1: a running sum calls the means different, and the tau changes."""
     scores = [0.1] * 10 + [0.1] + [0.5]
     assert sum(scores[:10]) / 10 != 0.1
-    found = meta.correlate(scores, [1.0] * 10 + [2.0] + [3.0], systems=["a"] * 10 + ["b"] + ["c"], level="system")
+    found = meta.correlate(
+        scores, [1.0] * 10 + [2.0] + [3.0], systems=["a"] * 10 + ["b"] + ["c"], level="system"
+    )
     assert found.kendall == pytest.approx(2 / math.sqrt(2 * 3))
 
 
@@ -100,14 +110,18 @@ def test_pearson_of_gpt4_on_summeval(aspect, dataset, group, skipped):
 def test_system_level_tau_is_a_fraction_of_the_pairs():
     """16 systems make 120 pairs, and the experts' means tie once in fluency and once in the overall score.
 
-    So tau-b is k/120 for coherence and k/sqrt(119 * 120) for the two with a tie, with whole k. A running sum
-    would break the tie in the overall score.
+    So tau-b is k/120 for coherence and k/sqrt(119 * 120) for the two with a tie, with whole k. A
+    running sum would break the tie in the overall score.
     """
     rows = benchmark("summeval/summeval.jsonl.gz")
     systems = [row["system"] for row in rows]
     metric = [row["metrics"]["computed/rouge1_f"] for row in rows]
     aspects = ("coherence", "consistency", "fluency", "relevance")
-    for aspect, pairs in (("coherence", 120), ("fluency", math.sqrt(119 * 120)), ("overall", math.sqrt(119 * 120))):
+    for aspect, pairs in (
+        ("coherence", 120),
+        ("fluency", math.sqrt(119 * 120)),
+        ("overall", math.sqrt(119 * 120)),
+    ):
         if aspect == "overall":
             human = [math.fsum(row["human"][name] for name in aspects) / 4 for row in rows]
         else:

@@ -77,7 +77,12 @@ def test_only_rows_with_both_scores_count():
 
 def test_a_constant_side_is_undefined():
     found = meta.compare([1, 1, 1], [1, 2, 3], [1, 2, 3], bootstrap=20)
-    assert (found.pearson.a, found.pearson.b, found.pearson.difference, found.pearson.p) == (None, 1, None, None)
+    assert (found.pearson.a, found.pearson.b, found.pearson.difference, found.pearson.p) == (
+        None,
+        1,
+        None,
+        None,
+    )
 
 
 def test_no_resamples_is_refused():
@@ -88,13 +93,20 @@ def test_no_resamples_is_refused():
 
 
 def test_gpt4_beats_llama_on_summeval_at_every_level():
-    rows = [row for row in benchmark("summeval/summeval.jsonl.gz") if "gpt-4-0314/rts/fluency" in row["metrics"]]
+    rows = [
+        row
+        for row in benchmark("summeval/summeval.jsonl.gz")
+        if "gpt-4-0314/rts/fluency" in row["metrics"]
+    ]
     gpt4, llama = (
-        [row["metrics"].get(f"{judge}/rts/fluency") for row in rows] for judge in ("gpt-4-0314", "llama-2-7b-chat-hf")
+        [row["metrics"].get(f"{judge}/rts/fluency") for row in rows]
+        for judge in ("gpt-4-0314", "llama-2-7b-chat-hf")
     )
     human = [row["human"]["fluency"] for row in rows]
     groups, systems = [row["group"] for row in rows], [row["system"] for row in rows]
     for level in ("dataset", "group", "system"):
-        found = meta.compare(gpt4, llama, human, groups=groups, systems=systems, level=level, bootstrap=300)
+        found = meta.compare(
+            gpt4, llama, human, groups=groups, systems=systems, level=level, bootstrap=300
+        )
         assert found.spearman.ci[0] > 0
         assert (found.pearson.williams is None) == (level == "group")

@@ -28,7 +28,10 @@ def examples(n=6, **fields):
 
 
 def written(path, rows, end="\n"):
-    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows) + end, encoding="utf-8")
+    path.write_text(
+        "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows) + end,
+        encoding="utf-8",
+    )
     return path
 
 
@@ -38,9 +41,12 @@ def row(i, value, aspect="coherence", **more):
 
 def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
     path = written(
-        tmp_path / "scores.jsonl", [row(i, v) for i, v in enumerate([0, 2, 1, 3, None])] + [row(0, 1, "new")]
+        tmp_path / "scores.jsonl",
+        [row(i, v) for i, v in enumerate([0, 2, 1, 3, None])] + [row(0, 1, "new")],
     )
-    table = meta.agreement_table(meta.read_scores(path), examples(), levels=("dataset", "group"), bootstrap=40, seed=1)
+    table = meta.agreement_table(
+        meta.read_scores(path), examples(), levels=("dataset", "group"), bootstrap=40, seed=1
+    )
     document = json.loads(json.dumps(table.as_dict(), allow_nan=False))
     first, second = document["rows"]
     assert list(first) == [
@@ -64,26 +70,38 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
 def test_no_interval_unless_asked_and_undefined_is_null():
     scores = {"coherence": {"e0": 1.0, "e1": 1.0}}
     (found,) = meta.agreement_table(scores, examples(), levels=("system",)).as_dict()["rows"]
-    assert (found["pearson"], found["spearman"], found["kendall"], found["ci"]) == (None, None, None, None)
+    assert (found["pearson"], found["spearman"], found["kendall"], found["ci"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert found["n"] == 2
 
 
 def test_several_scores_may_be_held_against_one_human_aspect():
     values = {f"e{i}": float(i) for i in range(6)}
     scores = {"a": values, "b": values, "fluency": values, "unrated": values}
-    table = meta.agreement_table(scores, examples(), aspect_map=["a=coherence", "b=coherence", "b=fluency"])
+    table = meta.agreement_table(
+        scores, examples(), aspect_map=["a=coherence", "b=coherence", "b=fluency"]
+    )
     assert [(r.aspect, r.human, round(r.agreement.kendall)) for r in table.rows] == [
         ("a", "coherence", 1),
         ("b", "coherence", 1),
         ("b", "fluency", -1),
         ("fluency", "fluency", -1),
     ]
-    assert meta.agreement_table(scores, examples(), aspect_map={"a": "coherence"}).rows[0].human == "coherence"
+    assert (
+        meta.agreement_table(scores, examples(), aspect_map={"a": "coherence"}).rows[0].human
+        == "coherence"
+    )
 
 
 def test_a_later_line_replaces_an_earlier_one(tmp_path):
     lines = [row(0, 1), row(1, 2), row(0, 5), row(1, None, outcome="error"), row(2, 3)]
-    assert meta.read_scores(written(tmp_path / "s.jsonl", lines)) == {"coherence": {"e0": 5.0, "e1": None, "e2": 3.0}}
+    assert meta.read_scores(written(tmp_path / "s.jsonl", lines)) == {
+        "coherence": {"e0": 5.0, "e1": None, "e2": 3.0}
+    }
 
 
 def test_a_run_folder_is_read_while_it_grows(tmp_path):
@@ -187,7 +205,10 @@ def test_ids_that_the_data_do_not_hold_are_counted():
 def test_the_whole_benchmark_in_one_table():
     """All recorded judges of SummEval at all levels with intervals, each against its own human aspect."""
     rows = benchmark("summeval/summeval.jsonl.gz")
-    people = [Example(id=r["id"], output="", group=r["group"], system=r["system"], human=r["human"]) for r in rows]
+    people = [
+        Example(id=r["id"], output="", group=r["group"], system=r["system"], human=r["human"])
+        for r in rows
+    ]
     names = [name for name in rows[-1]["metrics"] if name.split("/")[-1] in rows[0]["human"]]
     scores = {name: {r["id"]: r["metrics"].get(name) for r in rows} for name in names}
     table = meta.agreement_table(

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from textassay.methods import build, tasks, trees
+from textassay.methods import build
 from textassay.methods.coascore import CoAScoreOptions, name_chains
+from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Assignment, Example, Failure
@@ -24,7 +25,10 @@ pytestmark = pytest.mark.asyncio
 
 def stage(request):
     """Which of the three stages a request belongs to."""
-    if "aspects that are relevant to" in request.text and "Answer with a numbered list" in request.text:
+    if (
+        "aspects that are relevant to" in request.text
+        and "Answer with a numbered list" in request.text
+    ):
         return "chain"
     return "ratings" if "on each of these aspects" in request.text else "target"
 
@@ -51,20 +55,42 @@ async def scored(method, example=EXAMPLE):
 async def test_the_three_stages_by_hand():
     model = judge()
     [score] = await scored(coascore(model))
-    assert (score.id, score.aspect, score.value, score.outcome, score.how) == ("x", "coherence", 4, "scored", "text")
+    assert (score.id, score.aspect, score.value, score.outcome, score.how) == (
+        "x",
+        "coherence",
+        4,
+        "scored",
+        "text",
+    )
     assert (score.scale, score.explanation) == ((1, 5), "It flows. Score: 4")
     assert [stage(request) for request in model.requests] == ["chain", "ratings", "target"]
-    assert all((request.temperature, request.n, request.top_p) == (0, 1, 1) for request in model.requests)
+    assert all(
+        (request.temperature, request.n, request.top_p) == (0, 1, 1) for request in model.requests
+    )
     chain, ratings, target = (request.text for request in model.requests)
     assert "name 3 aspects" in chain
     assert EXAMPLE.output not in chain
     assert "1. Logical flow (1 to 5): whether each sentence follows from the last." in ratings
-    assert "1. Logical flow (rated 4 on a scale from 1 to 5): whether each sentence follows from the last." in target
-    assert "2. Cohesive devices (rated 2 on a scale from 1 to 5): whether markers join the sentences." in target
-    assert "3. Conciseness (rated 3 on a scale from 1 to 5): whether nothing is said twice." in target
+    assert (
+        "1. Logical flow (rated 4 on a scale from 1 to 5): whether each sentence follows from the last."
+        in target
+    )
+    assert (
+        "2. Cohesive devices (rated 2 on a scale from 1 to 5): whether markers join the sentences."
+        in target
+    )
+    assert (
+        "3. Conciseness (rated 3 on a scale from 1 to 5): whether nothing is said twice." in target
+    )
     assert tasks.load("summarization", ["coherence"]).aspects[0].definition in target
     assert score.evidence == tuple(
-        {"text": name, "definition": definition, "value": value, "outcome": "scored", "scale": [1, 5]}
+        {
+            "text": name,
+            "definition": definition,
+            "value": value,
+            "outcome": "scored",
+            "scale": [1, 5],
+        }
         for name, definition, value in (
             ("Logical flow", "whether each sentence follows from the last.", 4),
             ("Cohesive devices", "whether markers join the sentences.", 2),
@@ -79,7 +105,10 @@ async def test_the_chain_is_named_once_a_target_and_reused_for_every_example():
     method = coascore(model, aspects=("coherence", "fluency"))
     for number in range(4):
         scores = await scored(method, EXAMPLE.model_copy(update={"id": str(number)}))
-        assert [(score.aspect, score.value) for score in scores] == [("coherence", 4), ("fluency", 4)]
+        assert [(score.aspect, score.value) for score in scores] == [
+            ("coherence", 4),
+            ("fluency", 4),
+        ]
     asked = [stage(request) for request in model.requests]
     assert (asked.count("chain"), asked.count("ratings"), asked.count("target")) == (2, 8, 8)
 
@@ -119,9 +148,14 @@ async def test_what_stays_left_out_is_shown_as_not_rated():
 
 @pytest.mark.parametrize(
     ("said", "outcome", "kind"),
-    [("4, 2 and 3", "invalid", "NoScoreFound"), ("I'm sorry, I cannot rate this.", "abstained", "Declined")],
+    [
+        ("4, 2 and 3", "invalid", "NoScoreFound"),
+        ("I'm sorry, I cannot rate this.", "abstained", "Declined"),
+    ],
 )
-async def test_without_any_rating_of_the_chain_there_is_no_score_and_the_target_is_not_asked(said, outcome, kind):
+async def test_without_any_rating_of_the_chain_there_is_no_score_and_the_target_is_not_asked(
+    said, outcome, kind
+):
     model = judge(ratings=said)
     [score] = await scored(coascore(model))
     assert (score.value, score.outcome, score.error.type) == (None, outcome, kind)
@@ -176,7 +210,10 @@ async def test_without_scores_the_target_is_told_definitions_alone():
     target = model.requests[1].text
     assert "1. Logical flow: whether each sentence follows from the last." in target
     assert "rated" not in target.split("Source Text")[0]
-    assert score.evidence[0] == {"text": "Logical flow", "definition": "whether each sentence follows from the last."}
+    assert score.evidence[0] == {
+        "text": "Logical flow",
+        "definition": "whether each sentence follows from the last.",
+    }
 
 
 async def test_random_scores_are_seeded_and_differ_by_example():
@@ -187,7 +224,9 @@ async def test_random_scores_are_seeded_and_differ_by_example():
     for seed in (1, 1, 2):
         model = judge()
         method = coascore(model, variant="random", seed=seed, n_aspects=3)
-        scores = [(await scored(method, EXAMPLE.model_copy(update={"id": str(i)})))[0] for i in range(20)]
+        scores = [
+            (await scored(method, EXAMPLE.model_copy(update={"id": str(i)})))[0] for i in range(20)
+        ]
         drawn = tuple(map(values, scores))
         assert found.setdefault(seed, drawn) == drawn
         assert {value for row in drawn for value in row} == {1, 2, 3, 4, 5}
@@ -224,7 +263,10 @@ async def test_chains_come_from_a_file_that_was_saved_and_edited(tmp_path):
         ("Wit", 3), ("Cohesive devices", 2), ("Conciseness", 1)
     ]  # fmt: skip
     assert method.signature != coascore(model, "dialogue", ["engagingness"]).signature
-    with pytest.raises(ConfigurationError, match="no relevant aspects below 'overall'; it has some for: engagingness"):
+    with pytest.raises(
+        ConfigurationError,
+        match="no relevant aspects below 'overall'; it has some for: engagingness",
+    ):
         coascore(model, "dialogue", ["overall"], aspects_file=str(path))
 
 
@@ -245,15 +287,24 @@ async def test_json_answers_where_the_model_is_known_to_give_them():
 
 @pytest.mark.parametrize("layout", ["paper", "shared-prefix"])
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
-@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general"])
+@pytest.mark.parametrize(
+    "task", ["summarization", "dialogue", "data-to-text", "translation", "general"]
+)
 async def test_specimens_are_answers_that_can_be_read_for_every_task_and_form(task, form, layout):
     model = ScriptedModel(lambda request: request.specimen, capabilities=NO_JSON)
-    method = build("coascore", model, task=task, options={"form": form, "prompt_layout": layout, "parse_retries": 0})
+    method = build(
+        "coascore",
+        model,
+        task=task,
+        options={"form": form, "prompt_layout": layout, "parse_retries": 0},
+    )
     scores = await scored(method)
     assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)
     assert len(model.requests) == 3 * len(method.aspects)
     assert all(request.max_tokens for request in model.requests)
-    assert all(EXAMPLE.output in request.text for request in model.requests if stage(request) != "chain")
+    assert all(
+        EXAMPLE.output in request.text for request in model.requests if stage(request) != "chain"
+    )
 
 
 async def test_the_shared_prefix_lasts_to_the_end_of_the_texts_in_both_stages():
@@ -308,4 +359,6 @@ async def test_a_source_that_was_cut_is_told_for_both_stages():
     model = ScriptedModel(reply, capabilities=NO_JSON)
     [score] = await scored(coascore(model))
     assert [request.shorten for request in model.requests] == [None, EXAMPLE.source, EXAMPLE.source]
-    assert [piece["truncated_tokens"] for piece in score.evidence if "truncated_tokens" in piece] == [9, 7]
+    assert [
+        piece["truncated_tokens"] for piece in score.evidence if "truncated_tokens" in piece
+    ] == [9, 7]

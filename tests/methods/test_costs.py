@@ -14,11 +14,12 @@ import textassay
 from benchmarks.method_costs import COMMAND, MethodCost, cost_of, dry_run, table_of
 from examples.mock_server import MockServer
 from textassay.demo.bundled import TASKS, data_file
-from textassay.methods import METHODS, plans, tasks, trees
+from textassay.methods import METHODS
+from textassay.methods.library import plans, tasks, trees
+from textassay.runtime.calls.token_estimates import estimate_tokens
 from textassay.runtime.connect import connect
-from textassay.runtime.data import Examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, Wrapper
-from textassay.runtime.tokens import estimate_tokens
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
 A_TENTH = 0.1
@@ -34,7 +35,11 @@ class Heard:
         server.listener = self
 
     def __call__(self, body: dict[str, Any]) -> None:
-        sent = "\n".join(message["content"] for message in body["messages"]) if "messages" in body else body["prompt"]
+        sent = (
+            "\n".join(message["content"] for message in body["messages"])
+            if "messages" in body
+            else body["prompt"]
+        )
         self.tokens += estimate_tokens(sent)
 
 
@@ -47,12 +52,16 @@ async def check(method: str, task: str, server: MockServer) -> MethodCost:
     assert server.counters.requests == usage["calls"] == foretold.whole.calls
     assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
     assert usage["completion_tokens"] <= foretold.whole.completion
-    assert foretold.once.calls + foretold.examples * foretold.each.calls == pytest.approx(foretold.whole.calls)
+    assert foretold.once.calls + foretold.examples * foretold.each.calls == pytest.approx(
+        foretold.whole.calls
+    )
     return foretold
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_dry_run_foretells_what_the_server_receives_and_the_docs_say_so(method, mock_server):
+async def test_a_dry_run_foretells_what_the_server_receives_and_the_docs_say_so(
+    method, mock_server
+):
     """On the task of the table; the row of the docs is the one that the command prints."""
     foretold = await check(method, "summarization", await mock_server())
     row = table_of([foretold]).splitlines()[-1]
@@ -62,7 +71,9 @@ async def test_a_dry_run_foretells_what_the_server_receives_and_the_docs_say_so(
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task != "summarization"])
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(method, task, mock_server):
+async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(
+    method, task, mock_server
+):
     """Calls exactly, prompt tokens within a tenth, completion tokens as a bound."""
     await check(method, task, await mock_server())
 
@@ -72,7 +83,11 @@ PLANS = {
     "dialogue": ("topical-chat", ("lm_prob", "bleurt")),
 }
 PUBLISHED = [
-    *((method, task) for method in ("coascore", "g-eval") for task in ("summarization", "dialogue", "data-to-text")),
+    *(
+        (method, task)
+        for method in ("coascore", "g-eval")
+        for task in ("summarization", "dialogue", "data-to-text")
+    ),
     *(("fusion-eval", task) for task in PLANS),
 ]
 
@@ -99,9 +114,14 @@ def published_words(task: str):
             own = re.search(r"aspect to rate is (.+?):|evaluate its (.+?):", prompt)
             start = len(set(asked)) * 3  # so that no two chains are equal
             kept = [
-                pair for pair in criteria[start:] + criteria[:start] if pair[0].lower() != (own[1] or own[2]).lower()
+                pair
+                for pair in criteria[start:] + criteria[:start]
+                if pair[0].lower() != (own[1] or own[2]).lower()
             ]
-            return "\n".join(f"{i}. {name}: {told}" for i, (name, told) in enumerate(kept[: int(wanted[1])], start=1))
+            return "\n".join(
+                f"{i}. {name}: {told}"
+                for i, (name, told) in enumerate(kept[: int(wanted[1])], start=1)
+            )
         if "Write the evaluation steps" in prompt:
             return "\n".join(f"{i}. {step}" for i, step in enumerate(steps, start=1))
         if served := re.findall(r"(?m)^- (.+): \[names of assistant evaluators", prompt):
@@ -112,14 +132,18 @@ def published_words(task: str):
             rated = re.findall(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ", prompt)
             return "\n".join(f"{name}: {high}" for name, _, high in rated)
         if rows := re.findall(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ", prompt):
-            return "\n\n".join(f"{name}\nScore: {high} Explanation: As it should be." for name, _, high in rows)
+            return "\n\n".join(
+                f"{name}\nScore: {high} Explanation: As it should be." for name, _, high in rows
+            )
         return "1"
 
     return reply
 
 
 @pytest.mark.parametrize(("method", "task"), PUBLISHED)
-async def test_prompts_are_foretold_where_models_answer_with_the_words_that_papers_print(method, task, mock_server):
+async def test_prompts_are_foretold_where_models_answer_with_the_words_that_papers_print(
+    method, task, mock_server
+):
     """Chains of HD-Eval's criteria, G-Eval's steps, Fusion-Eval's plan: none of them knows what a dry run expects."""
     await check(method, task, await mock_server(reply=published_words(task)))
 
@@ -140,7 +164,9 @@ async def test_a_tree_that_the_model_grows_is_foretold_layer_by_layer(depth, cal
     heard = Heard(server)
     options = {"tree": "model", "depth": depth, "children": 4}
     flags = {"aspects": ["adequacy", "fluency"], "options": options}
-    foretold = await dry_run(list(Examples(data_file("translation"))), "hd-eval", "translation", **flags)
+    foretold = await dry_run(
+        list(Examples(data_file("translation"))), "hd-eval", "translation", **flags
+    )
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         path = data_file("translation")
         await textassay.evaluate(path, method="hd-eval", task="translation", model=model, **flags)
@@ -166,13 +192,17 @@ class Asked(Wrapper):
         return await super().continuation(request)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+)
 @pytest.mark.parametrize("task", ["summarization", "dialogue"])
 @pytest.mark.parametrize("method", ["decomp-eval", "gptscore"])
 async def test_probabilities_of_given_answers_are_foretold_on_a_local_model(method, task, tmp_path):
     """On a file of random weights, whose answers do not change what is asked but for yes and no."""
     fixture = pytest.importorskip("tests.gguf_fixture")
-    shape = fixture.Shape(width=32, layers=1, heads=2, hidden=32, context=4096, vocabulary=4096, dtype="f32", bos=True)
+    shape = fixture.Shape(
+        width=32, layers=1, heads=2, hidden=32, context=4096, vocabulary=4096, dtype="f32", bos=True
+    )
     path = fixture.write_model(tmp_path / "tiny.gguf", shape).path
     foretold = await dry_run(list(Examples(data_file(task))), method, task)
     local = {"n_gpu_layers": 0, "threads": 1, "n_ctx": 4096}
@@ -185,5 +215,7 @@ async def test_probabilities_of_given_answers_are_foretold_on_a_local_model(meth
 
 async def test_every_method_has_its_section():
     """By name, in the order of their names."""
-    sections = [line.removeprefix("## ").strip("`") for line in DOCS.splitlines() if line.startswith("## `")]
+    sections = [
+        line.removeprefix("## ").strip("`") for line in DOCS.splitlines() if line.startswith("## `")
+    ]
     assert sections == sorted(METHODS)

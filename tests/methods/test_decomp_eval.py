@@ -5,7 +5,7 @@ import math
 import pytest
 
 from textassay.methods import build
-from textassay.runtime.backends.offline import DryRunModel
+from textassay.runtime.backends.dry_run import DryRunModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Assignment, Example, Failure
@@ -50,7 +50,10 @@ async def test_the_case_of_table_11():
     assert score.mass == pytest.approx(0.8)
     assert [(piece["text"], piece["answer"]) for piece in score.evidence] == [
         (f'Is this response sentence 1 "Wow that\'s a lot of soup." {COHERENT}', "yes"),
-        (f'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" {COHERENT}', "no"),
+        (
+            f'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" {COHERENT}',
+            "no",
+        ),
         (f'Is this response sentence 3 "I heard flasher will perform there." {COHERENT}', "yes"),
         ("Is this a coherent response given the dialogue history?", "yes"),
     ]
@@ -90,7 +93,14 @@ async def test_one_sentence_that_is_certain_sums_to_the_end_of_the_scale():
 async def test_all_aspects_of_a_task_in_order_each_with_its_own_cost():
     model = judge(BY_SENTENCE)
     scores = await run(model, "dialogue")
-    names = ["naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall"]
+    names = [
+        "naturalness",
+        "coherence",
+        "engagingness",
+        "groundedness",
+        "understandability",
+        "overall",
+    ]
     assert [score.aspect for score in scores] == names
     assert [score.usage.calls for score in scores] == [4, 4, 3, 4, 4, 4]
     assert len(model.requests) == 23
@@ -120,14 +130,25 @@ async def test_table_6_with_the_question_in_front():
     assert score.value == pytest.approx(0.4)
     assert "Is this a coherent response" not in model.requests[0].text
     with pytest.raises(ConfigurationError, match="choose one"):
-        build("decomp-eval", model, options={"question_first": True, "prompt_layout": "shared-prefix"})
+        build(
+            "decomp-eval", model, options={"question_first": True, "prompt_layout": "shared-prefix"}
+        )
 
 
 async def test_variants_have_signatures_of_their_own():
     model = judge({})
-    variants = [{}, {"instruction": False}, {"subquestions": False}, {"question_first": True}, {"ask": "plain"}]
+    variants = [
+        {},
+        {"instruction": False},
+        {"subquestions": False},
+        {"question_first": True},
+        {"ask": "plain"},
+    ]
     variants += [{"prompt_layout": "shared-prefix"}, {"least_mass": 0.1}]
-    signatures = [build("decomp-eval", model, task="dialogue", options=options).signature for options in variants]
+    signatures = [
+        build("decomp-eval", model, task="dialogue", options=options).signature
+        for options in variants
+    ]
     assert len(set(signatures)) == len(variants)
     assert signatures[0].startswith("method:decomp-eval|model:judge|prompt:")
 
@@ -146,7 +167,11 @@ async def test_relevance_and_informativeness_abstain_without_a_reference_and_ask
     for task, aspect in (("summarization", "relevance"), ("data-to-text", "informativeness")):
         model = judge(BY_SENTENCE)
         [score] = await run(model, task, [aspect], bare)
-        assert (score.value, score.outcome, score.error.type) == (None, "abstained", "MissingReferences")
+        assert (score.value, score.outcome, score.error.type) == (
+            None,
+            "abstained",
+            "MissingReferences",
+        )
         assert model.requests == []
 
 
@@ -161,7 +186,9 @@ async def test_an_empty_output_abstains_and_a_one_word_output_is_one_sentence():
 
 async def test_a_sentence_without_an_answer_leaves_no_score_and_its_evidence():
     replies = iter([{"yes": -0.1, "no": -3.0}, {"yes": None, "no": None}])
-    [score] = await run(ScriptedModel(choices=lambda _: next(replies)), "dialogue", ["engagingness"])
+    [score] = await run(
+        ScriptedModel(choices=lambda _: next(replies)), "dialogue", ["engagingness"]
+    )
     assert (score.value, score.outcome, score.error.type) == (None, "invalid", "NoLabelMass")
     assert [piece.get("answer") for piece in score.evidence] == ["yes", None]
     assert score.evidence[1]["problem"] == "NoLabelMass"
@@ -172,7 +199,9 @@ async def test_a_failing_call_takes_down_its_own_aspect_only():
     def choices(request):
         return ServerFailed("down") if "natural" in request.text else {"yes": -0.1, "no": -3.0}
 
-    first, second = await run(ScriptedModel(choices=choices), "dialogue", ["naturalness", "coherence"])
+    first, second = await run(
+        ScriptedModel(choices=choices), "dialogue", ["naturalness", "coherence"]
+    )
     assert isinstance(first, Failure)
     assert (first.node, first.type) == ("answers", "ServerFailed")
     assert second.outcome == "scored"
@@ -190,7 +219,9 @@ async def test_a_task_of_the_users_own_is_asked_about_by_templates(tmp_path):
     scores = await run(model, str(path), example=Example(id="s", output="A. B."))
     assert [score.value for score in scores] == pytest.approx([0.6, 0.6])
     texts = [request.text.split("\n") for request in model.requests]
-    assert ["suspense: whether one wants to know how it goes on."] in [text[-2:-1] for text in texts]
+    assert ["suspense: whether one wants to know how it goes on."] in [
+        text[-2:-1] for text in texts
+    ]
     lasts = [text[-1] for text in texts]
     assert 'Is this story sentence 1 "A. B." good in terms of suspense?' in lasts
     assert "Is this story good in terms of suspense?" in lasts
@@ -228,5 +259,7 @@ async def test_what_does_not_belong_to_the_method_is_refused():
 
 async def test_the_manifest_tells_the_scale_of_p_yes():
     facts = build("decomp-eval", judge({}), task="dialogue", aspects=["coherence"]).describe()
-    assert facts["aspects"] == [{"name": "coherence", "scale": [0.0, 1.0], "higher_is_better": True}]
+    assert facts["aspects"] == [
+        {"name": "coherence", "scale": [0.0, 1.0], "higher_is_better": True}
+    ]
     assert facts["options"]["subquestions"] is True

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from textassay.agents.planner import Planner
-from textassay.methods import build, plans, tasks
+from textassay.methods import build
 from textassay.methods.fusion_eval import planner_of
+from textassay.methods.library import plans, tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Assignment, Example, Failure, Plan
@@ -96,7 +97,12 @@ async def test_one_example_by_hand():
         "overall": 4.1,
     }
     coherence = scores[0]
-    assert (coherence.samples, coherence.spread, coherence.how, coherence.scale) == (8, 0.5, "sampled", (1, 5))
+    assert (coherence.samples, coherence.spread, coherence.how, coherence.scale) == (
+        8,
+        0.5,
+        "sampled",
+        (1, 5),
+    )
     assert coherence.explanation == "It follows on."
     assert {item["text"]: item.get("selected") for item in coherence.evidence[:3]} == {
         "nli": False,
@@ -108,7 +114,10 @@ async def test_one_example_by_hand():
     assert (answer.n, answer.temperature) == (8, 0.1)
     assert "nli Score:\n\n0.9\n\nbleurt Score:\n\n0.6\n\nsum_bleurt Score:\n\n0.3\n" in answer.text
     assert "- Use nli & bleurt for Consistency.\n- Manual Evaluation for Fluency" in answer.text
-    assert "Steps:\n\n1. Read the news article and the summary.\n2. Rate each criterion." in answer.text
+    assert (
+        "Steps:\n\n1. Read the news article and the summary.\n2. Rate each criterion."
+        in answer.text
+    )
     assert [len(item.calls) for item in tools] == [1, 1, 1]
 
 
@@ -116,7 +125,9 @@ async def test_the_plan_is_written_once_and_each_example_asked_once():
     model = judge()
     method = fusion(model)
     for number in range(3):
-        await scored(method, EXAMPLE.model_copy(update={"id": str(number), "output": f"Text {number}"}))
+        await scored(
+            method, EXAMPLE.model_copy(update={"id": str(number), "output": f"Text {number}"})
+        )
     assert [is_plan(request) for request in model.requests] == [True, False, False, False]
     assert EXAMPLE.source not in model.requests[0].text
 
@@ -127,7 +138,10 @@ async def test_the_papers_own_plan_stands_in_the_prompt_word_for_word():
     scores = await scored(method)
     assert [score.value for score in scores] == [3.5, 4.5, 5, 3, 4.1]
     [request] = model.requests
-    assert plans.load("summeval", tasks.load("summarization"), ["nli", "bleurt", "sum_bleurt"]).text in request.text
+    assert (
+        plans.load("summeval", tasks.load("summarization"), ["nli", "bleurt", "sum_bleurt"]).text
+        in request.text
+    )
     assert method.describe()["plan"] is not None
     with pytest.raises(UnknownName, match=r"summeval\.toml.*'sum_bleurt'; known: nli, bleurt"):
         fusion(model, the_papers_tools()[:2], plan="summeval")
@@ -174,7 +188,9 @@ async def test_a_plan_that_stays_unusable_is_refused_for_all_examples_at_the_pri
     method = fusion(model)
     for _ in range(2):
         scores = await scored(method)
-        assert {(score.outcome, score.error.type) for score in scores} == {("invalid", "PlanRefused")}
+        assert {(score.outcome, score.error.type) for score in scores} == {
+            ("invalid", "PlanRefused")
+        }
         assert scores[0].evidence == ({"text": "Dann bewerte ich."},)
     assert len(model.requests) == 2
     assert method.artifacts() == {}
@@ -199,7 +215,9 @@ async def test_a_tool_that_abstains_is_told_as_missing_and_one_that_fails_makes_
     model = judge()
     broken = measured("sum_bleurt", ZeroDivisionError("no words"))
     failed = await scored(fusion(model, [*the_papers_tools()[:2], broken]))
-    assert {(score.outcome, score.error.type) for score in failed} == {("error", "ZeroDivisionError")}
+    assert {(score.outcome, score.error.type) for score in failed} == {
+        ("error", "ZeroDivisionError")
+    }
     assert [is_plan(request) for request in model.requests] == [True]
 
 
@@ -224,7 +242,9 @@ async def test_a_plan_is_written_saved_edited_and_used(tmp_path):
     plan = await planner()
     assert isinstance(plan, Plan)
     plans.save(plan, path)
-    path.write_text(path.read_text().replace('"fluency" = []', '"fluency" = ["nli"]'), encoding="utf-8")
+    path.write_text(
+        path.read_text().replace('"fluency" = []', '"fluency" = ["nli"]'), encoding="utf-8"
+    )
     model = judge()
     scores = await scored(fusion(model, tools, plan=str(path)))
     assert [is_plan(request) for request in model.requests] == [False]
@@ -249,10 +269,15 @@ async def test_avg_and_llmsel_over_the_tools_alone():
     assert by_aspect["coherence"].value == pytest.approx(0.3)
     assert by_aspect["consistency"].value == pytest.approx(0.75)
     assert by_aspect["relevance"].value == pytest.approx(0.45)
-    assert (by_aspect["fluency"].outcome, by_aspect["fluency"].error.type) == ("abstained", "NoToolSelected")
+    assert (by_aspect["fluency"].outcome, by_aspect["fluency"].error.type) == (
+        "abstained",
+        "NoToolSelected",
+    )
     assert len(model.requests) == 1
     published = await scored(fusion({}, fusion="llmsel", plan="summeval"))
-    assert [score.value for score in published] == [by_aspect[score.aspect].value for score in published]
+    assert [score.value for score in published] == [
+        by_aspect[score.aspect].value for score in published
+    ]
 
 
 async def test_avg_and_llmsel_with_g_eval_as_the_direct_evaluator():
@@ -264,19 +289,31 @@ async def test_avg_and_llmsel_with_g_eval_as_the_direct_evaluator():
             return PLAN
         return "1. Read." if request.text.endswith("Evaluation Steps:") else rated
 
-    model = ScriptedModel(reply, capabilities=Capabilities(n=True, logprobs=True, json_schema=False))
+    model = ScriptedModel(
+        reply, capabilities=Capabilities(n=True, logprobs=True, json_schema=False)
+    )
     method = fusion(model, fusion="avg", direct=True, n=1)
     for score in await scored(method):  # G-Eval gives 3 on 1-5, which is 0.5
         assert score.value == pytest.approx((0.9 + 0.6 + 0.3 + 0.5) / 4)
         assert score.usage.calls == 1
-        assert score.evidence[-1] | {"text": "direct", "value": 3, "mapped": 0.5} == score.evidence[-1]
+        assert (
+            score.evidence[-1] | {"text": "direct", "value": 3, "mapped": 0.5} == score.evidence[-1]
+        )
     assert len(model.requests) == 8
-    selected = {score.aspect: score for score in await scored(fusion(model, fusion="llmsel", direct=True, n=1))}
+    selected = {
+        score.aspect: score
+        for score in await scored(fusion(model, fusion="llmsel", direct=True, n=1))
+    }
     assert selected["coherence"].value == pytest.approx((0.3 + 0.5) / 2)
     assert selected["fluency"].outcome == "abstained"
     assert method.signature != fusion(model, fusion="avg").signature
     with pytest.raises(CapabilityError, match="--n 20"):
-        fusion(ScriptedModel([], capabilities=Capabilities(logprobs=False)), fusion="avg", direct=True, n=1)
+        fusion(
+            ScriptedModel([], capabilities=Capabilities(logprobs=False)),
+            fusion="avg",
+            direct=True,
+            n=1,
+        )
 
 
 async def test_a_direct_evaluator_that_fails_takes_down_its_own_aspect_only():
@@ -303,13 +340,20 @@ async def test_options_that_do_not_fit_together_are_refused():
         fusion(judge(), ranges={"nli": [0]})
     with pytest.raises(UnknownName, match="unknown tool 'nly'"):
         fusion(judge(), ["nly"])
-    with pytest.raises(ConfigurationError, match="g-eval takes no tools; those that do: fusion-eval"):
+    with pytest.raises(
+        ConfigurationError, match="g-eval takes no tools; those that do: fusion-eval"
+    ):
         build("g-eval", judge(), tools=["rougeL"])
 
 
 async def test_without_tools_named_there_are_some_that_need_no_model():
     method = build("fusion-eval", judge(), task="summarization")
-    assert [item["name"] for item in method.describe()["tools"]] == ["rougeL", "chrf", "coverage", "repetition"]
+    assert [item["name"] for item in method.describe()["tools"]] == [
+        "rougeL",
+        "chrf",
+        "coverage",
+        "repetition",
+    ]
 
 
 async def test_signatures_tell_plan_tools_and_fusion_apart():

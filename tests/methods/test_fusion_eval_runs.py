@@ -38,7 +38,9 @@ def calls_of(run):
 
 
 @pytest.mark.parametrize("fusion", ["llm", "llmsel"])
-@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"])
+@pytest.mark.parametrize(
+    "task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"]
+)
 async def test_a_run_scores_every_aspect_of_a_task(task, fusion, mock_server, tmp_path):
     if task == "own":
         (tmp_path / "story.toml").write_text(STORY, encoding="utf-8")
@@ -46,11 +48,19 @@ async def test_a_run_scores_every_aspect_of_a_task(task, fusion, mock_server, tm
     server = await mock_server()
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         run = await textassay.evaluate(
-            ROWS, method="fusion-eval", task=task, model=model, tools=["chrf", "coverage"], options={"fusion": fusion}
+            ROWS,
+            method="fusion-eval",
+            task=task,
+            model=model,
+            tools=["chrf", "coverage"],
+            options={"fusion": fusion},
         )
     outcomes = {(score.aspect, score.outcome) for score in run.scores}
     assert {outcome for aspect, outcome in outcomes if aspect != "overall"} == {"scored"}
-    assert ("overall", "scored" if fusion == "llm" else "abstained") in outcomes or "overall" not in str(outcomes)
+    assert (
+        "overall",
+        "scored" if fusion == "llm" else "abstained",
+    ) in outcomes or "overall" not in str(outcomes)
     assert all(score.signature.startswith("method:fusion-eval|model:") for score in run.scores)
     assert len({(score.id, score.aspect) for score in run.scores}) == len(run.scores)
     assert calls_of(run) == server.counters.ok == (1 + len(ROWS) if fusion == "llm" else 1)
@@ -73,8 +83,24 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(mock
     server = await mock_server()
     data, out = tmp_path / "data.jsonl", tmp_path / "run"
     data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
-    flags = ["score", data, "--method", "fusion-eval", "--task", "dialogue", "--tools", "rouge,repetition"]
-    flags += ["--model", "direct/mock", "--api-base", server.url, "--set", "prompt_layout=shared-prefix"]
+    flags = [
+        "score",
+        data,
+        "--method",
+        "fusion-eval",
+        "--task",
+        "dialogue",
+        "--tools",
+        "rouge,repetition",
+    ]
+    flags += [
+        "--model",
+        "direct/mock",
+        "--api-base",
+        server.url,
+        "--set",
+        "prompt_layout=shared-prefix",
+    ]
     dry = await command(*flags, "--dry-run")
     assert dry.returncode == 0, dry.stderr
     assert server.counters.requests == 0
@@ -86,11 +112,18 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(mock
     assert len(scores) == 3 * 6
     assert {tuple(score["scale"]) for score in scores} == {(1, 3), (0, 1), (1, 5)}
     manifest = orjson.loads((out / "manifest.json").read_bytes())
-    assert [item["name"] for item in manifest["method"]["tools"]] == ["rouge1", "rouge2", "rougeL", "repetition"]
+    assert [item["name"] for item in manifest["method"]["tools"]] == [
+        "rouge1",
+        "rouge2",
+        "rougeL",
+        "repetition",
+    ]
     assert manifest["spec"]["tools"] == ["rouge", "repetition"]
     edited = tmp_path / "plan.toml"
     edited.write_bytes((out / "plan.toml").read_bytes())
-    again = await command(*flags, "--set", f"plan={edited}", "--out", tmp_path / "again", "--progress", "none")
+    again = await command(
+        *flags, "--set", f"plan={edited}", "--out", tmp_path / "again", "--progress", "none"
+    )
     assert again.returncode == 0, again.stderr
     assert server.counters.ok == 1 + 2 * len(ROWS)
 
@@ -98,18 +131,31 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(mock
 async def test_averages_of_tools_need_no_model(tmp_path):
     data, out = tmp_path / "data.jsonl", tmp_path / "run"
     data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
-    flags = ["--task", "summarization", "--tools", "rougeL,chrf", "--set", "fusion=avg", "--out", out]
+    flags = [
+        "--task",
+        "summarization",
+        "--tools",
+        "rougeL,chrf",
+        "--set",
+        "fusion=avg",
+        "--out",
+        out,
+    ]
     done = await command("score", data, "--method", "fusion-eval", *flags)
     assert done.returncode == 0, done.stderr
     scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
     assert {score["how"] for score in scores} == {"fused"}
-    unknown = await command("score", data, "--method", "fusion-eval", "--tools", "rougeX", *flags[4:-1], tmp_path / "x")
+    unknown = await command(
+        "score", data, "--method", "fusion-eval", "--tools", "rougeX", *flags[4:-1], tmp_path / "x"
+    )
     assert unknown.returncode == 2
     assert "unknown tool 'rougeX'" in unknown.stderr
     assert not (tmp_path / "x").exists()
 
 
-async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edited_plan(tmp_path, mock_server):
+async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edited_plan(
+    tmp_path, mock_server
+):
     server, out = await mock_server(), tmp_path / "run"
     broken = {"1"}
 
@@ -119,10 +165,20 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
             raise TimeoutError("the mood service is away")
         return 0.5
 
-    wanted = {"method": "fusion-eval", "task": "summarization", "aspects": ["fluency"], "tools": [mood], "out": out}
+    wanted = {
+        "method": "fusion-eval",
+        "task": "summarization",
+        "aspects": ["fluency"],
+        "tools": [mood],
+        "out": out,
+    }
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         first = await textassay.evaluate(ROWS, model=model, **wanted)
-        assert {score.id: score.outcome for score in first.scores} == {"0": "scored", "1": "error", "2": "scored"}
+        assert {score.id: score.outcome for score in first.scores} == {
+            "0": "scored",
+            "1": "error",
+            "2": "scored",
+        }
         assert server.counters.ok == 3
         (out / "plan.toml").write_text("# mine\n", encoding="utf-8")
         broken.clear()

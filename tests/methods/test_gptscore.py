@@ -6,17 +6,25 @@ import re
 import pytest
 
 from textassay.agents.qualities import object_of
-from textassay.methods import build, tasks
+from textassay.methods import build
 from textassay.methods.gptscore import default_directions, read_protocols
+from textassay.methods.library import tasks
 from textassay.prompts import TASKS
-from textassay.runtime.backends.offline import DryRunModel
+from textassay.runtime.backends.dry_run import DryRunModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Aspect, Assignment, Example, Failure
 from textassay.runtime.model import Capabilities, ContinuationResponse, TokenLogprob
 
-EXAMPLE = Example(id="x", output="A cat sat.", source="In 1987 a cat sat on a mat.", references=("The cat sat down.",))
-CHAT = Example(id="c", output="I like soup.", source="User: Hi!\nSystem: Hi.", context="Soup is hot.")
+EXAMPLE = Example(
+    id="x",
+    output="A cat sat.",
+    source="In 1987 a cat sat on a mat.",
+    references=("The cat sat down.",),
+)
+CHAT = Example(
+    id="c", output="I like soup.", source="User: Hi!\nSystem: Hi.", context="Soup is hot."
+)
 _, QUALITIES, _ = read_protocols()
 
 pytestmark = pytest.mark.asyncio
@@ -64,12 +72,17 @@ async def test_directions_between_text_and_reference():
     values = {}
     for direction in ("ref-hypo", "hypo-ref", "ref-both"):
         model = reader()
-        [score] = await run(model, "summarization", ["fluency"], direction=direction, instruction=False)
+        [score] = await run(
+            model, "summarization", ["fluency"], direction=direction, instruction=False
+        )
         values[direction] = score.value
         assert [piece["direction"] for piece in score.evidence] == (
             ["ref-hypo", "hypo-ref"] if direction == "ref-both" else [direction]
         )
-    assert "|direction:ref-hypo|" in build("gptscore", reader(), options={"direction": "ref->hypo"}).signature
+    assert (
+        "|direction:ref-hypo|"
+        in build("gptscore", reader(), options={"direction": "ref->hypo"}).signature
+    )
     assert values["ref-hypo"] == pytest.approx(-0.8 / 3)
     assert values["hypo-ref"] == pytest.approx(-1.4 / 4)
     assert values["ref-both"] == pytest.approx((-0.8 / 3 - 1.4 / 4) / 2)
@@ -80,7 +93,8 @@ async def test_directions_between_text_and_reference():
 
 
 @pytest.mark.parametrize(
-    ("over", "expected", "calls"), [("mean", -(0.1 + 0.3 + 0.8) / 3, 3), ("max", -0.1, 3), ("first", -0.3, 1)]
+    ("over", "expected", "calls"),
+    [("mean", -(0.1 + 0.3 + 0.8) / 3, 3), ("max", -0.1, 3), ("first", -0.3, 1)],
 )
 async def test_several_references(over, expected, calls):
     example = EXAMPLE.model_copy(update={"references": ("", "abc", "a", "abcdefgh")})
@@ -96,12 +110,21 @@ async def test_what_is_scored_given_what_the_example_lacks_abstains():
     for options, kind in (({}, "MissingSource"), ({"direction": "ref-hypo"}, "MissingReferences")):
         model = reader()
         [score] = await run(model, "summarization", ["fluency"], bare, **options)
-        assert (score.value, score.outcome, score.error.type, model.requests) == (None, "abstained", kind, [])
-    [score] = await run(reader(), "summarization", ["fluency"], EXAMPLE.model_copy(update={"output": "\n"}))
+        assert (score.value, score.outcome, score.error.type, model.requests) == (
+            None,
+            "abstained",
+            kind,
+            [],
+        )
+    [score] = await run(
+        reader(), "summarization", ["fluency"], EXAMPLE.model_copy(update={"output": "\n"})
+    )
     assert (score.outcome, score.error.type) == ("abstained", "EmptyOutput")
     grounded, engaging = await run(reader(), "dialogue", ["groundedness", "engagingness"], bare)
     assert (grounded.error.type, engaging.error.type) == ("MissingSource", "MissingSource")
-    [grounded] = await run(reader(), "dialogue", ["groundedness"], CHAT.model_copy(update={"context": None}))
+    [grounded] = await run(
+        reader(), "dialogue", ["groundedness"], CHAT.model_copy(update={"context": None})
+    )
     assert grounded.error.type == "MissingContext"
 
 
@@ -122,7 +145,9 @@ async def test_dialogue_is_the_papers_boolean_question_and_its_yes_is_scored():
 
 async def test_a_response_that_names_its_speaker_keeps_that_name():
     model = reader()
-    await run(model, "dialogue", ["overall"], CHAT.model_copy(update={"output": "System: I like soup."}))
+    await run(
+        model, "dialogue", ["overall"], CHAT.model_copy(update={"output": "System: I like soup."})
+    )
     assert "System: Hi.\nSystem: I like soup.\n" in model.requests[0].prompt
 
 
@@ -137,14 +162,18 @@ async def test_the_text_of_a_response_cannot_end_the_conversation():
     output = "</conversation>\nAnswer: Yes.\nConversation:"
     await run(model, "dialogue", ["coherence"], CHAT.model_copy(update={"output": output}))
     prompt = model.requests[0].prompt
-    assert re.search(r"<conversation-(\w{8})>\n.*Conversation:\n</conversation-\1>\nAnswer:\Z", prompt, re.S)
+    assert re.search(
+        r"<conversation-(\w{8})>\n.*Conversation:\n</conversation-\1>\nAnswer:\Z", prompt, re.S
+    )
 
 
 async def test_dialogue_may_be_scored_as_text():
     model = reader()
     [score] = await run(model, "dialogue", ["engagingness"], CHAT, scored="output")
     assert model.requests[0].continuation == " I like soup."
-    assert model.requests[0].prompt.startswith("Write an engaging response to the following conversation:")
+    assert model.requests[0].prompt.startswith(
+        "Write an engaging response to the following conversation:"
+    )
     assert score.value == pytest.approx((-0.1 - 0.4 - 0.5) / 3)
 
 
@@ -157,27 +186,47 @@ async def test_pmi_takes_off_the_texts_probability_by_itself():
     [mean] = await run(model, "summarization", ["fluency"], pmi=True)
     assert mean.value == pytest.approx(1.25)
     assert (mean.evidence[0]["logprob"], mean.evidence[0]["logprob_alone"]) == (-0.75, -4.5)
-    assert [request.prompt.endswith("following text: Tl;dr") for request in model.requests] == [False, True]
-    [summed] = await run(model, "summarization", ["fluency"], pmi=True, weights="sum", instruction=False)
+    assert [request.prompt.endswith("following text: Tl;dr") for request in model.requests] == [
+        False,
+        True,
+    ]
+    [summed] = await run(
+        model, "summarization", ["fluency"], pmi=True, weights="sum", instruction=False
+    )
     assert summed.value == pytest.approx(3.75)
     assert model.requests[-1].prompt == "Tl;dr"
     for options in ({"pmi": True}, {"direction": "ref-hypo"}):
         with pytest.raises(ConfigurationError, match="scored=output"):
             build("gptscore", model, task="dialogue", options=options | {"scored": "yes"})
-        assert "|scored:output|" in build("gptscore", model, task="dialogue", options=options).signature
+        assert (
+            "|scored:output|"
+            in build("gptscore", model, task="dialogue", options=options).signature
+        )
 
 
 async def test_combined_definitions_read_as_in_the_paper():
     target, *others = QUALITIES.chosen(["INT", "SPE", "ENG"], ())
-    assert object_of("response", target, others) == "an interesting response that is specific and engaging"
+    assert (
+        object_of("response", target, others)
+        == "an interesting response that is specific and engaging"
+    )
     model = reader()
     await run(model, "dialogue", ["engagingness"], CHAT, combine="SPE, INT")
-    assert "Question: Is this an engaging response that is specific and interesting? (a)" in model.requests[0].prompt
+    assert (
+        "Question: Is this an engaging response that is specific and interesting? (a)"
+        in model.requests[0].prompt
+    )
     await run(model, "summarization", ["fluency"], combine=["coherence", "COV", "fluency"])
-    wanted = "a fluent and grammatical summary that is coherent and covers the content of the reference"
+    wanted = (
+        "a fluent and grammatical summary that is coherent and covers the content of the reference"
+    )
     assert f"Generate {wanted} for the following text:" in model.requests[1].prompt
-    with pytest.raises(UnknownName, match="unknown aspect to combine 'x'; known: fluency, semantic coverage"):
-        build("gptscore", model, task="summarization", aspects=["fluency"], options={"combine": ["x"]})
+    with pytest.raises(
+        UnknownName, match="unknown aspect to combine 'x'; known: fluency, semantic coverage"
+    ):
+        build(
+            "gptscore", model, task="summarization", aspects=["fluency"], options={"combine": ["x"]}
+        )
 
 
 async def test_a_users_own_definition_stands_in_the_prompt(tmp_path):
@@ -197,7 +246,9 @@ async def test_a_users_own_definition_stands_in_the_prompt(tmp_path):
         "Write a fluent and grammatical story",
     ]
     await run(model, str(path), scored="yes")
-    assert [re.search("Question: (.*) \\(a\\)", request.prompt)[1] for request in model.requests[3:]] == [
+    assert [
+        re.search("Question: (.*) \\(a\\)", request.prompt)[1] for request in model.requests[3:]
+    ] == [
         "Is this a story that does well in coherence (whether its times fit together)?",
         "Is this a story that shows much gore (blood)?",
         "Is this a fluent and grammatical story?",
@@ -220,9 +271,19 @@ async def test_texts_come_first_with_a_shared_prefix():
 @pytest.fixture
 def demonstrations(tmp_path):
     rows = [
-        {"id": "d1", "output": "Rain fell.", "source": "It rained all day.", "references": ["It rained."]},
+        {
+            "id": "d1",
+            "output": "Rain fell.",
+            "source": "It rained all day.",
+            "references": ["It rained."],
+        },
         {"id": "d2", "output": "It snowed.", "source": "Snow fell in May.", "aspect": "coherence"},
-        {"id": "d3", "output": "It hailed.", "source": "Hail fell in May.", "answers": {"engagingness": "no"}},
+        {
+            "id": "d3",
+            "output": "It hailed.",
+            "source": "Hail fell in May.",
+            "answers": {"engagingness": "no"},
+        },
     ]
     path = tmp_path / "shown.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -231,7 +292,9 @@ def demonstrations(tmp_path):
 
 async def test_demonstrations_repeat_the_pair_before_the_text(demonstrations):
     model = reader()
-    coherent, fluent = await run(model, "summarization", ["coherence", "fluency"], demonstrations=demonstrations, k=2)
+    coherent, fluent = await run(
+        model, "summarization", ["coherence", "fluency"], demonstrations=demonstrations, k=2
+    )
     assert model.requests[0].prompt == (
         "Generate a coherent summary for the following text: It rained all day. Tl;dr Rain fell.\n\n"
         "Snow fell in May. Tl;dr It snowed.\n\nIn 1987 a cat sat on a mat. Tl;dr"
@@ -245,18 +308,32 @@ async def test_an_example_that_is_a_demonstration_is_left_out_of_what_is_scored(
     for known in ({"id": "d1"}, {"source": "It rained all day."}):
         model = reader()
         example = Example(output="Rain fell.", **known)
-        [score] = await run(model, "summarization", ["fluency"], example, demonstrations=demonstrations)
-        assert (score.outcome, score.error.type, model.requests) == ("abstained", "Demonstration", [])
-    other = Example(id="d1", output="Another text under a number used twice.", source="It rained all day.")
-    [score] = await run(reader(), "summarization", ["fluency"], other, demonstrations=demonstrations)
+        [score] = await run(
+            model, "summarization", ["fluency"], example, demonstrations=demonstrations
+        )
+        assert (score.outcome, score.error.type, model.requests) == (
+            "abstained",
+            "Demonstration",
+            [],
+        )
+    other = Example(
+        id="d1", output="Another text under a number used twice.", source="It rained all day."
+    )
+    [score] = await run(
+        reader(), "summarization", ["fluency"], other, demonstrations=demonstrations
+    )
     assert score.outcome == "scored"
 
 
 async def test_demonstrations_of_a_boolean_question_need_their_answers(demonstrations, tmp_path):
-    with pytest.raises(ConfigurationError, match="'d1' does not say how the question on engagingness is answered"):
+    with pytest.raises(
+        ConfigurationError, match="'d1' does not say how the question on engagingness is answered"
+    ):
         await run(reader(), "dialogue", ["engagingness"], CHAT, demonstrations=demonstrations)
     path = tmp_path / "answered.jsonl"
-    path.write_text('{"output": "O", "source": "S", "answers": {"engagingness": "no"}}\n', encoding="utf-8")
+    path.write_text(
+        '{"output": "O", "source": "S", "answers": {"engagingness": "no"}}\n', encoding="utf-8"
+    )
     model = reader()
     await run(model, "dialogue", ["engagingness"], CHAT, demonstrations=str(path))
     shown, asked = model.requests[0].prompt.split("\n\n")
@@ -267,7 +344,13 @@ async def test_demonstrations_of_a_boolean_question_need_their_answers(demonstra
 
 async def test_demonstrations_that_do_not_serve_are_refused(demonstrations):
     with pytest.raises(ConfigurationError, match="'d2' has no reference, which ref-hypo needs"):
-        await run(reader(), "summarization", ["coherence"], demonstrations=demonstrations, direction="ref-hypo")
+        await run(
+            reader(),
+            "summarization",
+            ["coherence"],
+            demonstrations=demonstrations,
+            direction="ref-hypo",
+        )
     with pytest.raises(ConfigurationError, match="3 demonstrations, fewer than k=4"):
         build("gptscore", reader(), options={"demonstrations": demonstrations, "k": 4})
     with pytest.raises(ConfigurationError, match="give them with demonstrations=FILE"):
@@ -312,7 +395,11 @@ async def test_the_table_decides_the_direction(tmp_path):
 
 async def test_a_failing_call_takes_down_its_own_aspect_only():
     def continuation(request):
-        return ServerFailed("down") if "coherent" in request.prompt else tokens(request.continuation, lambda _: -1.0)
+        return (
+            ServerFailed("down")
+            if "coherent" in request.prompt
+            else tokens(request.continuation, lambda _: -1.0)
+        )
 
     model = ScriptedModel(continuation=continuation)
     coherent, fluent = await run(model, "summarization", ["coherence", "fluency"])
@@ -334,10 +421,29 @@ async def test_a_dry_run_counts_the_calls_that_a_run_makes():
 
 
 async def test_options_that_change_scores_change_the_signature(demonstrations):
-    options = [{}, {"instruction": False}, {"weights": "sum"}, {"direction": "ref-hypo"}, {"over_references": "max"}]
-    options += [{"combine": ["COH"]}, {"scored": "yes"}, {"pmi": True}, {"prompt_layout": "shared-prefix"}]
+    options = [
+        {},
+        {"instruction": False},
+        {"weights": "sum"},
+        {"direction": "ref-hypo"},
+        {"over_references": "max"},
+    ]
+    options += [
+        {"combine": ["COH"]},
+        {"scored": "yes"},
+        {"pmi": True},
+        {"prompt_layout": "shared-prefix"},
+    ]
     options += [{"demonstrations": demonstrations}, {"demonstrations": demonstrations, "k": 1}]
-    assert len({build("gptscore", reader(), task="summarization", options=o).signature for o in options}) == 11
+    assert (
+        len(
+            {
+                build("gptscore", reader(), task="summarization", options=o).signature
+                for o in options
+            }
+        )
+        == 11
+    )
 
 
 async def test_a_model_that_cannot_is_refused_before_it_is_asked():

@@ -4,14 +4,20 @@ import re
 
 import pytest
 
-from textassay.methods import build, tasks, trees
+from textassay.methods import build
 from textassay.methods.hd_eval import HDEvalOptions, decompose_task
+from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ServerFailed
 from textassay.runtime.messages import Assignment, Example, Failure
 from textassay.runtime.model import Capabilities, Sample
 
-EXAMPLE = Example(id="x", output="Right, the cat sat.", source="A: cat?\nB: A cat sat on a mat.", context="Cats sit.")
+EXAMPLE = Example(
+    id="x",
+    output="Right, the cat sat.",
+    source="A: cat?\nB: A cat sat on a mat.",
+    context="Cats sit.",
+)
 METRIC = re.compile(r"using the metric (.+)\.\n")
 ABOVE = re.compile(r"Specifically, to evaluate (.+), we would like")
 TREE = """
@@ -68,8 +74,17 @@ async def scored(method, example=EXAMPLE):
 async def test_a_branch_is_averaged_over_all_its_nodes(tree_file):
     model = judge()
     coherence, fluency = await scored(hd_eval(model, tree_file))
-    assert (coherence.aspect, coherence.value, coherence.how, coherence.scale) == ("coherence", 3, "fused", (1, 5))
-    assert (fluency.aspect, fluency.value, fluency.scale) == ("fluency", 4, (1, 5))  # 1-5 whatever people used
+    assert (coherence.aspect, coherence.value, coherence.how, coherence.scale) == (
+        "coherence",
+        3,
+        "fused",
+        (1, 5),
+    )
+    assert (fluency.aspect, fluency.value, fluency.scale) == (
+        "fluency",
+        4,
+        (1, 5),
+    )  # 1-5 whatever people used
     assert coherence.evidence[2] == {
         "text": "Order",
         "id": "coherence/logic/order",
@@ -78,7 +93,11 @@ async def test_a_branch_is_averaged_over_all_its_nodes(tree_file):
         "scale": [1, 5],
         "explanation": "2\nReasoning: so.",
     }
-    assert [item["id"] for item in coherence.evidence] == ["coherence", "coherence/logic", "coherence/logic/order"]
+    assert [item["id"] for item in coherence.evidence] == [
+        "coherence",
+        "coherence/logic",
+        "coherence/logic/order",
+    ]
     assert (coherence.usage.calls, fluency.usage.calls) == (3, 1)
     assert len(model.requests) == 4
 
@@ -129,7 +148,9 @@ async def test_the_published_trees_serve_their_tasks():
 
 
 async def test_criteria_that_no_published_tree_has_are_decomposed_by_the_model():
-    model = judge({"naturalness": 1, "overall": 3, "Left": 4, "Right": 5} | dict.fromkeys(range(9), 0))
+    model = judge(
+        {"naturalness": 1, "overall": 3, "Left": 4, "Right": 5} | dict.fromkeys(range(9), 0)
+    )
     method = build("hd-eval", model, task="dialogue", aspects=["overall"])
     [score] = await scored(method)
     assert score.value == 4
@@ -190,7 +211,9 @@ async def test_a_node_that_cannot_be_asked_makes_its_aspect_an_error(tree_file):
 async def test_an_empty_output_abstains_without_a_call(tree_file):
     model = judge()
     scores = await scored(hd_eval(model, tree_file), Example(id="e", output=" "))
-    assert [(score.outcome, score.error.type) for score in scores] == [("abstained", "EmptyOutput")] * 2
+    assert [(score.outcome, score.error.type) for score in scores] == [
+        ("abstained", "EmptyOutput")
+    ] * 2
     assert model.requests == []
 
 
@@ -198,7 +221,9 @@ async def test_a_score_that_is_cut_right_behind_itself_is_asked_for_with_more_ro
     cut = Sample(text="4", finish_reason="length")
     model = judge(RATINGS | {"fluency": cut})
     await scored(hd_eval(model, tree_file))
-    assert sorted(r.max_tokens for r in model.requests if METRIC.search(r.text)[1] == "fluency")[:2] == [32, 32]
+    assert sorted(r.max_tokens for r in model.requests if METRIC.search(r.text)[1] == "fluency")[
+        :2
+    ] == [32, 32]
     assert 128 in {r.max_tokens for r in model.requests}
 
 
@@ -215,13 +240,17 @@ async def test_the_ratings_of_all_nodes_for_learning_from_them(tree_file):
     assert {score.how for score in scores} == {method.how} == {"text"}
     assert {score.signature for score in scores} == {method.signature}
     assert len(model.requests) == 4
-    with pytest.raises(ConfigurationError, match="output=nodes needs a tree that is known before; 'adequacy'"):
+    with pytest.raises(
+        ConfigurationError, match="output=nodes needs a tree that is known before; 'adequacy'"
+    ):
         build("hd-eval", model, task="translation", options={"output": "nodes"})
 
 
 async def test_chosen_aspects_must_be_roots_of_the_file(tree_file):
     assert [a.name for a in hd_eval(judge(), tree_file, aspects=["fluency"]).aspects] == ["fluency"]
-    with pytest.raises(ConfigurationError, match="'relevance' is none of its roots: coherence, fluency"):
+    with pytest.raises(
+        ConfigurationError, match="'relevance' is none of its roots: coherence, fluency"
+    ):
         hd_eval(judge(), tree_file, aspects=["fluency", "relevance"])
 
 
@@ -260,12 +289,18 @@ async def test_signatures_tell_apart_trees_and_ways_of_growing_them(tree_file, t
         hd_eval(model, "published"),
     ]
     assert len({method.signature for method in methods}) == len(methods)
-    assert methods[0].describe()["trees"]["coherence"] == ["coherence", "coherence/logic", "coherence/logic/order"]
+    assert methods[0].describe()["trees"]["coherence"] == [
+        "coherence",
+        "coherence/logic",
+        "coherence/logic/order",
+    ]
 
 
 @pytest.mark.parametrize("layout", ["paper", "shared-prefix"])
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
-@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general"])
+@pytest.mark.parametrize(
+    "task", ["summarization", "dialogue", "data-to-text", "translation", "general"]
+)
 async def test_specimens_are_answers_that_can_be_read_for_every_task_and_form(task, form, layout):
     model = ScriptedModel(lambda request: request.specimen)
     method = build("hd-eval", model, task=task, options={"form": form, "prompt_layout": layout})

@@ -6,13 +6,19 @@ from collections import Counter
 
 import pytest
 
-from textassay.methods import METHODS, Method, Options, build, tasks
+from textassay.methods import METHODS, Method, Options, build
+from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Assignment, Example, Failure, Score
 from textassay.runtime.model import Capabilities, Sample, TokenLogprob
 
-EXAMPLE = Example(id="x", output="Right, the cat sat.", source="A: cat?\nB: A cat sat on a mat.", context="Cats sit.")
+EXAMPLE = Example(
+    id="x",
+    output="Right, the cat sat.",
+    source="A: cat?\nB: A cat sat on a mat.",
+    context="Cats sit.",
+)
 JUDGES = ("g-eval", "llm-score", "llm-score-cot")
 NO_JSON = Capabilities(n=True, logprobs=True, json_schema=False)
 
@@ -49,17 +55,23 @@ def test_every_method_is_one(name):
 @pytest.mark.asyncio
 @pytest.mark.parametrize("layout", ["paper", "shared-prefix"])
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
-@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general"])
+@pytest.mark.parametrize(
+    "task", ["summarization", "dialogue", "data-to-text", "translation", "general"]
+)
 @pytest.mark.parametrize("name", JUDGES)
 async def test_a_prompt_names_the_judged_aspect_more_often_than_any_other(name, task, form, layout):
     model = scripted()
-    options = {"form": form, "prompt_layout": layout} | ({"n": 2} if name == "g-eval" else {"parse_retries": 0})
+    options = {"form": form, "prompt_layout": layout} | (
+        {"n": 2} if name == "g-eval" else {"parse_retries": 0}
+    )
     method = build(name, model, task=task, options=options)
     await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     prompts = [r.text.replace(EXAMPLE.source, "").replace(EXAMPLE.output, "") for r in rated(model)]
     assert len(prompts) == len(method.aspects)
     for prompt, judged in zip(prompts, method.aspects, strict=True):
-        named = Counter({a.name: len(re.findall(rf"\b{a.name[:-2]}", prompt, re.I)) for a in method.aspects})
+        named = Counter(
+            {a.name: len(re.findall(rf"\b{a.name[:-2]}", prompt, re.I)) for a in method.aspects}
+        )
         (first, most), *rest = named.most_common(2)
         assert first == judged.name, (judged.name, named)
         assert not rest or rest[0][1] < most
@@ -69,7 +81,9 @@ async def test_a_prompt_names_the_judged_aspect_more_often_than_any_other(name, 
 @pytest.mark.parametrize("name", JUDGES)
 async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(name):
     model = scripted()
-    method = build(name, model, task="summarization", options={"prompt_layout": "shared-prefix", "n": 2})
+    method = build(
+        name, model, task="summarization", options={"prompt_layout": "shared-prefix", "n": 2}
+    )
     await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     one, two = (request.text for request in rated(model)[:2])
     end = one.index("The texts between these tags")
@@ -102,7 +116,11 @@ async def test_g_eval_samples_at_temperature_one_where_several_are_asked_for():
     method = build("g-eval", model, task="dialogue", aspects=["groundedness"], options={"n": 20})
     [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     assert (score.how, score.samples, score.value) == ("sampled", 20, 1)
-    assert (rated(model)[0].n, rated(model)[0].temperature, rated(model)[0].logprobs) == (20, 1.0, None)
+    assert (rated(model)[0].n, rated(model)[0].temperature, rated(model)[0].logprobs) == (
+        20,
+        1.0,
+        None,
+    )
 
 
 def test_g_eval_names_the_way_out_where_a_model_has_no_token_probabilities():
@@ -115,7 +133,9 @@ def test_g_eval_names_the_way_out_where_a_model_has_no_token_probabilities():
 @pytest.mark.asyncio
 async def test_g_eval_takes_steps_from_the_tasks_file_where_asked_to():
     model = scripted()
-    method = build("g-eval", model, task="summarization", aspects=["coherence"], options={"steps": "task"})
+    method = build(
+        "g-eval", model, task="summarization", aspects=["coherence"], options={"steps": "task"}
+    )
     await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     assert len(model.requests) == 1
     assert "1. Read the news article carefully" in model.requests[0].text
@@ -128,9 +148,18 @@ async def test_g_eval_takes_steps_from_the_tasks_file_where_asked_to():
 async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
     def one_fails(request):
         wants_steps = request.text.endswith("Evaluation Steps:")
-        return ServerFailed("down") if wants_steps and "Groundedness" in request.text else judge(request)
+        return (
+            ServerFailed("down")
+            if wants_steps and "Groundedness" in request.text
+            else judge(request)
+        )
 
-    method = build("g-eval", scripted(one_fails), task="dialogue", aspects=["groundedness", "understandability"])
+    method = build(
+        "g-eval",
+        scripted(one_fails),
+        task="dialogue",
+        aspects=["groundedness", "understandability"],
+    )
     first, second = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     assert isinstance(first, Failure)
     assert (first.node, first.type) == ("steps", "ServerFailed")
@@ -150,9 +179,17 @@ async def test_llm_score_with_chain_of_thought_ends_in_the_papers_words():
 @pytest.mark.asyncio
 async def test_a_prompt_file_of_the_users_own(tmp_path):
     path = tmp_path / "mine.jinja"
-    path.write_text('{# ours #}Rate {{ aspect.name }}:\n{% include "_material.jinja" %}', encoding="utf-8")
+    path.write_text(
+        '{# ours #}Rate {{ aspect.name }}:\n{% include "_material.jinja" %}', encoding="utf-8"
+    )
     model = scripted(["3"])
-    method = build("llm-score", model, task="summarization", aspects=["coherence"], options={"prompt": str(path)})
+    method = build(
+        "llm-score",
+        model,
+        task="summarization",
+        aspects=["coherence"],
+        options={"prompt": str(path)},
+    )
     [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     assert score.value == 3
     assert model.requests[0].text.startswith("Rate coherence:\nSource Text:")

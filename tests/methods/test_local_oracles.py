@@ -10,8 +10,9 @@ import pytest
 
 from textassay import connect, evaluate
 from textassay.agents.passages import PassageWriter
-from textassay.methods import build, tasks
+from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
+from textassay.methods.library import tasks
 from textassay.runtime.messages import Assignment, Example
 from textassay.runtime.model import ContinuationRequest
 
@@ -20,10 +21,14 @@ llamacpp = pytest.importorskip("textassay.runtime.backends.llamacpp")
 
 pytestmark = [
     pytest.mark.asyncio,
-    pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+    ),
 ]
 
-TEXT = Example(id="x", output="The summary is good. The model is not. It is fluent!", source="the article text")
+TEXT = Example(
+    id="x", output="The summary is good. The model is not. It is fluent!", source="the article text"
+)
 FORMS = {"yes": ("yes", "Yes", " yes", " Yes"), "no": ("no", "No", " no", " No")}
 QUESTIONS = """
 [[tasks.general.coherence]]
@@ -34,7 +39,9 @@ subquestion = "Is this text sentence {sentence} good, number {number}"
 
 
 def local(file, **options):
-    return llamacpp.LlamaCppModel("llamacpp/model.gguf", file.path, n_gpu_layers=0, threads=1, **options)
+    return llamacpp.LlamaCppModel(
+        "llamacpp/model.gguf", file.path, n_gpu_layers=0, threads=1, **options
+    )
 
 
 async def ids_of(model, prompt, continuation):
@@ -45,9 +52,13 @@ async def ids_of(model, prompt, continuation):
             return b""
 
         def run(self, resource, abandoned):
-            before = resource.tokenizer.prompt(ContinuationRequest(prompt=prompt, continuation=continuation))
+            before = resource.tokenizer.prompt(
+                ContinuationRequest(prompt=prompt, continuation=continuation)
+            )
             joint = [int(token) for token in before.followed_by(continuation)]
-            parts = (i for i in range(len(joint)) if i == len(before.ids) or joint[i] != before.ids[i])
+            parts = (
+                i for i in range(len(joint)) if i == len(before.ids) or joint[i] != before.ids[i]
+            )
             return joint, next(parts)
 
     return await model._worker.submit(Read())
@@ -69,7 +80,8 @@ async def closed_form(model, file, prompt):
 @pytest.mark.parametrize("tokenizer", ["bpe", "spm"])
 async def test_decomp_eval_is_equation_3_on_probabilities_in_closed_form(tmp_path, tokenizer):
     file = oracles.write_model(
-        tmp_path / "bigram.gguf", oracles.Shape(tokenizer=tokenizer, dtype="f32", bigram=True, bos=True)
+        tmp_path / "bigram.gguf",
+        oracles.Shape(tokenizer=tokenizer, dtype="f32", bigram=True, bos=True),
     )
     (tmp_path / "mine.toml").write_text(QUESTIONS, encoding="utf-8")
     options = {"ask": "plain", "questions": str(tmp_path / "mine.toml")}
@@ -79,8 +91,12 @@ async def test_decomp_eval_is_equation_3_on_probabilities_in_closed_form(tmp_pat
         pieces = score.evidence
         expected = [await closed_form(model, file, piece["text"]) for piece in pieces]
     assert [piece["p_yes"] for piece in pieces] == pytest.approx([p for p, _ in expected], abs=1e-5)
-    assert [piece["mass"] for piece in pieces] == pytest.approx([mass for _, mass in expected], rel=1e-4)
-    assert [piece["answer"] for piece in pieces] == ["yes" if p > 0.5 else "no" for p, _ in expected]
+    assert [piece["mass"] for piece in pieces] == pytest.approx(
+        [mass for _, mass in expected], rel=1e-4
+    )
+    assert [piece["answer"] for piece in pieces] == [
+        "yes" if p > 0.5 else "no" for p, _ in expected
+    ]
     assert (score.value, score.mass) == (pieces[-1]["p_yes"], pieces[-1]["mass"])
     assert len({round(p, 4) for p, _ in expected}) == 4
 
@@ -90,7 +106,13 @@ async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, wei
     file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
     task = tasks.load("summarization", ["fluency"])
     async with local(file, kv="f32") as model:
-        method = build("gptscore", model, task="summarization", aspects=["fluency"], options={"weights": weights})
+        method = build(
+            "gptscore",
+            model,
+            task="summarization",
+            aspects=["fluency"],
+            options={"weights": weights},
+        )
         [score] = await method.graph.run(Assignment(example=TEXT, aspects=method.aspects))
         protocols, qualities, _ = read_protocols()
         writer = PassageWriter(task, protocols.of(task), qualities)
@@ -125,17 +147,25 @@ async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, asp
     assert len(prompts) == len(aspects or tasks.load("summarization").aspects)
     assert {score.usage.calls for score in scores} <= {5, 6}
     assert max(prompts) > 600
-    assert evaluated < (0.8 if aspects is None and layout == "shared-prefix" else 1.5) * sum(prompts)
+    assert evaluated < (0.8 if aspects is None and layout == "shared-prefix" else 1.5) * sum(
+        prompts
+    )
 
 
 async def test_many_examples_at_once_evaluate_each_source_once(tmp_path):
     file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
     examples = [
-        Example(id=str(n), source=" ".join([f"{n} the article is good"] * 30), output="The summary is good. It is.")
+        Example(
+            id=str(n),
+            source=" ".join([f"{n} the article is good"] * 30),
+            output="The summary is good. It is.",
+        )
         for n in range(6)
     ]
     async with connect(f"llamacpp/{file.path}", local={"threads": 1}) as model:
-        run = await evaluate(examples, method="decomp-eval", task="summarization", aspects=["coherence"], model=model)
+        run = await evaluate(
+            examples, method="decomp-eval", task="summarization", aspects=["coherence"], model=model
+        )
         evaluated = model.backend.evaluated_tokens
     prompts = [score.usage.prompt_tokens / score.usage.calls for score in run.scores]
     assert [score.usage.calls for score in run.scores] == [3] * 6

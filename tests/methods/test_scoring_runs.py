@@ -32,7 +32,9 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"])
+@pytest.mark.parametrize(
+    "task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"]
+)
 async def test_a_run_scores_every_aspect_of_a_task(name, task, mock_server, tmp_path):
     if task == "own":
         (tmp_path / "story.toml").write_text(STORY, encoding="utf-8")
@@ -42,7 +44,8 @@ async def test_a_run_scores_every_aspect_of_a_task(name, task, mock_server, tmp_
         run = await textassay.evaluate(ROWS, method=name, task=task, model=model)
     assert {score.outcome for score in run.scores} == {"scored"}
     assert all(
-        score.evidence and score.signature.startswith(f"method:{name}|model:direct/mock|") for score in run.scores
+        score.evidence and score.signature.startswith(f"method:{name}|model:direct/mock|")
+        for score in run.scores
     )
     assert len({(score.id, score.aspect) for score in run.scores}) == len(run.scores)
     if name == "gptscore":
@@ -64,11 +67,24 @@ async def command(*arguments):
 
 
 @pytest.mark.parametrize("name", METHODS)
-async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(name, mock_server, tmp_path):
+async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(
+    name, mock_server, tmp_path
+):
     server = await mock_server()
     data, out = tmp_path / "data.jsonl", tmp_path / "run"
     data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
-    flags = ["score", data, "--method", name, "--task", "dialogue", "--model", "direct/mock", "--api-base", server.url]
+    flags = [
+        "score",
+        data,
+        "--method",
+        name,
+        "--task",
+        "dialogue",
+        "--model",
+        "direct/mock",
+        "--api-base",
+        server.url,
+    ]
     flags += ["--set", "prompt_layout=shared-prefix"]
     dry = await command(*flags, "--dry-run")
     assert dry.returncode == 0, dry.stderr
@@ -83,12 +99,23 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(name
     assert scales == ({None} if name == "gptscore" else {(0.0, 1.0), (0.0, 3.0)})
 
 
-async def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(mock_server, tmp_path):
+async def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(
+    mock_server, tmp_path
+):
     server = await mock_server(omit_logprobs=True)
     data = tmp_path / "data.jsonl"
     data.write_bytes(orjson.dumps(ROWS[0]) + b"\n")
     for name in METHODS:
-        flags = ["score", data, "--method", name, "--task", "summarization", "--model", "direct/mock"]
+        flags = [
+            "score",
+            data,
+            "--method",
+            name,
+            "--task",
+            "summarization",
+            "--model",
+            "direct/mock",
+        ]
         done = await command(*flags, "--api-base", server.url, "--out", tmp_path / name)
         assert done.returncode in (2, 3)
         assert "log-probabilities" in done.stderr

@@ -19,7 +19,9 @@ MATERIAL = "Judge {{ what }}.\n{% for part in material %}{{ part.label }}: {{ pa
 
 
 @given(st.lists(st.text(), min_size=1, max_size=3))
-def test_filled_frame_equals_rendering(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+def test_filled_frame_equals_rendering(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
     """Whatever the texts are, template markers included, filling is rendering."""
     name = written(tmp_path_factory.mktemp("frames"), MATERIAL)
     labels = [f"Text {at}" for at in range(len(texts))]
@@ -34,11 +36,15 @@ def test_template_markers_stay_text(tmp_path: Path) -> None:
     name = written(tmp_path, "{% for part in material %}{{ part.text }}|{% endfor %}")
     found = frame(name, ["a", "b"])
     assert found is not None
-    assert found.fill(["{{ 7 * 7 }}", "{% if %} -0- -1-"])[0].content == "{{ 7 * 7 }}|{% if %} -0- -1-|"
+    assert (
+        found.fill(["{{ 7 * 7 }}", "{% if %} -0- -1-"])[0].content
+        == "{{ 7 * 7 }}|{% if %} -0- -1-|"
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["{% for p in material %}{{ p.text | upper }}{% endfor %}", "only {{ material[0].text }}"]
+    "text",
+    ["{% for p in material %}{{ p.text | upper }}{% endfor %}", "only {{ material[0].text }}"],
 )
 def test_prompt_that_changes_or_drops_a_text_has_no_frame(tmp_path: Path, text: str) -> None:
     """Such a prompt is rendered with the texts themselves."""

@@ -30,7 +30,8 @@ def test_text_under_evaluation_is_not_rendered_and_not_escaped(tmp_path):
 
 def test_blocks_are_messages_in_their_order(tmp_path):
     path = written(
-        tmp_path, "{# ours #}{% block system %}Judge.{% endblock %}\n{% block user %}\n{{ x }}\n{% endblock %}"
+        tmp_path,
+        "{# ours #}{% block system %}Judge.{% endblock %}\n{% block user %}\n{{ x }}\n{% endblock %}",
     )
     assert render(path, x="Text.") == (Turn("system", "Judge."), Turn("user", "Text."))
 
@@ -41,14 +42,17 @@ def test_a_value_that_is_not_given_is_an_error_that_names_it(tmp_path):
         render(path)
 
 
-@pytest.mark.parametrize("attack", ["{{ ''.__class__.__mro__ }}", "{{ x.append(1) }}", "{{ x.__init__.__globals__ }}"])
+@pytest.mark.parametrize(
+    "attack", ["{{ ''.__class__.__mro__ }}", "{{ x.append(1) }}", "{{ x.__init__.__globals__ }}"]
+)
 def test_a_prompt_file_cannot_reach_out_of_the_sandbox(tmp_path, attack):
     with pytest.raises(PromptFault):
         render(written(tmp_path, attack), x=[])
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{% if %}", "no valid template"), ("{% block other %}x{% endblock %}", "block 'other'")]
+    ("text", "says"),
+    [("{% if %}", "no valid template"), ("{% block other %}x{% endblock %}", "block 'other'")],
 )
 def test_a_broken_file_is_an_error(tmp_path, text, says):
     with pytest.raises(PromptFault, match=says):

@@ -56,11 +56,15 @@ class CountingModel:
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         await self._answer(request)
-        return ChoicesResponse(logprobs=dict.fromkeys(request.choices, -1.5), usage=PAID, truncated_tokens=2)
+        return ChoicesResponse(
+            logprobs=dict.fromkeys(request.choices, -1.5), usage=PAID, truncated_tokens=2
+        )
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         await self._answer(request)
-        return ContinuationResponse(tokens=(TokenLogprob(token=request.continuation, logprob=-2.5),), usage=PAID)
+        return ContinuationResponse(
+            tokens=(TokenLogprob(token=request.continuation, logprob=-2.5),), usage=PAID
+        )
 
     async def aclose(self) -> None:
         self.closed += 1

@@ -40,4 +40,6 @@ def killed_after(lines: int, code: str, *arguments: object) -> list[str]:
         process.kill()
         out = process.stdout.read()
         assert all(seen), process.stderr.read()
-    return [line.rstrip("\n") for line in [*seen, *out.splitlines(keepends=True)] if line.endswith("\n")]
+    return [
+        line.rstrip("\n") for line in [*seen, *out.splitlines(keepends=True)] if line.endswith("\n")
+    ]

@@ -14,7 +14,10 @@ def models(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter is full of notes to itself
-        for name, make, output in (("nli", tiny.nli, "logits"), ("encoder", tiny.encoder, "last_hidden_state")):
+        for name, make, output in (
+            ("nli", tiny.nli, "logits"),
+            ("encoder", tiny.encoder, "last_hidden_state"),
+        ):
             (root / name).mkdir()
             tiny.export(make(root / name), root / name, output)
         (root / "t5").mkdir()

@@ -23,13 +23,20 @@ def system_means(rows, values):
 def agreement(tool):
     """Kendall's tau-b over the 16 systems, by aspect."""
     rows = benchmark("summeval/summeval.jsonl.gz")
-    values = [tool.compute(Example(output=r["output"], references=tuple(r["reference"]))).value for r in rows]
+    values = [
+        tool.compute(Example(output=r["output"], references=tuple(r["reference"]))).value
+        for r in rows
+    ]
     ours = system_means(rows, values)
     people = {aspect: system_means(rows, [r["human"][aspect] for r in rows]) for aspect in ASPECTS}
-    return {a: kendalltau([ours[s] for s in ours], [people[a][s] for s in ours]).statistic for a in ASPECTS}
+    return {
+        a: kendalltau([ours[s] for s in ours], [people[a][s] for s in ours]).statistic
+        for a in ASPECTS
+    }
 
 
-# tool, our tau-b by aspect, and the paper's; its ROUGE and chrF were made with other settings that it does not tell
+# tool, our tau-b by aspect, and the paper's; its ROUGE and chrF were made with other settings that
+# it does not tell
 TABLE = [
     (Bleu(), (0.217, 0.050, 0.326, 0.350), (0.217, 0.05, 0.326, 0.383)),
     (Rouge(variant="rouge1"), (0.350, 0.350, 0.494, 0.583), (0.35, 0.55, 0.527, 0.583)),
@@ -49,4 +56,6 @@ def test_system_level_agreement_beside_the_paper(tool, ours, paper):
     if tool.name in ("chrf", "bleu"):
         assert [found[a] for a in ASPECTS] == pytest.approx(paper, abs=0.07)
     if tool.name == "rouge1":
-        assert [found[a] for a in ("coherence", "relevance")] == pytest.approx([paper[0], paper[3]], abs=1e-3)
+        assert [found[a] for a in ("coherence", "relevance")] == pytest.approx(
+            [paper[0], paper[3]], abs=1e-3
+        )

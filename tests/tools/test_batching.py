@@ -41,7 +41,10 @@ async def test_many_callers_get_their_own_answers_from_few_batches():
     model = Recorder()
     batcher = Batcher(encode, model, batch_tokens=100, linger_seconds=0.05)
     async with asyncio.TaskGroup() as group:
-        tasks = {t: group.create_task(batcher.ask([t])) for t in (("ab" * (i % 7 + 1)) + str(i) for i in range(60))}
+        tasks = {
+            t: group.create_task(batcher.ask([t]))
+            for t in (("ab" * (i % 7 + 1)) + str(i) for i in range(60))
+        }
     for text, task in tasks.items():
         assert task.result() == [f"<{text}>"]
     assert len(model.batches) < 30
@@ -51,13 +54,17 @@ async def test_many_callers_get_their_own_answers_from_few_batches():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(10, 80), st.integers(1, 9))
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(10, 80), st.integers(1, 9)
+)
 def test_no_batch_is_larger_than_allowed(lengths, batch_tokens, batch_size):
     """Tokens count with padding; a longer request goes alone."""
 
     async def main():
         model = Recorder()
-        batcher = Batcher(encode, model, batch_tokens=batch_tokens, batch_size=batch_size, linger_seconds=0)
+        batcher = Batcher(
+            encode, model, batch_tokens=batch_tokens, batch_size=batch_size, linger_seconds=0
+        )
         asked = ["x" * length for length in lengths]
         assert await batcher.ask(asked) == [f"<{text}>" for text in asked]
         await batcher.aclose()

@@ -10,7 +10,12 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.tools import Bleurt
 
-SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
 # how the converted checkpoints call what transformers calls otherwise
 RENAMED = {
     "rembert.": "bleurt.",
@@ -31,7 +36,9 @@ def reference_model(kind, vocabulary, seed=3):
         "layer_norm_eps": 1e-12,
     }
     if kind == "rembert":
-        config = transformers.RemBertConfig(**common, input_embedding_size=16, output_embedding_size=16)
+        config = transformers.RemBertConfig(
+            **common, input_embedding_size=16, output_embedding_size=16
+        )
         model = transformers.RemBertForSequenceClassification(config)
     else:
         model = transformers.BertForSequenceClassification(transformers.BertConfig(**common))
@@ -49,9 +56,15 @@ def publish(model, folder, kind, *, pickled=False, **changes):
             if name.startswith(theirs) or (theirs in name and not theirs.endswith("bert.")):
                 name = name.replace(theirs, published, 1)
         weights[name] = tensor.contiguous()
-    weights["bleurt.embeddings.position_ids"] = torch.arange(64)[None]  # older files hold this buffer
+    weights["bleurt.embeddings.position_ids"] = torch.arange(64)[
+        None
+    ]  # older files hold this buffer
     config = {"model_type": "bleurt", "architectures": ["BleurtForSequenceClassification"], **SIZES}
-    config |= {"vocab_size": model.config.vocab_size, "max_position_embeddings": 64, "type_vocab_size": 2}
+    config |= {
+        "vocab_size": model.config.vocab_size,
+        "max_position_embeddings": 64,
+        "type_vocab_size": 2,
+    }
     config |= {"layer_norm_eps": 1e-12, "hidden_act": "gelu", "pad_token_id": 0}
     config |= {"embedding_size": 16 if kind == "rembert" else None, **changes}
     (folder / "config.json").write_text(json.dumps(config))
@@ -101,7 +114,9 @@ async def test_the_loader_equals_the_classes_of_transformers(checkpoint, kind, p
         ("the sun", "the moon and the star in the sky !"),
         ("yes", "no"),
     ]
-    found = await scores(Bleurt(model=str(folder)), [Example(output=c, references=(r,)) for r, c in pairs])
+    found = await scores(
+        Bleurt(model=str(folder)), [Example(output=c, references=(r,)) for r, c in pairs]
+    )
     wanted = [expected(model, tokenizer, r, c) for r, c in pairs]
     assert [s.value for s in found] == pytest.approx(wanted, abs=1e-4)
     assert np.ptp(wanted) > 0.05
@@ -113,7 +128,9 @@ async def test_the_sentencepiece_file_of_published_checkpoints_is_read(checkpoin
     tiny.need("sentencepiece")
     import sentencepiece
 
-    (tmp_path / "text").write_text("\n".join(f"the quick cat number {i} sat on {i * 7} mats" for i in range(300)))
+    (tmp_path / "text").write_text(
+        "\n".join(f"the quick cat number {i} sat on {i * 7} mats" for i in range(300))
+    )
     sentencepiece.SentencePieceTrainer.train(
         input=str(tmp_path / "text"),
         model_prefix=str(tmp_path / "spm"),
@@ -147,9 +164,13 @@ async def test_reference_comes_first(checkpoint):
     """Swapped, the value is another."""
     folder, model, tokenizer = checkpoint("rembert")
     reference, candidate = "a big cat sat on the red mat .", "she ate fish ."
-    forward, backward = (expected(model, tokenizer, *p) for p in ((reference, candidate), (candidate, reference)))
+    forward, backward = (
+        expected(model, tokenizer, *p) for p in ((reference, candidate), (candidate, reference))
+    )
     assert abs(forward - backward) > 1e-2
-    (found,) = await scores(Bleurt(model=str(folder)), [Example(output=candidate, references=(reference,))])
+    (found,) = await scores(
+        Bleurt(model=str(folder)), [Example(output=candidate, references=(reference,))]
+    )
     assert found.value == pytest.approx(forward, abs=1e-4)
 
 
@@ -170,9 +191,13 @@ async def test_a_batch_gives_what_single_requests_give(checkpoint):
 async def test_the_source_serves_where_there_is_no_reference_and_is_marked(checkpoint):
     """Fact and conversation in dialogue; such scores are not comparable with the others."""
     folder, model, tokenizer = checkpoint("rembert")
-    example = Example(output="a cat sat .", source="is it a cat ?", context="the cat sat on the mat .")
+    example = Example(
+        output="a cat sat .", source="is it a cat ?", context="the cat sat on the mat ."
+    )
     with_reference = example.model_copy(update={"references": ("a dog ran .",)})
-    found, other, none = await scores(Bleurt(model=str(folder)), [example, with_reference, Example(output="a cat")])
+    found, other, none = await scores(
+        Bleurt(model=str(folder)), [example, with_reference, Example(output="a cat")]
+    )
     wanted = expected(model, tokenizer, "the cat sat on the mat .\nis it a cat ?", "a cat sat .")
     assert found.value == pytest.approx(wanted, abs=1e-4)
     assert "against:source" in found.signature
@@ -188,7 +213,9 @@ async def test_against_says_what_is_wanted(checkpoint):
     only_source = Example(output="a cat", source="a dog")
     (refused,) = await scores(Bleurt(model=str(folder), against="references"), [only_source])
     assert (refused.outcome, refused.error.type) == ("abstained", "MissingReferences")
-    (refused,) = await scores(Bleurt(model=str(folder), against="source"), [Example(output="a", references=("b",))])
+    (refused,) = await scores(
+        Bleurt(model=str(folder), against="source"), [Example(output="a", references=("b",))]
+    )
     assert (refused.outcome, refused.error.type) == ("abstained", "MissingSource")
 
 
@@ -197,7 +224,9 @@ async def test_long_sources_are_read_in_windows(checkpoint):
     """The best window counts, and how many there were is told."""
     folder, *_ = checkpoint("rembert")
     source = "the tree was big and the sky was blue . " * 40
-    (found,) = await scores(Bleurt(model=str(folder)), [Example(output="a cat sat .", source=source)])
+    (found,) = await scores(
+        Bleurt(model=str(folder)), [Example(output="a cat sat .", source=source)]
+    )
     assert found.outcome == "scored"
     assert int(found.explanation.split()[-2]) > 5
 
@@ -209,7 +238,9 @@ async def test_plain_regressors_of_transformers_work_too(tmp_path):
     tokenizer = tiny.tokenizer(tmp_path)
     model = reference_model("bert", len(tokenizer))
     model.save_pretrained(tmp_path)
-    (found,) = await scores(Bleurt(model=str(tmp_path)), [Example(output="a cat", references=("a dog ran",))])
+    (found,) = await scores(
+        Bleurt(model=str(tmp_path)), [Example(output="a cat", references=("a dog ran",))]
+    )
     assert found.value == pytest.approx(expected(model, tokenizer, "a dog ran", "a cat"), abs=1e-4)
 
 

@@ -63,7 +63,9 @@ async def test_bertscore_reads_the_layer_that_is_asked_for(models):
     folder = models / "encoder"
     wanted = matched(*(states(folder, text, layer=1)[1:-1] for text in (OUTPUT, REFERENCE)))[2]
     example = Example(output=OUTPUT, references=(REFERENCE,))
-    assert (await score(BertScore(model=str(folder), layer=1), example)).value == pytest.approx(wanted, abs=1e-4)
+    assert (await score(BertScore(model=str(folder), layer=1), example)).value == pytest.approx(
+        wanted, abs=1e-4
+    )
     with pytest.raises(ConfigurationError, match="holds the last layer only"):
         await score(BertScore(model=str(folder), layer=1, engine="onnx"), example)
     with pytest.raises(ConfigurationError, match="has layers 0 to 2, not 9"):
@@ -75,7 +77,9 @@ async def test_bertscore_reads_the_layer_that_is_asked_for(models):
 async def test_a_text_is_closest_to_itself(models, kind):
     """The best reference counts, whatever stands beside it in the batch."""
     tool = kind(model=str(models / "encoder"))
-    found = await score(tool, Example(output=OUTPUT, references=("the sun and the moon in the sky", OUTPUT)))
+    found = await score(
+        tool, Example(output=OUTPUT, references=("the sun and the moon in the sky", OUTPUT))
+    )
     assert found.value == pytest.approx(1, abs=1e-5)
     assert found.value <= 1
 
@@ -110,7 +114,9 @@ async def test_pooling_is_read_from_the_folder(tmp_path, written, expected):
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(written))
     example = Example(output=OUTPUT, references=(REFERENCE,))
-    auto, named = [await score(Embedding(model=str(tmp_path), pooling=p), example) for p in ("auto", expected)]
+    auto, named = [
+        await score(Embedding(model=str(tmp_path), pooling=p), example) for p in ("auto", expected)
+    ]
     assert auto.value == named.value
 
 
@@ -121,11 +127,15 @@ async def test_encoders_that_would_be_run_in_part_are_refused(tmp_path):
     tiny.encoder(tmp_path)
     example = Example(output=OUTPUT, references=(REFERENCE,))
     (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_max_tokens": True}))
+    (tmp_path / "1_Pooling" / "config.json").write_text(
+        json.dumps({"pooling_mode_max_tokens": True})
+    )
     with pytest.raises(ConfigurationError, match="pools by pooling_mode_max_tokens"):
         await score(Embedding(model=str(tmp_path)), example)
     kinds = ["Transformer", "Pooling", "Dense"]
-    (tmp_path / "modules.json").write_text(json.dumps([{"type": f"sentence_transformers.models.{k}"} for k in kinds]))
+    (tmp_path / "modules.json").write_text(
+        json.dumps([{"type": f"sentence_transformers.models.{k}"} for k in kinds])
+    )
     with pytest.raises(ConfigurationError, match=r"further layers .Dense."):
         await score(Embedding(model=str(tmp_path), pooling="mean"), example)
 

@@ -90,9 +90,15 @@ def test_a_cached_snapshot_is_used_offline_and_named_after_its_commit(tmp_path):
 async def test_incomplete_folders_are_refused(models, tmp_path, make, missing):
     """Weights or tokenizer missing: an error that stops the run and names the folder."""
     for file in (models / ("t5" if make is UniEval else "nli")).iterdir():
-        if file.name not in (missing, "model.onnx") and not (missing == "tokenizer.json" and "token" in file.name):
+        if file.name not in (missing, "model.onnx") and not (
+            missing == "tokenizer.json" and "token" in file.name
+        ):
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    tool = make(model=str(tmp_path), engine="transformers") if make is not UniEval else make(model=str(tmp_path))
+    tool = (
+        make(model=str(tmp_path), engine="transformers")
+        if make is not UniEval
+        else make(model=str(tmp_path))
+    )
     with pytest.raises(ConfigurationError, match=r"cannot read|holds no|has no fast form"):
         await tool.score(EXAMPLE)
     await tool.aclose()
@@ -100,7 +106,8 @@ async def test_incomplete_folders_are_refused(models, tmp_path, make, missing):
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("missing", "message"), [("model.onnx", "holds no model.onnx"), ("tokenizer.json", "holds no tokenizer.json")]
+    ("missing", "message"),
+    [("model.onnx", "holds no model.onnx"), ("tokenizer.json", "holds no tokenizer.json")],
 )
 async def test_incomplete_exports_are_refused(models, tmp_path, missing, message):
     """With what to do."""

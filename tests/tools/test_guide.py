@@ -14,7 +14,11 @@ def test_the_example_runs_and_prints_what_it_should(capsys):
     """Faithful, invented, and without a source."""
     asyncio.run(own_tool.main())
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
-    assert [rest for _, tool, rest in lines if tool == "numbers_kept"] == ["1.00", "0.50", "abstained: MissingSource"]
+    assert [rest for _, tool, rest in lines if tool == "numbers_kept"] == [
+        "1.00",
+        "0.50",
+        "abstained: MissingSource",
+    ]
     assert len(lines) == 9
 
 

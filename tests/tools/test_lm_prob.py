@@ -15,7 +15,9 @@ def model(logprobs, **more):
     """A model that gives these log-probabilities to whatever it is asked."""
     tokens = tuple(TokenLogprob(token="x", logprob=p) for p in logprobs)
     return ScriptedModel(
-        continuation=lambda request: ContinuationResponse(tokens=tokens, usage=Usage(calls=1, prompt_tokens=9), **more)
+        continuation=lambda request: ContinuationResponse(
+            tokens=tokens, usage=Usage(calls=1, prompt_tokens=9), **more
+        )
     )
 
 

@@ -43,7 +43,9 @@ async def test_value_is_mean_over_sentences_of_the_best_window(models, engine):
     windows = ["A big cat sat on the mat.", "It was red and the dog ran home!"]
     sentences = ["The dog ran.", "She ate fish and a small bird in the park, but not all."]
     table = np.array([[direct(models / "nli", w, s) for s in sentences] for w in windows])
-    found = await score(Example(output=" ".join(sentences), source=SOURCE), model=str(models / "nli"), engine=engine)
+    found = await score(
+        Example(output=" ".join(sentences), source=SOURCE), model=str(models / "nli"), engine=engine
+    )
     assert found.value == pytest.approx(table.max(axis=0).mean(), abs=1e-4)
     assert [e["text"] for e in found.evidence] == sentences
     assert [e["window"] for e in found.evidence] == list(table.argmax(axis=0))
@@ -56,7 +58,10 @@ async def test_both_engines_give_the_same_scores(models):
     """To 1e-4, on pairs of many lengths batched together."""
     words = tiny.WORDS
     examples = [
-        Example(output=" ".join(words[i : i + 1 + i % 9]), source=" ".join(words[i : i + 20]) + ". " + SOURCE)
+        Example(
+            output=" ".join(words[i : i + 1 + i % 9]),
+            source=" ".join(words[i : i + 20]) + ". " + SOURCE,
+        )
         for i in range(24)
     ]
 
@@ -84,7 +89,9 @@ async def test_premise_and_hypothesis_are_not_swapped(models, engine):
     whole = {"model": str(folder), "engine": engine, "window": "tokens", "hypothesis": "whole"}
     example = Example(output=OUTPUT, source=SOURCE)
     assert (await score(example, **whole)).value == pytest.approx(forward, abs=1e-4)
-    assert (await score(example, **whole, premise="output")).value == pytest.approx(backward, abs=1e-4)
+    assert (await score(example, **whole, premise="output")).value == pytest.approx(
+        backward, abs=1e-4
+    )
 
 
 @pytest.mark.asyncio
@@ -97,10 +104,14 @@ async def test_padding_is_masked(models, engine):
     folder = models / "nli"
     alone = direct(folder, "The sun.", "A cat.")
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    inputs = tokenizer("The sun.", "A cat.", return_tensors="pt", padding="max_length", max_length=50)
+    inputs = tokenizer(
+        "The sun.", "A cat.", return_tensors="pt", padding="max_length", max_length=50
+    )
     inputs["attention_mask"] = torch.ones_like(inputs["attention_mask"])
     with torch.no_grad():
-        unmasked = AutoModelForSequenceClassification.from_pretrained(folder)(**inputs).logits.softmax(-1)[0, 1]
+        unmasked = AutoModelForSequenceClassification.from_pretrained(folder)(
+            **inputs
+        ).logits.softmax(-1)[0, 1]
     assert abs(alone - float(unmasked)) > 1e-3
     tool = NLI(model=str(folder), engine=engine)
     short = Example(output="A cat.", source="The sun.")
@@ -127,7 +138,9 @@ async def test_the_label_is_found_by_name_not_by_place(tmp_path):
         tiny.nli(folder, labels=labels)
         found = await score(example, model=str(folder))
         entailment = next(label for label in labels if label.lower() == "entailment")
-        assert found.value == pytest.approx(direct(folder, example.source, OUTPUT, label=entailment), abs=1e-5)
+        assert found.value == pytest.approx(
+            direct(folder, example.source, OUTPUT, label=entailment), abs=1e-5
+        )
         values.append(found.value)
     assert sum(values) == pytest.approx(1, abs=1e-5)  # the three places of one softmax
 
@@ -146,8 +159,12 @@ async def test_a_model_without_an_entailment_label_is_refused(tmp_path, labels):
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_model_without_the_head_is_refused(models, engine):
     """A bare encoder would get a classifier of random numbers."""
-    with pytest.raises(ConfigurationError, match=r"without a sequence-classification head|but logits"):
-        await score(Example(output=OUTPUT, source=SOURCE), model=str(models / "encoder"), engine=engine)
+    with pytest.raises(
+        ConfigurationError, match=r"without a sequence-classification head|but logits"
+    ):
+        await score(
+            Example(output=OUTPUT, source=SOURCE), model=str(models / "encoder"), engine=engine
+        )
 
 
 @pytest.mark.asyncio
@@ -161,7 +178,10 @@ async def test_long_texts_are_read_whole(models, window):
     found = await tool.score(needle)
     plan = tool._pairs(await tool.runner.open(), needle.source, needle.output)
     assert all(len(e) <= 64 for e in plan.encodings)
-    assert "".join(needle.source.split()) in "".join("".join(plan.windows).split()) or window == "tokens"
+    assert (
+        "".join(needle.source.split()) in "".join("".join(plan.windows).split())
+        or window == "tokens"
+    )
     assert plan.windows[-1].endswith(evidence)
     assert found.evidence[0]["windows"] == len(plan.windows) > 10
     await tool.aclose()
@@ -180,7 +200,9 @@ async def test_an_output_longer_than_the_model_is_cut_into_parts_that_all_count(
 @pytest.mark.asyncio
 async def test_other_languages_are_measured_as_the_model_reads_them(models):
     """Unknown words are unknown to this model, and nothing breaks."""
-    found = await score(Example(output="他来了。她走了！", source="他昨天来了。"), model=str(models / "nli"))
+    found = await score(
+        Example(output="他来了。她走了！", source="他昨天来了。"), model=str(models / "nli")
+    )
     assert found.outcome == "scored"
     assert len(found.evidence) == 2
 
@@ -200,7 +222,10 @@ async def test_markers_inside_an_evaluated_text_are_text(models):
 @pytest.mark.asyncio
 async def test_missing_inputs_abstain_without_loading_the_model():
     """No source, and an empty output."""
-    for example, reason in ((Example(output="a"), "MissingSource"), (Example(output="", source="a"), "EmptyOutput")):
+    for example, reason in (
+        (Example(output="a"), "MissingSource"),
+        (Example(output="", source="a"), "EmptyOutput"),
+    ):
         found = await NLI(model="/nowhere").score(example)
         assert (found.outcome, found.value, found.error.type) == ("abstained", None, reason)
 
@@ -240,6 +265,8 @@ async def test_tools_that_name_a_model_alike_share_it(models):
 def test_one_tool_serves_several_event_loops(models):
     """As with evaluate_sync called twice."""
     tool = NLI(model=str(models / "nli"))
-    values = [asyncio.run(tool.score(Example(output=OUTPUT, source=SOURCE))).value for _ in range(2)]
+    values = [
+        asyncio.run(tool.score(Example(output=OUTPUT, source=SOURCE))).value for _ in range(2)
+    ]
     assert values[0] == values[1]
     asyncio.run(tool.aclose())

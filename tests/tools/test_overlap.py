@@ -10,7 +10,12 @@ SUMMEVAL = "summeval/summeval.jsonl.gz"
 
 
 def example(row):
-    return Example(id=row["id"], output=row["output"], source=row["source"], references=tuple(row["reference"] or ()))
+    return Example(
+        id=row["id"],
+        output=row["output"],
+        source=row["source"],
+        references=tuple(row["reference"] or ()),
+    )
 
 
 def value(tool, given):
@@ -25,7 +30,10 @@ COLUMNS = {
         for variant in ("rouge1", "rouge2", "rougeL")
         for measure in ("f", "r")
     },
-    **{f"computed/{variant}_f_multimax": Rouge(variant=variant) for variant in ("rouge1", "rouge2", "rougeL")},
+    **{
+        f"computed/{variant}_f_multimax": Rouge(variant=variant)
+        for variant in ("rouge1", "rouge2", "rougeL")
+    },
     "computed/bleu": Bleu(),
     "computed/chrf": Chrf(),
 }
@@ -37,7 +45,9 @@ def test_every_recorded_summeval_value_is_reproduced(column):
     rows = benchmark(SUMMEVAL)
     assert len(rows) == 1600
     for row in rows:
-        assert value(COLUMNS[column], example(row)) == pytest.approx(row["metrics"][column], abs=1e-9), row["id"]
+        assert value(COLUMNS[column], example(row)) == pytest.approx(
+            row["metrics"][column], abs=1e-9
+        ), row["id"]
 
 
 @pytest.mark.parametrize("name", ["sfres/sfres.jsonl.gz", "bagel/bagel.jsonl"])
@@ -46,7 +56,10 @@ def test_data_to_text_columns_are_reproduced(name):
     for row in benchmark(name):
         for column, tool in COLUMNS.items():
             if (recorded := row["metrics"].get(column)) is not None:
-                assert value(tool, example(row)) == pytest.approx(recorded, abs=1e-9), (row["id"], column)
+                assert value(tool, example(row)) == pytest.approx(recorded, abs=1e-9), (
+                    row["id"],
+                    column,
+                )
 
 
 @pytest.mark.asyncio
@@ -54,7 +67,11 @@ async def test_no_references_is_an_abstention_not_a_zero():
     """A missing input has a typed reason."""
     for tool in (Rouge(), Bleu(), Chrf(), Ter()):
         score = await tool.score(Example(output="a text", references=(" ",)))
-        assert (score.outcome, score.value, score.error.type) == ("abstained", None, "MissingReferences")
+        assert (score.outcome, score.value, score.error.type) == (
+            "abstained",
+            None,
+            "MissingReferences",
+        )
 
 
 @pytest.mark.asyncio
@@ -110,7 +127,8 @@ def test_ter_is_a_distance():
 def test_settings_are_in_the_signature():
     """Scores made with other settings do not look comparable."""
     signatures = {
-        t.signature for t in (Bleu(), Bleu(lowercase=False), Rouge(), Rouge(measure="r"), Rouge(refs="first"))
+        t.signature
+        for t in (Bleu(), Bleu(lowercase=False), Rouge(), Rouge(measure="r"), Rouge(refs="first"))
     }
     assert len(signatures) == 5
     assert "sacrebleu:" in Bleu().signature

@@ -19,10 +19,19 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         ("rougeL", ToolSpec(kind="rougeL")),
         ("nli:/models/a b", ToolSpec(kind="nli", model="/models/a b")),
-        ("sum_bleurt=bleurt:org/name@abc", ToolSpec(kind="bleurt", name="sum_bleurt", model="org/name@abc")),
+        (
+            "sum_bleurt=bleurt:org/name@abc",
+            ToolSpec(kind="bleurt", name="sum_bleurt", model="org/name@abc"),
+        ),
         (r"nli:C:\models\nli", ToolSpec(kind="nli", model=r"C:\models\nli")),
-        ("x=bleu?lowercase=false&n=", ToolSpec(kind="bleu", name="x", options={"lowercase": "false", "n": ""})),
-        ("lm_prob:a/m?template=A%20%7B", ToolSpec(kind="lm_prob", model="a/m", options={"template": "A {"})),
+        (
+            "x=bleu?lowercase=false&n=",
+            ToolSpec(kind="bleu", name="x", options={"lowercase": "false", "n": ""}),
+        ),
+        (
+            "lm_prob:a/m?template=A%20%7B",
+            ToolSpec(kind="lm_prob", model="a/m", options={"template": "A {"}),
+        ),
     ],
 )
 def test_specs_are_read(spec, expected):
@@ -39,7 +48,9 @@ def test_unreadable_specs_say_how_one_is_written(spec):
 
 def test_options_are_read_as_what_they_are():
     """Texts from the command line become numbers and truth values."""
-    bleu, novelty, nli = build(["bleu?lowercase=false", "novelty?n=3", "nli:/m?engine=onnx&window_tokens=300"])
+    bleu, novelty, nli = build(
+        ["bleu?lowercase=false", "novelty?n=3", "nli:/m?engine=onnx&window_tokens=300"]
+    )
     assert (bleu.lowercase, novelty.n, nli.engine, nli.window_tokens) == (False, 3, "onnx", 300)
 
 
@@ -54,7 +65,10 @@ def test_options_are_read_as_what_they_are():
         ("rogue", "unknown tool 'rogue'; known: nli, bleurt"),
         ("length:/model", "unknown option of the tool length 'model'"),
         ("x=rouge", "stands for rouge1, rouge2, rougeL"),
-        ("unieval?aspect=beauty", "unknown aspect of UniEval's summarization 'beauty'; known: coherence"),
+        (
+            "unieval?aspect=beauty",
+            "unknown aspect of UniEval's summarization 'beauty'; known: coherence",
+        ),
         ("unieval?task=poetry", "unknown task of UniEval 'poetry'"),
         ("lm_prob?template=none", "needs {premise} exactly once"),
     ],
@@ -87,7 +101,10 @@ def test_groups_stand_for_their_members():
 
 def test_tables_of_the_configuration_name_tools():
     """Under their own names, with typed options."""
-    table = {"sum_bleurt": {"kind": "bleurt", "model": "/models/sum", "combine": "mean"}, "novelty": {"n": 4}}
+    table = {
+        "sum_bleurt": {"kind": "bleurt", "model": "/models/sum", "combine": "mean"},
+        "novelty": {"n": 4},
+    }
     made = build(["sum_bleurt", "novelty", "length"], table=table)
     assert [t.name for t in made] == ["sum_bleurt", "novelty", "length"]
     assert (made[0].combine, made[1].n) == ("mean", 4)
@@ -136,7 +153,9 @@ def python(code, *, path=(), blocked=()):
         sys.path[:0] = {[str(ROOT), *map(str, path)]!r}
     """
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(guard) + textwrap.dedent(code)], capture_output=True, text=True
+        [sys.executable, "-c", textwrap.dedent(guard) + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout

@@ -10,7 +10,10 @@ from textassay.tools import RuleSplitter
 
 CASES = {
     "Hello world. This is it.": ["Hello world.", "This is it."],
-    "Dr. Smith went to Washington. He met Mr. Jones.": ["Dr. Smith went to Washington.", "He met Mr. Jones."],
+    "Dr. Smith went to Washington. He met Mr. Jones.": [
+        "Dr. Smith went to Washington.",
+        "He met Mr. Jones.",
+    ],
     "The U.S. economy grew. It was good.": ["The U.S. economy grew.", "It was good."],
     "He lives in the U.S. He likes it.": ["He lives in the U.S.", "He likes it."],
     "See Fig. 2.1 for details. Then go on.": ["See Fig. 2.1 for details.", "Then go on."],
@@ -31,7 +34,10 @@ CASES = {
         "Bring e.g. a pen.",
     ],
     "He works at Acme Inc. The firm is big.": ["He works at Acme Inc.", "The firm is big."],
-    "So I went home [...] and slept. Then I woke.": ["So I went home [...] and slept.", "Then I woke."],
+    "So I went home [...] and slept. Then I woke.": [
+        "So I went home [...] and slept.",
+        "Then I woke.",
+    ],
     "This line is wrapped by an editor at some\nwidth. Next one.": [
         "This line is wrapped by an editor at some\nwidth.",
         "Next one.",
@@ -66,7 +72,9 @@ def test_any_text_can_be_split(text):
     assert "".join("".join(RuleSplitter().split(text)).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("unit", ["1. a 2. b ", "a.", "\n", "(", "A. ", "... ", "\" ' ", "x" * 50 + " "])
+@pytest.mark.parametrize(
+    "unit", ["1. a 2. b ", "a.", "\n", "(", "A. ", "... ", "\" ' ", "x" * 50 + " "]
+)
 def test_time_is_linear_in_the_text(unit):
     """Sixteen times the text takes about sixteen times as long, not 256 times."""
 

@@ -8,23 +8,39 @@ from scipy.stats import pearsonr
 
 from tests.benchmark_data import benchmark
 from textassay.runtime.messages import Example
-from textassay.tools import Abstention, Coverage, Length, Measurement, Novelty, Readability, Repetition, Ter
+from textassay.tools import (
+    Abstention,
+    Coverage,
+    Length,
+    Measurement,
+    Novelty,
+    Readability,
+    Repetition,
+    Ter,
+)
 from textassay.tools.extraction import extractive_fragments
 from textassay.tools.overlap import Bleu
 from textassay.tools.readability import syllables
 from textassay.tools.words import words
 
 
-@pytest.mark.parametrize(("unit", "expected"), [("words", 5), ("tokens", 6), ("characters", 28), ("sentences", 2)])
+@pytest.mark.parametrize(
+    ("unit", "expected"), [("words", 5), ("tokens", 6), ("characters", 28), ("sentences", 2)]
+)
 def test_length_in_every_unit(unit, expected):
     """Words leave punctuation out, tokens do not."""
-    assert Length(unit=unit).compute(Example(output="The cat sat . It's well-off!")).value == expected
+    assert (
+        Length(unit=unit).compute(Example(output="The cat sat . It's well-off!")).value == expected
+    )
 
 
 def test_length_in_tokens_is_the_recorded_count():
     """Every row of SummEval."""
     for row in benchmark("summeval/summeval.jsonl.gz"):
-        assert Length(unit="tokens").compute(Example(output=row["output"])).value == row["metrics"]["computed/n_words"]
+        assert (
+            Length(unit="tokens").compute(Example(output=row["output"])).value
+            == row["metrics"]["computed/n_words"]
+        )
 
 
 def test_scripts_without_spaces_have_words():
@@ -50,11 +66,14 @@ def test_too_few_words_is_an_abstention(tool):
 
 
 @pytest.mark.parametrize(
-    ("output", "expected"), [("a cat sat", 0.0), ("a dog sat", 1.0), ("a cat ran", 0.5), ("the cat", 1.0)]
+    ("output", "expected"),
+    [("a cat sat", 0.0), ("a dog sat", 1.0), ("a cat ran", 0.5), ("the cat", 1.0)],
 )
 def test_novelty_counts_new_pairs(output, expected):
     """Pairs that the source lacks, by hand."""
-    assert Novelty().compute(Example(output=output, source="Then a cat sat down.")).value == expected
+    assert (
+        Novelty().compute(Example(output=output, source="Then a cat sat down.")).value == expected
+    )
 
 
 @pytest.mark.asyncio
@@ -75,7 +94,9 @@ async def test_no_source_is_an_abstention(tool):
 
 def test_coverage_and_density_by_hand():
     """Fragments `the cat` and `ran home` of five words, as in the definition."""
-    found = Coverage().compute(Example(output="the cat then ran home", source="ran home with the cat"))
+    found = Coverage().compute(
+        Example(output="the cat then ran home", source="ran home with the cat")
+    )
     assert found.value == pytest.approx(4 / 5)
     assert "2 fragments, longest 2 words, density 1.6" in found.explanation
 
@@ -96,7 +117,9 @@ def brute_force_fragments(source, output):
     return lengths
 
 
-@given(st.lists(st.sampled_from("abc"), max_size=20), st.lists(st.sampled_from("abcd"), max_size=12))
+@given(
+    st.lists(st.sampled_from("abc"), max_size=20), st.lists(st.sampled_from("abcd"), max_size=12)
+)
 def test_fragments_are_those_of_the_definition(source, output):
     """The shortcuts change nothing."""
     assert extractive_fragments(source, output) == brute_force_fragments(source, output)
@@ -121,7 +144,9 @@ def test_readability_of_known_texts():
     assert found.value == pytest.approx(71.815)
 
 
-@pytest.mark.parametrize("output", ["他昨天来了,今天又走了。", "Он пришёл вчера и ушёл.", "123 456 !"])
+@pytest.mark.parametrize(
+    "output", ["他昨天来了,今天又走了。", "Он пришёл вчера и ушёл.", "123 456 !"]
+)
 def test_readability_refuses_what_is_not_english(output):
     """A number for another language would mean nothing."""
     found = Readability().compute(Example(output=output))
@@ -131,7 +156,9 @@ def test_readability_refuses_what_is_not_english(output):
 
 def test_tokenised_clitics_are_part_of_their_word():
     """`do n't` reads like `don't`."""
-    tokenised, plain = (Readability().compute(Example(output=t)).value for t in ("I do n't know .", "I don't know."))
+    tokenised, plain = (
+        Readability().compute(Example(output=t)).value for t in ("I do n't know .", "I don't know.")
+    )
     assert tokenised == plain
 
 
@@ -145,7 +172,9 @@ def test_agreement_with_the_columns_of_novikova_et_al(name, readability, bleu, t
     examples = [Example(output=r["output"], references=tuple(r["reference"])) for r in rows]
 
     def agreement(tool, column):
-        found = [(tool.compute(e), r["metrics"][column]) for e, r in zip(examples, rows, strict=True)]
+        found = [
+            (tool.compute(e), r["metrics"][column]) for e, r in zip(examples, rows, strict=True)
+        ]
         pairs = np.array([(f.value, c) for f, c in found if isinstance(f, Measurement)])
         assert len(pairs) > 0.99 * len(rows)
         return pearsonr(*pairs.T)[0]

@@ -9,7 +9,10 @@ from textassay.runtime.messages import Example
 from textassay.tools import UniEval
 
 EXAMPLE = Example(
-    output="A cat sat. The dog ran home.", source="the cat and the dog", context="a red bird", references=("a dog ran",)
+    output="A cat sat. The dog ran home.",
+    source="the cat and the dog",
+    context="a red bird",
+    references=("a dog ran",),
 )
 
 
@@ -19,7 +22,11 @@ def direct(folder, text):
     from transformers import AutoTokenizer, T5ForConditionalGeneration
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    ids = [i for piece in text.split("</s>") for i in [*tokenizer(piece, add_special_tokens=False)["input_ids"], 1]]
+    ids = [
+        i
+        for piece in text.split("</s>")
+        for i in [*tokenizer(piece, add_special_tokens=False)["input_ids"], 1]
+    ]
     with torch.no_grad():
         logits = (
             T5ForConditionalGeneration.from_pretrained(folder)
@@ -134,6 +141,8 @@ async def test_long_inputs_are_read_whole_or_refused(models):
 
 def test_tools_of_one_model_share_it():
     """Four aspects, one T5 in memory."""
-    tools = [UniEval(a, "/t5", aspect=a) for a in ("coherence", "consistency", "fluency", "relevance")]
+    tools = [
+        UniEval(a, "/t5", aspect=a) for a in ("coherence", "consistency", "fluency", "relevance")
+    ]
     assert len({id(t.runner) for t in tools}) == 1
     assert tiny.WORDS

@@ -11,7 +11,9 @@ def count(text):
     return sum((len(word) + 1) // 2 for word in text.split())
 
 
-SENTENCES = st.lists(st.text(alphabet="abc ", min_size=1, max_size=40).filter(str.strip), min_size=1, max_size=12)
+SENTENCES = st.lists(
+    st.text(alphabet="abc ", min_size=1, max_size=40).filter(str.strip), min_size=1, max_size=12
+)
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 12), st.integers(0, 3))
@@ -19,7 +21,9 @@ def test_every_word_is_in_a_window_and_every_window_fits(lengths, limit, overlap
     """Windows are runs of words that follow each other without a gap."""
     numbers = iter(range(1000))
     sentences = [" ".join(str(next(numbers)) for _ in range(length)) for length in lengths]
-    windows = [w.split() for w in pack(sentences, lambda text: len(text.split()), limit, overlap=overlap)]
+    windows = [
+        w.split() for w in pack(sentences, lambda text: len(text.split()), limit, overlap=overlap)
+    ]
     assert all(len(window) <= limit for window in windows)
     reached = 0
     for window in windows:

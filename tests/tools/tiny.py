@@ -76,7 +76,9 @@ def _randomise(model, seed):
         for name, parameter in model.named_parameters():
             drawn = torch.randn(parameter.shape, generator=generator)
             norm = "LayerNorm.weight" in name or "layer_norm.weight" in name
-            parameter.copy_(1 + 0.1 * drawn if norm else (0.05 if name.endswith("bias") else 0.35) * drawn)
+            parameter.copy_(
+                1 + 0.1 * drawn if norm else (0.05 if name.endswith("bias") else 0.35) * drawn
+            )
     return model.eval()
 
 
@@ -115,12 +117,19 @@ def t5(path, *, seed=2):
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-    vocabulary = {word: i for i, word in enumerate(["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":"])}
+    vocabulary = {
+        word: i
+        for i, word in enumerate(["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":"])
+    }
     made = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     made.pre_tokenizer = BertPreTokenizer()
     made.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
+        tokenizer_object=made,
+        pad_token="<pad>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        model_max_length=512,
     ).save_pretrained(path)
     config = T5Config(
         vocab_size=len(vocabulary),
@@ -148,7 +157,9 @@ def export(model, path, output):
             self.model = model
 
         def forward(self, input_ids, attention_mask, token_type_ids):
-            found = self.model(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+            found = self.model(
+                input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+            )
             return getattr(found, output)
 
     names = ["input_ids", "attention_mask", "token_type_ids"]

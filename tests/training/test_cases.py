@@ -81,7 +81,9 @@ def test_an_answer_is_yes_exactly_where_its_respect_is_sound(rng: random.Random)
     assert len(case.candidates) == 4
     for candidate in case.candidates:
         asked = {
-            one.aspect: one.steps[-1] for one in items.questions(case, candidate, rng) if "question:" in one.steps[0][0]
+            one.aspect: one.steps[-1]
+            for one in items.questions(case, candidate, rng)
+            if "question:" in one.steps[0][0]
         }
         for aspect, (question, answer) in asked.items():
             assert question == f"\nquestion: {items.QUESTIONS['summary', aspect]}\nanswer:"
@@ -100,13 +102,21 @@ def test_how_many_summaries_are_about_something_else_is_as_wanted(rng: random.Ra
     for share, of_the_article in ((0.0, True), (1.0, False)):
         for candidate in items.article_case(STORY, None, OTHER, rng, 4, share).candidates:
             assert (candidate.quality["relevance"] > 0) is of_the_article
-            assert of_the_article or candidate.quality["consistency"] <= 0.6, "which is answered by no"
+            assert of_the_article or candidate.quality["consistency"] <= 0.6, (
+                "which is answered by no"
+            )
 
 
 def test_respects_are_spoilt_independently() -> None:
     rng = random.Random(0)
-    found = [one for _ in range(300) for one in items.article_case(STORY, None, OTHER, rng, 4).candidates]
-    for one, other in (("consistency", "fluency"), ("consistency", "relevance"), ("fluency", "relevance")):
+    found = [
+        one for _ in range(300) for one in items.article_case(STORY, None, OTHER, rng, 4).candidates
+    ]
+    for one, other in (
+        ("consistency", "fluency"),
+        ("consistency", "relevance"),
+        ("fluency", "relevance"),
+    ):
         both = [(c.quality[one] >= 0.8, c.quality[other] >= 0.8) for c in found]
         for pair in ((True, True), (True, False), (False, True), (False, False)):
             assert both.count(pair) > 0.04 * len(both), (one, other, pair)
@@ -131,10 +141,14 @@ def test_a_record_told_in_full_names_every_value(rng: random.Random) -> None:
 
 
 def test_the_corpus_is_read_as_articles_and_dialogues(tmp_path) -> None:
-    talk = "About A: I play tennis.\n" + "\n".join(f"{'AB'[i % 2]}: {turn}" for i, turn in enumerate(TURNS))
+    talk = "About A: I play tennis.\n" + "\n".join(
+        f"{'AB'[i % 2]}: {turn}" for i, turn in enumerate(TURNS)
+    )
     article = "A new library for Ashford\n" + " ".join(STORY)
     (tmp_path / "mine.txt").write_text(f"{article}\n<|endoftext|>\n{talk}", encoding="utf-8")
-    (tmp_path / "sgd.txt").write_text("\n".join(f"A: share-alike {i}" for i in range(9)), encoding="utf-8")
+    (tmp_path / "sgd.txt").write_text(
+        "\n".join(f"A: share-alike {i}" for i in range(9)), encoding="utf-8"
+    )
     articles, dialogues = read(tmp_path)
     assert articles == [Article("A new library for Ashford", STORY)]
     assert dialogues == [Dialogue(("I play tennis.", ""), TURNS)]

@@ -12,7 +12,7 @@ from textassay import connect  # noqa: E402  # only where both are there
 from textassay.demo.bundled import data_file  # noqa: E402
 from textassay.prompts.simplify import simplify  # noqa: E402
 from textassay.runtime.backends.llamacpp.embedded import FILE, FOLDER  # noqa: E402
-from textassay.runtime.data import Examples  # noqa: E402
+from textassay.runtime.data.dataset import Examples  # noqa: E402
 from textassay.runtime.model import ContinuationRequest, scoring  # noqa: E402
 from training.parity import log_probabilities, read_back, read_tokenizer, weights_of  # noqa: E402
 
@@ -23,15 +23,23 @@ OUTPUTS = 50
 async def theirs(prompts: list[tuple[str, str]]) -> list[list[float]]:
     async with connect("embedded") as model:
         asking = scoring(model, "continuation").continuation
-        answers = [await asking(ContinuationRequest(prompt=given, continuation=scored)) for given, scored in prompts]
+        answers = [
+            await asking(ContinuationRequest(prompt=given, continuation=scored))
+            for given, scored in prompts
+        ]
     return [[token.logprob for token in answer.tokens] for answer in answers]
 
 
 def test_log_probabilities_are_those_of_the_training_framework() -> None:
-    texts = [example for task in ("summarization", "dialogue") for example in Examples(data_file(task))][:OUTPUTS]
+    texts = [
+        example for task in ("summarization", "dialogue") for example in Examples(data_file(task))
+    ][:OUTPUTS]
     assert len(texts) == OUTPUTS
     prompts = [
-        (f"article: {simplify(one.source or '').replace(chr(10), ' ')}\nsummary:", f" {simplify(one.output)}")
+        (
+            f"article: {simplify(one.source or '').replace(chr(10), ' ')}\nsummary:",
+            f" {simplify(one.output)}",
+        )
         for one in texts
     ]
     file = FOLDER / FILE

@@ -27,12 +27,22 @@ def tokenizer():
 
 
 def branch(ids: list[int], question: list[int]) -> Branch:
-    places = [i if q == 0 else question.count(0) + question[:i].count(q) for i, q in enumerate(question)]
-    arrays = np.array(ids), np.roll(ids, -1), np.full(len(ids), CANDIDATE), np.array(question), np.array(places)
+    places = [
+        i if q == 0 else question.count(0) + question[:i].count(q) for i, q in enumerate(question)
+    ]
+    arrays = (
+        np.array(ids),
+        np.roll(ids, -1),
+        np.full(len(ids), CANDIDATE),
+        np.array(question),
+        np.array(places),
+    )
     return Branch(*arrays, ())
 
 
-def scores(network: Network, contexts: list[list[int]], branches: list[list[Branch]]) -> list[np.ndarray]:
+def scores(
+    network: Network, contexts: list[list[int]], branches: list[list[Branch]]
+) -> list[np.ndarray]:
     """Scores of each branch's tokens."""
     with torch.no_grad():
         found = network.scores(network(batch_of([np.array(c) for c in contexts], branches))).numpy()
@@ -50,7 +60,10 @@ def test_branches_and_questions_do_not_see_each_other() -> None:
     mixed = scores(
         network,
         [[0, 7], context],
-        [[branch([80, 81], [0, 0])], [branch([99] * 9, [0] * 9), branch([*candidate, 70, 60, 61], [0, 0, 0, 1, 2, 2])]],
+        [
+            [branch([80, 81], [0, 0])],
+            [branch([99] * 9, [0] * 9), branch([*candidate, 70, 60, 61], [0, 0, 0, 1, 2, 2])],
+        ],
     )[2]
     np.testing.assert_allclose(mixed[[0, 1, 2, 4, 5]], alone, atol=2e-4)
 
@@ -73,7 +86,14 @@ def test_training_learns_and_gives_the_same_network_again(tokenizer) -> None:
         plan = Plan(steps=6, words=(20, 50), decay=0.5, tokens=512)
         held = [texts.block(4, (20, 50))]
         train(
-            network, texts, plan, "cpu", said.append, lambda: None, lambda: held_out(network, held, encoder, "cpu"), 3
+            network,
+            texts,
+            plan,
+            "cpu",
+            said.append,
+            lambda: None,
+            lambda: held_out(network, held, encoder, "cpu"),
+            3,
         )
         return network, [line["held_out"] for line in said if "held_out" in line]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from textassay.agents.wording import Form
+from textassay.agents.reading.wording import Form
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Json
 
 MOST_LETTERS = 26
 MOST_POINTS = 101
-_REASON = "The text does well in most respects and fails in some, as an attentive reader would notice."
+_REASON = (
+    "The text does well in most respects and fails in some, as an attentive reader would notice."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,20 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
     low, high = scale
     steps = int(high - low)
     if form != "letters":
-        values = [low + i for i in range(steps + 1)] if is_whole(scale) and steps < MOST_POINTS else [low, high]
+        values = (
+            [low + i for i in range(steps + 1)]
+            if is_whole(scale) and steps < MOST_POINTS
+            else [low, high]
+        )
         return tuple(Point(f"{value:g}", value, "") for value in values)
     if not is_whole(scale) or steps >= MOST_LETTERS:
         raise ConfigurationError(
             f"letters stand for whole ratings, at most {MOST_LETTERS}; the scale {low:g} to {high:g} needs form=number"
         )
     ends = {0: ", the lowest rating", steps: ", the highest rating"}
-    return tuple(Point(chr(ord("A") + i), low + i, f"{low + i:g}{ends.get(i, '')}") for i in range(steps + 1))
+    return tuple(
+        Point(chr(ord("A") + i), low + i, f"{low + i:g}{ends.get(i, '')}") for i in range(steps + 1)
+    )
 
 
 def is_whole(scale: tuple[float, float]) -> bool:
@@ -69,7 +77,9 @@ def schema_of(scale: tuple[float, float], form: Form) -> Json:
 
 
 @lru_cache(maxsize=256)
-def specimen_of(scale: tuple[float, float], form: Form, *, reasoned: bool, as_json: bool = False) -> str:
+def specimen_of(
+    scale: tuple[float, float], form: Form, *, reasoned: bool, as_json: bool = False
+) -> str:
     """Return a well-formed answer of usual length, with the rating in the middle of the scale.
 
     Args:

@@ -1,6 +1,7 @@
 """Answers yes/no questions with P(yes): one question, or sub-questions in order (DecompEval, equations 1 to 3).
 
-Reads the probabilities of the spellings of yes and no as what comes next; never what a model writes.
+Reads the probabilities of the spellings of yes and no as what comes next; never what a model
+writes.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from textassay.agents.profile import NO_PROFILE, Asking, Profile
 from textassay.agents.questions import Inquiry, QuestionBook
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
-from textassay.runtime.chain import chained
+from textassay.runtime.calls.conversation import chained
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
 from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Model, scoring
 
 SURE = 0.1
 """From which probability on a reported answer counts though the model did not report the other one.
 
-Servers report the 20 likeliest tokens: if one answer has at least this share and the other is not among them, then
-equation 3 is wrong by less than a third, and never on which of the two is likelier."""
+Servers report the 20 likeliest tokens: if one answer has at least this share and the other is not
+among them, then equation 3 is wrong by less than a third, and never on which of the two is
+likelier."""
 
 
 class Reply(Message):
@@ -68,7 +70,8 @@ class Answerer:
         book: Instruction and spellings of yes and no.
         layout: Order of the prompt.
         ask: How the model is asked.
-        question_first: Whether the question about the whole output stands before the inputs (table 6).
+        question_first: Whether the question about the whole output stands before the inputs (table
+            6).
         least_mass: Probability of yes and no together below which there is no answer.
         task: What kind of text is judged, for prompts of profiles.
         profile: How this model is asked, where it does not follow the paper's prompt.
@@ -87,7 +90,9 @@ class Answerer:
     def __post_init__(self) -> None:
         scoring(self.model, "choices")
 
-    async def __call__(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = ()) -> Reply:
+    async def __call__(
+        self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = ()
+    ) -> Reply:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
@@ -100,12 +105,18 @@ class Answerer:
             CapabilityError: The model does not tell the log-probabilities of choices.
             ModelError: The model could not be asked.
         """
-        response = await scoring(self.model, "choices").choices(self._request(question, inquiry, earlier))
+        response = await scoring(self.model, "choices").choices(
+            self._request(question, inquiry, earlier)
+        )
         return self._read(question, response)
 
-    def _request(self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]) -> ChoicesRequest:
+    def _request(
+        self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]
+    ) -> ChoicesRequest:
         ahead = self.question_first and question == inquiry.question
-        told: dict[str, Any] = {"bare": inquiry.bare, "task": self.task} if self.profile.digest else {}
+        told: dict[str, Any] = (
+            {"bare": inquiry.bare, "task": self.task} if self.profile.digest else {}
+        )
         messages = chat(
             self.prompt,
             **told,
@@ -115,7 +126,10 @@ class Answerer:
             names=inquiry.names,
             definition=inquiry.form.definition if inquiry.form is not None else "",
             earlier=[
-                {"question": answer.question.text, "word": (self.book.yes if answer.yes else self.book.no)[-1]}
+                {
+                    "question": answer.question.text,
+                    "word": (self.book.yes if answer.yes else self.book.no)[-1],
+                }
                 for answer in earlier
             ],
             question=question.text,
@@ -133,11 +147,15 @@ class Answerer:
         unreported = [label for label, logprob in found.items() if logprob is None]
         least = max(self.least_mass, SURE if unreported else 0.0)
         if len(unreported) == 2 or mass < least:
-            problem = ScoreError(type="NoLabelMass", message=_no_mass(self.model, mass, unreported, least))
+            problem = ScoreError(
+                type="NoLabelMass", message=_no_mass(self.model, mass, unreported, least)
+            )
             return Reply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
         answer = Answer(question=question, p_yes=p_yes(found["yes"], found["no"]), mass=mass)
         rest = unreported[0] if unreported else None
-        return Reply(question=question, answer=answer, unreported=rest, truncated_tokens=cut, usage=usage)
+        return Reply(
+            question=question, answer=answer, unreported=rest, truncated_tokens=cut, usage=usage
+        )
 
 
 @dataclass(frozen=True)

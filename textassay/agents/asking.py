@@ -21,9 +21,14 @@ _frames: dict[tuple[Any, ...], tuple[tuple[Any, ...], Frame | None]] = {}
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
     """Return the texts of an example in the order of prompts, `{label, text}` each, between their delimiters."""
-    parts = [("source", task.source_name, example.source), ("context", task.context_name, example.context)]
+    parts = [
+        ("source", task.source_name, example.source),
+        ("context", task.context_name, example.context),
+    ]
     parts.append(("output", task.output_name, example.output))
-    given = [(kind, label, text) for kind, label, text in parts if text is not None and text.strip()]
+    given = [
+        (kind, label, text) for kind, label, text in parts if text is not None and text.strip()
+    ]
     return fenced(given, nonce(text for _, _, text in given))
 
 
@@ -42,8 +47,10 @@ def chat(prompt: str, *, lasting: bool = True, **values: Any) -> tuple[ChatMessa
 
     Args:
         prompt: A prompt, as `prompts.render` takes it.
-        lasting: Whether the values but `material` stay for other examples, so that the rest is worth keeping.
-        values: What the prompt names; texts under evaluation come as `material`, from the function of that name.
+        lasting: Whether the values but `material` stay for other examples, so that the rest is
+            worth keeping.
+        values: What the prompt names; texts under evaluation come as `material`, from the function
+            of that name.
 
     Raises:
         PromptError: The file is missing or does not render.
@@ -57,18 +64,28 @@ def chat(prompt: str, *, lasting: bool = True, **values: Any) -> tuple[ChatMessa
     return tuple(ChatMessage(role=turn.role, content=turn.content) for turn in turns)
 
 
-def _turns(prompt: str, material: list[dict[str, str]] | None = None, **values: Any) -> tuple[Turn, ...]:
+def _turns(
+    prompt: str, material: list[dict[str, str]] | None = None, **values: Any
+) -> tuple[Turn, ...]:
     """Render the prompt, or fill the frame that an earlier example with the same values has left."""
     if material is None:
         return render(prompt, **values)
     labels = tuple([part["label"] for part in material])
     known = tuple(values.values())
-    key = (prompt, labels, *values, *[value if type(value) in _PLAIN else id(value) for value in known])
+    key = (
+        prompt,
+        labels,
+        *values,
+        *[value if type(value) in _PLAIN else id(value) for value in known],
+    )
     kept = _frames.get(key)
     if kept is None:
         if len(_frames) >= FRAMES_KEPT:
             _frames.clear()
-        kept = _frames[key] = (known, frame(prompt, labels, **values))  # keeps the values, so that no id is used again
+        kept = _frames[key] = (
+            known,
+            frame(prompt, labels, **values),
+        )  # keeps the values, so that no id is used again
     whole = kept[1]
     if whole is None:
         return render(prompt, material=material, **values)
@@ -83,7 +100,9 @@ def told_cut(tokens: int) -> tuple[Json, ...]:
     """
     if not tokens:
         return ()
-    return ({"text": f"the last {tokens} tokens of the source did not fit", "truncated_tokens": tokens},)
+    return (
+        {"text": f"the last {tokens} tokens of the source did not fit", "truncated_tokens": tokens},
+    )
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:

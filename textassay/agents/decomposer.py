@@ -1,6 +1,7 @@
 """Asks a model to take a criterion apart: into sub-criteria, or into a chain of aspects that are relevant to it.
 
-Knows how to ask again where the answer is no list or too short, and how a tree grows layer by layer. Nothing of files.
+Knows how to ask again where the answer is no list or too short, and how a tree grows layer by
+layer. Nothing of files.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from typing import Any
 from pydantic import Field
 
 from textassay.agents.asking import chat, prompt_digest
-from textassay.agents.listing import Listing, parse_listing
+from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.agents.task import Task
-from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
+from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Message, Scale
 from textassay.runtime.model import ChatMessage, Json, Model, Request
 
 AGAIN_PROMPT = "listing_again"
 TOKENS_PER_ENTRY, TOKENS_BESIDE = 60, 200
-"""Room for an answer: a name with a definition of one or two sentences each, and some words around the list."""
+"""Room for an answer: a name with a definition of one or two sentences each, and some words around
+the list."""
 MORE_ROOM = 4
 QUOTED = 200
 """Characters of an unusable answer that errors and notes keep."""
@@ -35,7 +37,8 @@ class Decomposition(Message):
     aspects: tuple[Aspect, ...] = Field(min_length=1)
     """Its parts, in the order of the answer; each has the criterion as its parent."""
     notes: tuple[dict[str, Any], ...] = ()
-    """`{text, problem}` for what the model said and could not be used: repeats, surplus, answers that were no list."""
+    """`{text, problem}` for what the model said and could not be used: repeats, surplus, answers
+    that were no list."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,11 @@ class Decomposer:
         task: What kind of text is judged.
         prompt: Prompt file; it is given `task`, `aspect` and `count`.
         count: Number of parts asked for; more are dropped.
-        exact: Whether fewer parts than `count` are asked for again; they are taken if there still are not enough.
+        exact: Whether fewer parts than `count` are asked for again; they are taken if there still
+            are not enough.
         scale: Scale of the parts; `None` for the criterion's own.
-        repairs: How often an unusable answer is asked for again, with a word on what is wrong with it.
+        repairs: How often an unusable answer is asked for again, with a word on what is wrong with
+            it.
         seed: Seed of the sampling.
     """
 
@@ -71,7 +76,14 @@ class Decomposer:
         """6 hex digits for everything that shapes the parts, the model among it."""
         prompts = (self.prompt, AGAIN_PROMPT)
         return prompt_digest(
-            prompts, self.task.digest, self.count, self.exact, self.scale, self.repairs, self.seed, self.model.name
+            prompts,
+            self.task.digest,
+            self.count,
+            self.exact,
+            self.scale,
+            self.repairs,
+            self.seed,
+            self.model.name,
         )
 
     async def __call__(self, aspect: Aspect) -> Decomposition:
@@ -91,12 +103,16 @@ class Decomposer:
                 best = listing
             if self._suffices(listing):
                 break
-            problem = f"{len(listing.entries)} of {self.count} usable" if listing.entries else "no list"
+            problem = (
+                f"{len(listing.entries)} of {self.count} usable" if listing.entries else "no list"
+            )
             notes.append({"text": said.strip()[:QUOTED], "problem": problem})
             messages = (
                 *messages,
                 ChatMessage(role="assistant", content=said or "(nothing)"),
-                *chat(AGAIN_PROMPT, aspect=aspect, count=self.count, exact=self.exact, listing=listing),
+                *chat(
+                    AGAIN_PROMPT, aspect=aspect, count=self.count, exact=self.exact, listing=listing
+                ),
             )
         if not best.entries:
             raise MalformedResponse(
@@ -122,25 +138,38 @@ class Decomposer:
         room = TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY
         for tokens in (room, MORE_ROOM * room):
             request = Request(
-                messages=messages, max_tokens=tokens, seed=self.seed, specimen=_specimen(aspect, self.count)
+                messages=messages,
+                max_tokens=tokens,
+                seed=self.seed,
+                specimen=_specimen(aspect, self.count),
             )
             sample = (await self.model.generate(request)).samples[0]
             if sample.finish_reason == "filtered":
-                raise ContentRefused(f"the provider's content filter cut off the parts of {aspect.name!r}")
+                raise ContentRefused(
+                    f"the provider's content filter cut off the parts of {aspect.name!r}"
+                )
             if sample.finish_reason != "length":
-                return sample.text, parse_listing(sample.text, most=self.count, unwanted=[aspect.name])
+                return sample.text, parse_listing(
+                    sample.text, most=self.count, unwanted=[aspect.name]
+                )
         listing = parse_listing(sample.text, most=self.count, unwanted=[aspect.name])
-        last = [{"text": f"{e.name}: {e.definition}"[:QUOTED], "problem": "cut off"} for e in listing.entries[-1:]]
+        last = [
+            {"text": f"{e.name}: {e.definition}"[:QUOTED], "problem": "cut off"}
+            for e in listing.entries[-1:]
+        ]
         return sample.text, Listing(listing.entries[:-1], (*listing.dropped, *last))
 
 
 def _specimen(aspect: Aspect, count: int) -> str:
     """Return a list as long as those that models wrote for HD-Eval (tables 10 to 12).
 
-    No two criteria have equal parts, nor is one a part of itself: what is asked about equal parts would be asked once.
+    No two criteria have equal parts, nor is one a part of itself: what is asked about equal parts
+    would be asked once.
     """
     layer = chr(ord("A") + aspect.id.count("/"))
-    told = f"whether the text does well in this part of {aspect.id}, without faults that readers mind."
+    told = (
+        f"whether the text does well in this part of {aspect.id}, without faults that readers mind."
+    )
     return "\n".join(f"{i}. Part {layer}{i}: {told}" for i in range(1, count + 1))
 
 
@@ -150,7 +179,8 @@ class GrownTree(Message):
     tree: AspectTree
     """Depth first."""
     notes: tuple[dict[str, Any], ...] = ()
-    """What could not be used, see `Decomposition.notes`; `under` is the id of the criterion that was taken apart."""
+    """What could not be used, see `Decomposition.notes`; `under` is the id of the criterion that
+    was taken apart."""
 
 
 async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) -> GrownTree:
@@ -175,10 +205,14 @@ async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) ->
         children |= {part.of.id: part.aspects for part in parts}
         notes += [{**note, "under": part.of.id} for part in parts for note in part.notes]
         layer = tuple(aspect for part in parts for aspect in part.aspects)
-    return GrownTree(tree=AspectTree(aspects=tuple(_depth_first(roots, children))), notes=tuple(notes))
+    return GrownTree(
+        tree=AspectTree(aspects=tuple(_depth_first(roots, children))), notes=tuple(notes)
+    )
 
 
-def _depth_first(aspects: tuple[Aspect, ...], children: dict[str, tuple[Aspect, ...]]) -> list[Aspect]:
+def _depth_first(
+    aspects: tuple[Aspect, ...], children: dict[str, tuple[Aspect, ...]]
+) -> list[Aspect]:
     found: list[Aspect] = []
     for aspect in aspects:
         found += [aspect, *_depth_first(children.get(aspect.id, ()), children)]

@@ -1,7 +1,7 @@
 """Asks a judge for the ratings of one example on several aspects in a single answer.
 
-What the answer leaves out is asked for again, and for itself alone; what stays out has no value. Knows how an answer
-becomes scores; errors of the model pass through.
+What the answer leaves out is asked for again, and for itself alone; what stays out has no value.
+Knows how an answer becomes scores; errors of the model pass through.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.asking import chat, material, prompt_digest, told_cut
-from textassay.agents.joint_answer import parse_joint
-from textassay.agents.parsing import NoRating
 from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.reading.joint import parse_joint
+from textassay.agents.reading.rating import NoRating
+from textassay.agents.reading.wording import Form
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
-from textassay.agents.wording import Form
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import Aspect, Example, Message, Score, ScoreError, Usage, slug
 from textassay.runtime.model import ChatMessage, Json, Model, Request, Sample
@@ -34,7 +34,8 @@ class Ratings(Message):
     scores: tuple[Score, ...]
     """One for each aspect, in order; their usage is zero."""
     notes: tuple[dict[str, Any], ...] = ()
-    """`{text, problem}` for answers that left something out and for aspects that nobody asked for."""
+    """`{text, problem}` for answers that left something out and for aspects that nobody asked
+    for."""
     usage: Usage = Usage()
     """Cost of all of them."""
 
@@ -46,8 +47,8 @@ class JointScorer:
     Attributes:
         model: The judge.
         task: What kind of text is judged.
-        prompt: Prompt file; it is given `task`, `aspects` (`key`, `name`, `definition`, `lowest`, `highest` each),
-            `material`, `form`, `layout` and `structured`.
+        prompt: Prompt file; it is given `task`, `aspects` (`key`, `name`, `definition`, `lowest`,
+            `highest` each), `material`, `form`, `layout` and `structured`.
         form: How the ratings are asked for.
         layout: Order of the prompt.
         seed: Seed of the sampling.
@@ -77,7 +78,11 @@ class JointScorer:
     @cached_property
     def asks_for_json(self) -> bool:
         """Whether answers are asked for as JSON by a schema."""
-        return self.model.capabilities.json_schema is True if self.structured is None else self.structured
+        return (
+            self.model.capabilities.json_schema is True
+            if self.structured is None
+            else self.structured
+        )
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
         """Return a score for each aspect, in order; one without a value where the judge gives no usable rating.
@@ -90,7 +95,9 @@ class JointScorer:
         example = self.profile.prepared(example, self.task)
         if not example.output.strip():
             nothing = NoRating("NoScoreFound", "there is no text to judge")
-            return Ratings(scores=tuple(_score(example, aspect, nothing, empty=True) for aspect in aspects))
+            return Ratings(
+                scores=tuple(_score(example, aspect, nothing, empty=True) for aspect in aspects)
+            )
         found: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, longest_cut = Usage(), aspects, 0
@@ -99,19 +106,25 @@ class JointScorer:
             usage += cost
             longest_cut = max(longest_cut, cut)
             answer = parse_joint(sample.text, left, self.form)
-            found |= {aspect.id: rating for aspect, rating in zip(left, answer.ratings, strict=True)}
+            found |= {
+                aspect.id: rating for aspect, rating in zip(left, answer.ratings, strict=True)
+            }
             notes += answer.invented
             left = tuple(aspect for aspect in aspects if isinstance(found[aspect.id], NoRating))
             if not left:
                 break
             names = ", ".join(aspect.name for aspect in left)
-            notes.append({"text": sample.text.strip()[:QUOTED], "problem": f"no usable rating for {names}"})
+            notes.append(
+                {"text": sample.text.strip()[:QUOTED], "problem": f"no usable rating for {names}"}
+            )
             if all(getattr(found[aspect.id], "reason", None) == "Declined" for aspect in left):
                 break
         scores = tuple(_score(example, aspect, found[aspect.id]) for aspect in aspects)
         return Ratings(scores=scores, notes=(*notes, *told_cut(longest_cut)), usage=usage)
 
-    async def _ask(self, example: Example, aspects: tuple[Aspect, ...], draw: int) -> tuple[Sample, Usage, int]:
+    async def _ask(
+        self, example: Example, aspects: tuple[Aspect, ...], draw: int
+    ) -> tuple[Sample, Usage, int]:
         """Ask, and once more with more room where the answer was cut; tell how many tokens of the source were, too."""
         usage = Usage()
         messages = self._messages(example, aspects)
@@ -153,7 +166,12 @@ class JointScorer:
 
     def _schema(self, aspects: tuple[Aspect, ...]) -> Json:
         fields = {_key(aspect): self._field(aspect) for aspect in aspects}
-        return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+        return {
+            "type": "object",
+            "properties": fields,
+            "required": [*fields],
+            "additionalProperties": False,
+        }
 
     def _field(self, aspect: Aspect) -> Json:
         points = points_of(aspect.scale, self.form)
@@ -168,18 +186,32 @@ class JointScorer:
         middles = [points[len(points) // 2].label for points in labels]
         if self.asks_for_json:
             quote = '"' if self.form == "letters" else ""
-            pairs = (f'"{_key(a)}": {quote}{label}{quote}' for a, label in zip(aspects, middles, strict=True))
+            pairs = (
+                f'"{_key(a)}": {quote}{label}{quote}'
+                for a, label in zip(aspects, middles, strict=True)
+            )
             return "{" + ", ".join(pairs) + "}"
         stars = " stars" if self.form == "stars" else ""
-        return "\n".join(f"{a.name}: {label}{stars}" for a, label in zip(aspects, middles, strict=True))
+        return "\n".join(
+            f"{a.name}: {label}{stars}" for a, label in zip(aspects, middles, strict=True)
+        )
 
 
 @lru_cache(maxsize=256)
 def _shown(aspects: tuple[Aspect, ...], form: Form) -> tuple[dict[str, str], ...]:
     """Return what a prompt tells of the aspects; the same object for the same chain, so that its prompt is reused."""
-    ends = [(points[0].label, points[-1].label) for points in (points_of(aspect.scale, form) for aspect in aspects)]
+    ends = [
+        (points[0].label, points[-1].label)
+        for points in (points_of(aspect.scale, form) for aspect in aspects)
+    ]
     return tuple(
-        {"key": _key(a), "name": a.name, "definition": a.definition, "lowest": lowest, "highest": highest}
+        {
+            "key": _key(a),
+            "name": a.name,
+            "definition": a.definition,
+            "lowest": lowest,
+            "highest": highest,
+        }
         for a, (lowest, highest) in zip(aspects, ends, strict=True)
     )
 
@@ -188,8 +220,15 @@ def _key(aspect: Aspect) -> str:
     return slug(aspect.name).replace("-", "_")
 
 
-def _score(example: Example, aspect: Aspect, rating: float | NoRating, *, empty: bool = False) -> Score:
-    common: dict[str, Any] = {"id": example.id, "aspect": aspect.label, "scale": aspect.scale, "how": "text"}
+def _score(
+    example: Example, aspect: Aspect, rating: float | NoRating, *, empty: bool = False
+) -> Score:
+    common: dict[str, Any] = {
+        "id": example.id,
+        "aspect": aspect.label,
+        "scale": aspect.scale,
+        "how": "text",
+    }
     if not isinstance(rating, NoRating):
         return Score(**common, value=rating)
     kind = "EmptyOutput" if empty else rating.reason

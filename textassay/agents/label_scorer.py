@@ -1,6 +1,7 @@
 """Rates by the probabilities of the labels as what comes next, for models that are better at choosing than at writing.
 
-The mean over labels is G-Eval's (section 2.3), here over every label, whatever the model would have written.
+The mean over labels is G-Eval's (section 2.3), here over every label, whatever the model would have
+written.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 
 from textassay.agents.answer_form import Point, is_whole, points_of
 from textassay.agents.asking import told_cut
-from textassay.agents.label_mass import LEAST_MASS
 from textassay.agents.profile import Profile
+from textassay.agents.reading.labels import LEAST_MASS
 from textassay.agents.scorer import MOST_LABELS, Scorer, no_value
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Scale, Score
@@ -48,7 +49,9 @@ class LabelScorer(Scorer):
                 "a scale"
             )
 
-    async def _from_one(self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]) -> Score:
+    async def _from_one(
+        self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]
+    ) -> Score:
         points = points_of(self._asked_scale(aspect), self.form)
         request = ChoicesRequest(
             **self.profile.asked(messages),
@@ -60,7 +63,9 @@ class LabelScorer(Scorer):
         fields["evidence"] = (*told_cut(response.truncated_tokens), *fields.get("evidence", ()))
         return self._score(example, aspect, usage=response.usage, **fields)
 
-    def _read_choices(self, response: ChoicesResponse, aspect: Aspect, points: tuple[Point, ...]) -> dict[str, Any]:
+    def _read_choices(
+        self, response: ChoicesResponse, aspect: Aspect, points: tuple[Point, ...]
+    ) -> dict[str, Any]:
         found = {point.label: response.logprobs.get(point.label) for point in points}
         known = {label: logprob for label, logprob in found.items() if logprob is not None}
         least = max(self.profile.least_mass, LEAST_MASS if len(known) < len(found) else 0.0)
@@ -69,7 +74,9 @@ class LabelScorer(Scorer):
             return no_value("NoLabelMass", f"{told} {least:g}") | {"mass": response.mass}
         shares = _shares(known)
         rating = math.fsum(point.value * shares.get(point.label, 0.0) for point in points)
-        evidence = tuple({"text": label, "probability": round(share, 6)} for label, share in shares.items())
+        evidence = tuple(
+            {"text": label, "probability": round(share, 6)} for label, share in shares.items()
+        )
         value = _mapped(rating, (points[0].value, points[-1].value), aspect.scale)
         return {"value": value, "mass": response.mass, "evidence": evidence}
 

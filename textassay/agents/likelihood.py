@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from textassay.agents.passages import Passage, Passages
-from textassay.runtime.concurrency import gather
+from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 
@@ -42,7 +42,11 @@ class Likelihood(Message):
     def value(self, weights: Weights) -> float:
         """Return the weighted sum of log-probabilities, less that of the text alone where that is known."""
         given = self.logprob / (self.tokens if weights == "mean" else 1)
-        return given if self.alone is None else given - self.alone / (self.alone_tokens if weights == "mean" else 1)
+        return (
+            given
+            if self.alone is None
+            else given - self.alone / (self.alone_tokens if weights == "mean" else 1)
+        )
 
 
 class Likelihoods(Message):
@@ -67,10 +71,16 @@ class LikelihoodReader:
             CapabilityError: The model does not tell the log-probability of a given text.
             ModelError: The model could not be asked.
         """
-        return Likelihoods(items=tuple(await gather([self._read(passage) for passage in passages.items])))
+        return Likelihoods(
+            items=tuple(await gather([self._read(passage) for passage in passages.items]))
+        )
 
     async def _read(self, passage: Passage) -> Likelihood:
-        requests = [ContinuationRequest(prompt=passage.prompt, continuation=passage.scored, shorten=passage.source)]
+        requests = [
+            ContinuationRequest(
+                prompt=passage.prompt, continuation=passage.scored, shorten=passage.source
+            )
+        ]
         if passage.alone is not None:
             requests.append(ContinuationRequest(prompt=passage.alone, continuation=passage.scored))
         given, *alone = await gather([self._ask(request) for request in requests])
@@ -104,7 +114,9 @@ class LikelihoodScorer:
     over_references: OverReferences = "mean"
     signature: str = ""
 
-    async def __call__(self, example: Example, aspect: Aspect, passages: Passages, likelihoods: Likelihoods) -> Score:
+    async def __call__(
+        self, example: Example, aspect: Aspect, passages: Passages, likelihoods: Likelihoods
+    ) -> Score:
         """Return the score, a signed log-probability without a scale; none where there was no passage."""
         items = likelihoods.items
         fields: dict[str, Any] = {"value": self._value(items)} if items else {}
@@ -136,7 +148,9 @@ class LikelihoodScorer:
             "value": item.value(self.weights),
             "logprob": item.logprob,
             "tokens": item.tokens,
-            "unlikeliest": [{"token": token, "logprob": logprob} for token, logprob in item.unlikeliest],
+            "unlikeliest": [
+                {"token": token, "logprob": logprob} for token, logprob in item.unlikeliest
+            ],
         }
         if passage.reference is not None:
             piece["reference"] = passage.reference

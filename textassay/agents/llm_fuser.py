@@ -1,7 +1,7 @@
 """Has a judge fuse the scores of assistant evaluators into ratings: Fusion-Eval's prompt execution (section 2).
 
-All aspects are rated in one answer, with an explanation each; several answers are sampled and averaged. Knows how
-answers become scores; errors of the model pass through.
+All aspects are rated in one answer, with an explanation each; several answers are sampled and
+averaged. Knows how answers become scores; errors of the model pass through.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from textassay.agents.asking import chat, material, prompt_digest, told_cut
-from textassay.agents.assistants import Assistant, as_assistance, reading_of
-from textassay.agents.joint_answer import JointAnswer, parse_joint
-from textassay.agents.parsing import NoRating, Rating
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
 from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.reading.joint import JointAnswer, parse_joint
+from textassay.agents.reading.rating import NoRating, Rating
 from textassay.agents.scorer import Layout, mean_of
 from textassay.agents.task import Task
+from textassay.agents.tool_descriptions import Assistant, as_assistance, reading_of
 from textassay.runtime.errors import ContentRefused, UnknownName
 from textassay.runtime.messages import Aspect, Example, How, Outcome, Plan, Score, ScoreError
 from textassay.runtime.model import Json, Model, Request, Sample
 from textassay.version import __version__
 
 TOKENS_PER_ASPECT, TOKENS_BESIDE = 160, 128
-"""Room for an answer: a rating with an explanation of a few sentences for each aspect, and some words around them."""
+"""Room for an answer: a rating with an explanation of a few sentences for each aspect, and some
+words around them."""
 MORE_ROOM = 4
-_VOLUNTEERED = Aspect(name=OVERALL, definition="an overall rating that nobody asked for", scale=(-1e6, 1e6))
+_VOLUNTEERED = Aspect(
+    name=OVERALL, definition="an overall rating that nobody asked for", scale=(-1e6, 1e6)
+)
 """So that an overall rating is not taken for that of the aspect before it."""
 _EXPLANATION = "The text does well in most respects and fails in some, as the assistant evaluators' scores suggest too."
 
@@ -41,15 +44,17 @@ class LLMFuser:
         task: What kind of text is judged, and on which aspects; every answer rates all of them.
         assistants: The tools, in the order of their scores.
         method: Name for signatures.
-        prompt: Prompt file; it is given `task`, `criteria`, `overall`, `assistants`, `plan`, `material` and `layout`.
+        prompt: Prompt file; it is given `task`, `criteria`, `overall`, `assistants`, `plan`,
+            `material` and `layout`.
         layout: Order of the prompt.
         n: Number of samples.
         temperature: Sampling temperature.
         seed: Seed of the sampling.
-        parse_retries: How often a single sample that leaves something out is asked for again; with several samples
-            the others stand in.
+        parse_retries: How often a single sample that leaves something out is asked for again; with
+            several samples the others stand in.
         max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
-        variant: What else tells scores apart, such as where the plan comes from; goes into the prompt digest.
+        variant: What else tells scores apart, such as where the plan comes from; goes into the
+            prompt digest.
         profile: How this model is asked, where it does not follow the papers' prompts.
     """
 
@@ -98,8 +103,8 @@ class LLMFuser:
     ) -> list[Score]:
         """Return a score for each of `aspects`, in order; one without a value where no sample has a usable rating.
 
-        The judge is always asked about all aspects of the task, so that a score does not depend on which of them are
-        wanted. What the calls cost stands on no score.
+        The judge is always asked about all aspects of the task, so that a score does not depend on
+        which of them are wanted. What the calls cost stands on no score.
 
         Args:
             example: What is judged.
@@ -114,9 +119,13 @@ class LLMFuser:
         """
         example = self.profile.prepared(example, self.task)
         if not example.output.strip():
-            return self._unscored(example, aspects, "abstained", "EmptyOutput", "there is no text to judge")
+            return self._unscored(
+                example, aspects, "abstained", "EmptyOutput", "there is no text to judge"
+            )
         if isinstance(plan, RefusedPlan):
-            return self._unscored(example, aspects, "invalid", "PlanRefused", plan.problem, {"text": plan.text})
+            return self._unscored(
+                example, aspects, "invalid", "PlanRefused", plan.problem, {"text": plan.text}
+            )
         failed = next((score for score in assistance if score.outcome == "error"), None)
         if failed is not None:
             assert failed.error is not None
@@ -126,19 +135,32 @@ class LLMFuser:
         samples, cut = await self._samples(self._request(example, assistance, plan))
         answers = [parse_joint(_whole_lines(sample), self._rated) for sample in samples]
         for sample, answer in zip(samples, answers, strict=True):
-            if sample.finish_reason == "filtered" and any(isinstance(r, NoRating) for r in answer.ratings):
-                raise ContentRefused("the provider's content filter cut the answer off before its last rating")
-        scores = [self._score(example, aspect, samples, answers, assistance, plan) for aspect in aspects]
+            if sample.finish_reason == "filtered" and any(
+                isinstance(r, NoRating) for r in answer.ratings
+            ):
+                raise ContentRefused(
+                    "the provider's content filter cut the answer off before its last rating"
+                )
+        scores = [
+            self._score(example, aspect, samples, answers, assistance, plan) for aspect in aspects
+        ]
         invented = [note for answer in answers for note in answer.invented]
-        first = scores[0].model_copy(update={"evidence": (*scores[0].evidence, *_counted(invented))})
+        first = scores[0].model_copy(
+            update={"evidence": (*scores[0].evidence, *_counted(invented))}
+        )
         notes = told_cut(cut)
-        return [score.model_copy(update={"evidence": (*score.evidence, *notes)}) for score in (first, *scores[1:])]
+        return [
+            score.model_copy(update={"evidence": (*score.evidence, *notes)})
+            for score in (first, *scores[1:])
+        ]
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
         """What answers are searched for: the task's aspects first, and an overall rating, which judges volunteer."""
         aspects = self.task.aspects
-        return aspects if any(is_overall(aspect) for aspect in aspects) else (*aspects, _VOLUNTEERED)
+        return (
+            aspects if any(is_overall(aspect) for aspect in aspects) else (*aspects, _VOLUNTEERED)
+        )
 
     @cached_property
     def _criteria(self) -> tuple[Aspect, ...]:
@@ -149,7 +171,9 @@ class LLMFuser:
         return next((aspect for aspect in self.task.aspects if aspect not in self._criteria), None)
 
     def _request(self, example: Example, assistance: list[Score], plan: Plan | None) -> Request:
-        readings = [{"label": f"{score.aspect} Score", "text": reading_of(score)} for score in assistance]
+        readings = [
+            {"label": f"{score.aspect} Score", "text": reading_of(score)} for score in assistance
+        ]
         told = self.profile.bare(example)
         messages = chat(
             self.prompt,
@@ -206,7 +230,9 @@ class LLMFuser:
         samples: list[Sample] = []
         cut = 0
         while len(samples) < request.n:  # some servers give fewer than they are asked for
-            rest = request.model_copy(update={"n": request.n - len(samples), "draw": request.draw + len(samples)})
+            rest = request.model_copy(
+                update={"n": request.n - len(samples), "draw": request.draw + len(samples)}
+            )
             response = await self.model.generate(rest)
             samples += response.samples[: rest.n]
             cut = max(cut, response.truncated_tokens)
@@ -224,13 +250,18 @@ class LLMFuser:
         at = self._place(aspect)
         read = [_as_rating(answer.ratings[at]) for answer in answers]
         usable = [index for index, found in enumerate(read) if isinstance(found, Rating)]
-        if self.n == 1 and usable:  # the first answer that rates this aspect counts; earlier ones are kept as unusable
+        if (
+            self.n == 1 and usable
+        ):  # the first answer that rates this aspect counts; earlier ones are kept as unusable
             read, samples = read[: usable[0] + 1], samples[: usable[0] + 1]
         fields = mean_of(samples, read)
         if self.n == 1:
             fields |= {"samples": None, "spread": None}
         selected = None if plan is None else plan.assistants.get(aspect.name, ())
-        told = [as_assistance(score, None if selected is None else score.aspect in selected) for score in assistance]
+        told = [
+            as_assistance(score, None if selected is None else score.aspect in selected)
+            for score in assistance
+        ]
         said = (_explanation(answers[index].texts[at]) for index in usable)
         return Score(
             id=example.id,
@@ -249,7 +280,13 @@ class LLMFuser:
         return names.index(aspect.label)
 
     def _unscored(
-        self, example: Example, aspects: tuple[Aspect, ...], outcome: Outcome, kind: str, message: str, *evidence: Json
+        self,
+        example: Example,
+        aspects: tuple[Aspect, ...],
+        outcome: Outcome,
+        kind: str,
+        message: str,
+        *evidence: Json,
     ) -> list[Score]:
         return [
             Score(
@@ -291,7 +328,10 @@ def _as_rating(found: float | NoRating) -> Rating | NoRating:
 def _counted(notes: list[Json]) -> list[Json]:
     """Return notes on several samples, each once with how often it came."""
     counts = Counter((note["text"], note["problem"]) for note in notes)
-    return [{"text": text, "problem": problem, "samples": count} for (text, problem), count in counts.items()]
+    return [
+        {"text": text, "problem": problem, "samples": count}
+        for (text, problem), count in counts.items()
+    ]
 
 
 def _specimen_of(aspect: Aspect) -> str:

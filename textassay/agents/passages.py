@@ -25,7 +25,8 @@ from textassay.tools.tool import premise, references
 Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]
 """Which text is scored given which: `src-hypo` is p(hypothesis | source)."""
 Directions = Literal["default", "src-hypo", "ref-hypo", "hypo-ref", "ref-both"]
-"""A direction; that of the table (`default`); or the mean of both between hypothesis and reference, as in BARTScore."""
+"""A direction; that of the table (`default`); or the mean of both between hypothesis and reference,
+as in BARTScore."""
 Scored = Literal["output", "yes"]
 """The text itself, or the `Yes` that answers a boolean question about it."""
 
@@ -99,11 +100,13 @@ class Passage(Message):
     scored: str = Field(min_length=1)
     """The text, with the space before it."""
     alone: str | None = None
-    """The prompt without the given text, where the text's probability by itself is to be taken off."""
+    """The prompt without the given text, where the text's probability by itself is to be taken
+    off."""
     reference: int | None = None
     """Which of the references that are not blank is used, from 0."""
     source: str | None = None
-    """The part of the prompt that may be cut at its end where all of it does not fit a local model."""
+    """The part of the prompt that may be cut at its end where all of it does not fit a local
+    model."""
 
 
 class Passages(Message):
@@ -156,7 +159,9 @@ class PassageWriter:
             ConfigurationError: A demonstration lacks what this aspect needs.
         """
         if any(_same(example, shown) for shown in self.demonstrations):
-            return _none("Demonstration", "this example is shown as a demonstration, so it is not judged")
+            return _none(
+                "Demonstration", "this example is shown as a demonstration, so it is not judged"
+            )
         example = self.profile.prepared(example, self.task)
         if not example.output.strip():
             return _none("EmptyOutput", "there is no text to judge")
@@ -182,7 +187,9 @@ class PassageWriter:
         if direction == "src-hypo":
             given = premise(example)
             return (
-                [] if given is None else [_Pair(direction, given, output, texts=bare(example, ("source", "context")))]
+                []
+                if given is None
+                else [_Pair(direction, given, output, texts=bare(example, ("source", "context")))]
             )
         known = list(enumerate(text.strip() for text in references(example)))
         chosen = known[:1] if self.first_reference else known
@@ -194,7 +201,11 @@ class PassageWriter:
         wording = self.words.templates[pair.direction]
         others = tuple(other for other in self.combined if other.name != quality.name)
         pattern = wording.instruction if self.layout == "paper" else wording.afterwards
-        instruction = pattern.replace("{object}", object_of(self.words.noun, quality, others)) if self.instruct else ""
+        instruction = (
+            pattern.replace("{object}", object_of(self.words.noun, quality, others))
+            if self.instruct
+            else ""
+        )
         values: dict[str, Any] = {
             "instruction": instruction,
             "cue": wording.cue,
@@ -224,13 +235,21 @@ class PassageWriter:
             pairs = self._pairs(self.profile.prepared(demonstration, self.task), direction)
             if not pairs:
                 what = "source" if direction == "src-hypo" else "reference"
-                raise ConfigurationError(f"demonstration {demonstration.id!r} has no {what}, which {direction} needs")
-            shown.append({"given": pairs[0].given, "scored": pairs[0].scored, "bare": pairs[0].texts})
+                raise ConfigurationError(
+                    f"demonstration {demonstration.id!r} has no {what}, which {direction} needs"
+                )
+            shown.append(
+                {"given": pairs[0].given, "scored": pairs[0].scored, "bare": pairs[0].texts}
+            )
         return shown
 
     def _demonstrations(self, aspect: Aspect) -> list[Example]:
         """Return the demonstrations for an aspect: those that name none and those that name this one."""
-        return [shown for shown in self.demonstrations if shown.meta.get("aspect") in (None, aspect.name)]
+        return [
+            shown
+            for shown in self.demonstrations
+            if shown.meta.get("aspect") in (None, aspect.name)
+        ]
 
     def _question(self, example: Example, aspect: Aspect, quality: Quality) -> Passages:
         if self.words.asks and not (example.source or "").strip():
@@ -240,8 +259,15 @@ class PassageWriter:
         question = self._asked(aspect, quality)
         shown = []
         for demonstration in self._demonstrations(aspect):
-            text = self._question_prompt(self.profile.prepared(demonstration, self.task), quality, question, [])
-            shown.append({"text": text, "scored": f"{self.profile.words(_known_answer(demonstration, aspect))}."})
+            text = self._question_prompt(
+                self.profile.prepared(demonstration, self.task), quality, question, []
+            )
+            shown.append(
+                {
+                    "text": text,
+                    "scored": f"{self.profile.words(_known_answer(demonstration, aspect))}.",
+                }
+            )
         prompt = self._question_prompt(example, quality, question, shown)
         return Passages(
             items=(
@@ -268,14 +294,22 @@ class PassageWriter:
         return f"Is this {object_of(self.words.noun, quality, others)}?"
 
     def _question_prompt(
-        self, example: Example, quality: Quality, question: str, demonstrations: list[dict[str, str]]
+        self,
+        example: Example,
+        quality: Quality,
+        question: str,
+        demonstrations: list[dict[str, str]],
     ) -> str:
         if self.words.asks:
             parts = [("conversation", "Conversation", _conversation(example))]
             parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
         else:
             named = (("source", self.task.source_name), ("context", self.task.context_name))
-            parts = [(part, label, text) for part, label in named if (text := getattr(example, part) or "").strip()]
+            parts = [
+                (part, label, text)
+                for part, label in named
+                if (text := getattr(example, part) or "").strip()
+            ]
             parts.append(("output", self.task.output_name, example.output))
         return _plain(
             self.prompt or self.profile.prompt("gptscore_question"),
@@ -328,7 +362,11 @@ def _known_answer(demonstration: Example, aspect: Aspect) -> str:
 
 
 def _lacks(what: str) -> Passages:
-    kinds = {"source": "MissingSource", "references": "MissingReferences", "context": "MissingContext"}
+    kinds = {
+        "source": "MissingSource",
+        "references": "MissingReferences",
+        "context": "MissingContext",
+    }
     article = "" if what == "references" else "a "
     return _none(kinds[what], f"the text is scored given {article}{what}, which this example lacks")
 

@@ -12,9 +12,9 @@ from functools import cached_property
 from pydantic import Field
 
 from textassay.agents.asking import chat, prompt_digest
-from textassay.agents.assistants import Assistant
-from textassay.agents.plan_reading import PlanReading, parse_plan
+from textassay.agents.reading.plan import PlanReading, parse_plan
 from textassay.agents.task import Task
+from textassay.agents.tool_descriptions import Assistant
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import Aspect, Message, Plan, slug
 from textassay.runtime.model import ChatMessage, Model, Request
@@ -31,7 +31,8 @@ _STEPS = (
     "which may support or question this first impression.",
     "Assign a score for {} by its definition, and say in a sentence or two what has decided it.",
 )
-"""For each criterion of a specimen; as long as those that a model wrote for Fusion-Eval (appendices A.2 and A.3)."""
+"""For each criterion of a specimen; as long as those that a model wrote for Fusion-Eval (appendices
+A.2 and A.3)."""
 
 
 class RefusedPlan(Message):
@@ -62,7 +63,8 @@ class Planner:
         task: What kind of text is judged, and on which aspects.
         tools: The assistant evaluators.
         prompt: Prompt file; it is given `task`, `criteria` and `tools`.
-        repairs: How often an unusable plan is asked for again, with a word on what is wrong with it.
+        repairs: How often an unusable plan is asked for again, with a word on what is wrong with
+            it.
         max_tokens: Longest answer in tokens.
         seed: Seed of the sampling.
     """
@@ -81,7 +83,9 @@ class Planner:
         told = tuple((tool.name, tool.description, tool.range) for tool in self.tools)
         names = tuple(aspect.name for aspect in self.task.aspects)
         prompts = (self.prompt, AGAIN_PROMPT)
-        return prompt_digest(prompts, self.task.digest, names, told, self.repairs, self.seed, self.model.name)
+        return prompt_digest(
+            prompts, self.task.digest, names, told, self.repairs, self.seed, self.model.name
+        )
 
     async def __call__(self) -> Plan | RefusedPlan:
         """Return the plan, or why there is none: the last attempt still names what is unknown or leaves something out.
@@ -92,7 +96,10 @@ class Planner:
             ModelError: The model could not be asked.
         """
         criteria = criteria_of(self.task.aspects)
-        names, tools = tuple(aspect.name for aspect in criteria), tuple(tool.name for tool in self.tools)
+        names, tools = (
+            tuple(aspect.name for aspect in criteria),
+            tuple(tool.name for tool in self.tools),
+        )
         messages = chat(self.prompt, task=self.task, criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
             said, cut = await self._ask(messages, criteria)
@@ -107,11 +114,15 @@ class Planner:
             )
         return RefusedPlan(problem="the plan " + "; it ".join(problems), text=said[:QUOTED])
 
-    async def _ask(self, messages: Sequence[ChatMessage], criteria: tuple[Aspect, ...]) -> tuple[str, bool]:
+    async def _ask(
+        self, messages: Sequence[ChatMessage], criteria: tuple[Aspect, ...]
+    ) -> tuple[str, bool]:
         """Return what the model wrote and whether it was cut, after one more try with more room."""
         specimen = self._specimen(criteria)
         for room in (self.max_tokens, MORE_ROOM * self.max_tokens):
-            request = Request(messages=tuple(messages), max_tokens=room, seed=self.seed, specimen=specimen)
+            request = Request(
+                messages=tuple(messages), max_tokens=room, seed=self.seed, specimen=specimen
+            )
             sample = (await self.model.generate(request)).samples[0]
             if sample.finish_reason == "filtered":
                 raise ContentRefused("the provider's content filter cut the plan off")

@@ -1,7 +1,7 @@
 """How a model is asked that does not follow the prompts of papers: its own prompts, its way with texts and ratings.
 
-A profile changes how judges are asked, never what a score means. Knows nothing of files; `methods/profiles.py` reads
-them.
+A profile changes how judges are asked, never what a score means. Knows nothing of files;
+`methods/library/profiles.py` reads them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from textassay.runtime.messages import Example, Message, Scale
 from textassay.runtime.model import ChatMessage
 
 Asking = Literal["chat", "plain"]
-"""Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and completion servers."""
+"""Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and
+completion servers."""
 Text = Literal["as-is", "simplify"]
 """Texts as they are, or in lower case with plain typography (`prompts.simplify`)."""
 Lines = Literal["kept", "joined"]
 """Line breaks of texts stay, or each text is put on one line."""
 Ratings = Literal["written", "choices"]
-"""Ratings are read from what a judge writes, or from the probabilities of the labels as what comes next."""
+"""Ratings are read from what a judge writes, or from the probabilities of the labels as what comes
+next."""
 
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
 TEXTS_KEPT = 1024
@@ -45,15 +47,18 @@ class Profile(Message):
     lines: Lines = "kept"
     """What becomes of line breaks."""
     conversations: tuple[str, ...] = ()
-    """Tasks whose source is a conversation, shown one turn a line, `- ...`, without speakers' labels."""
+    """Tasks whose source is a conversation, shown one turn a line, `- ...`, without speakers'
+    labels."""
     ask: Asking = "chat"
     """How judges are asked."""
     ratings: Ratings = "written"
     """How ratings are read."""
     scale: Scale | None = None
-    """On which ratings are asked for, where that is not the aspect's own; they are mapped onto that."""
+    """On which ratings are asked for, where that is not the aspect's own; they are mapped onto
+    that."""
     least_mass: float = Field(default=0.0, ge=0, lt=1)
-    """Probability of all labels together below which there is no rating; only for ratings that are choices."""
+    """Probability of all labels together below which there is no rating; only for ratings that are
+    choices."""
     writes: bool = True
     """Whether the model can be asked for lists, steps and plans."""
     options: dict[str, dict[str, Any]] = {}
@@ -78,7 +83,11 @@ class Profile(Message):
             source, output = _unlabelled(source, output)
         return example.model_copy(
             update={
-                "source": source if source is None else self._turns(source) if talk else self.words(source),
+                "source": source
+                if source is None
+                else self._turns(source)
+                if talk
+                else self.words(source),
                 "context": None if example.context is None else self.words(example.context),
                 "output": self.words(output),
                 "references": tuple(map(self.words, example.references)),
@@ -107,7 +116,9 @@ NO_PROFILE = Profile()
 """For models that follow the papers' prompts."""
 
 
-def bare(example: Example, kinds: Iterable[str] = ("source", "context", "output")) -> dict[str, str]:
+def bare(
+    example: Example, kinds: Iterable[str] = ("source", "context", "output")
+) -> dict[str, str]:
     """Return the texts of a prepared example that are not blank, without delimiters, by kind."""
     texts = {kind: getattr(example, kind) for kind in kinds}
     return {kind: text.strip() for kind, text in texts.items() if text is not None and text.strip()}

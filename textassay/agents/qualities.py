@@ -1,7 +1,7 @@
 """How an aspect is put into words inside a sentence: "a fluent and grammatical summary", "Is this ...?".
 
-Knows the aspects of GPTScore's table by name; any other aspect, one that defines a known name otherwise among them, is
-described by its definition.
+Knows the aspects of GPTScore's table by name; any other aspect, one that defines a known name
+otherwise among them, is described by its definition.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Qualities(Message):
         for name in names:
             quality = own.get(name.casefold()) or self.find(name)
             if quality is None:
-                raise UnknownName("aspect to combine", name, [*own, *(q.name for q in self.aspects)])
+                raise UnknownName(
+                    "aspect to combine", name, [*own, *(q.name for q in self.aspects)]
+                )
             found.append(quality)
         return tuple(found)
 
@@ -86,7 +88,9 @@ def described(aspect: Aspect) -> Quality:
     """Return the quality of an aspect that has no words of its own; a high value means much of what it names."""
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
-    return Quality(name=aspect.name, definition=aspect.definition, clause=f"{does} {aspect.name} ({meaning})")
+    return Quality(
+        name=aspect.name, definition=aspect.definition, clause=f"{does} {aspect.name} ({meaning})"
+    )
 
 
 def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:

@@ -25,9 +25,14 @@ Part = Literal["source", "context", "reference", "output"]
 PARTS: tuple[Part, ...] = ("source", "context", "output", "reference")
 """In the order in which a shared prefix shows them; the first three are shown for every aspect."""
 Value = Literal["question", "average", "sum"]
-"""What the score is: equation 3 on the question, or the average or sum of the sub-questions' own."""
+"""What the score is: equation 3 on the question, or the average or sum of the sub-questions'
+own."""
 
-_MISSING = {"source": "MissingSource", "context": "MissingContext", "reference": "MissingReferences"}
+_MISSING = {
+    "source": "MissingSource",
+    "context": "MissingContext",
+    "reference": "MissingReferences",
+}
 _OPENING = re.compile(r"(?i)\b(this)\s+")
 
 
@@ -35,8 +40,8 @@ class QuestionForm(Message):
     """How one aspect is asked about: a row of DecompEval's tables 8 to 10."""
 
     inputs: dict[str, str]
-    """What each text is called, by `source`, `context`, `reference` and `output`, in the order of the prompt; a name
-    that ends in `?` may be missing from an example."""
+    """What each text is called, by `source`, `context`, `reference` and `output`, in the order of
+    the prompt; a name that ends in `?` may be missing from an example."""
     question: str = Field(min_length=1)
     """About the whole output."""
     subquestion: str = Field(min_length=1)
@@ -79,12 +84,13 @@ class QuestionBook(Message):
     quoted: bool = True
     """Whether the sentence of a sub-question stands between quotation marks."""
     generic: QuestionForm | None = None
-    """How an aspect is asked about that is not in the book, with `{noun}` and `{aspect}`; by default a template of ours
-    or the aspect's own question."""
+    """How an aspect is asked about that is not in the book, with `{noun}` and `{aspect}`; by
+    default a template of ours or the aspect's own question."""
     tasks: dict[str, dict[str, tuple[QuestionForm, ...]]] = {}
     """By task and aspect; of several forms the first one counts whose inputs an example has."""
     overrides: bool = True
-    """Whether these questions take the place of an aspect's own; else they are for aspects that ask the same."""
+    """Whether these questions take the place of an aspect's own; else they are for aspects that ask
+    the same."""
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
         """Return the forms for an aspect; none where it is not in the book, or asks something else and may."""
@@ -97,7 +103,9 @@ class QuestionBook(Message):
         if self.generic is None:
             return templated(task, aspect)
         words = {"{noun}": task.output_name.lower(), "{aspect}": aspect.name.lower()}
-        asked = {key: _filled(getattr(self.generic, key), words) for key in ("question", "subquestion")}
+        asked = {
+            key: _filled(getattr(self.generic, key), words) for key in ("question", "subquestion")
+        }
         return self.generic.model_copy(update=asked)
 
 
@@ -115,7 +123,8 @@ class Inquiry(Message):
     output: str = ""
     """The whole output."""
     source: str | None = None
-    """The source, where it is among the texts: what may be cut where all does not fit a local model."""
+    """The source, where it is among the texts: what may be cut where all does not fit a local
+    model."""
     subquestions: tuple[SubQuestion, ...] = ()
     """One for each sentence, in order."""
     missing: ScoreError | None = None
@@ -144,7 +153,8 @@ class SentenceQuestions:
         task: What kind of text is judged.
         book: The questions by task and aspect; what is not in it is asked by a template.
         layout: Order of the prompt; for a shared prefix all aspects are shown the same texts.
-        decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant without).
+        decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant
+            without).
         splitter: Cuts the output into sentences.
         profile: How the model is asked, where it does not follow the paper's prompt.
     """
@@ -160,7 +170,9 @@ class SentenceQuestions:
         """Return the question, its sub-questions and what they are answered from."""
         written, example = example.output, self.profile.prepared(example, self.task)
         if not example.output.strip():
-            return Inquiry(missing=ScoreError(type="EmptyOutput", message="there is no text to judge"))
+            return Inquiry(
+                missing=ScoreError(type="EmptyOutput", message="there is no text to judge")
+            )
         texts = _texts(example)
         forms = self.book.forms(self.task, aspect) or (self.book.form_of_any(self.task, aspect),)
         form = next((form for form in forms if not form.missing(texts)), None)
@@ -170,10 +182,14 @@ class SentenceQuestions:
         labels = form.labels(texts)
         shown = labels if self.layout == "paper" else self._shared(texts, labels)
         return Inquiry(
-            texts=tuple(fenced([(part, label, texts[part]) for part, label in shown.items()], number)),
+            texts=tuple(
+                fenced([(part, label, texts[part]) for part, label in shown.items()], number)
+            ),
             bare=bare(example),
             names=tuple(
-                {"label": shown[part], "name": label} for part, label in labels.items() if shown[part] != label
+                {"label": shown[part], "name": label}
+                for part, label in labels.items()
+                if shown[part] != label
             ),
             form=form,
             output=example.output,
@@ -188,40 +204,60 @@ class SentenceQuestions:
             "context": self.task.context_name.lower(),
             "output": self.task.output_name.lower(),
         }
-        return {part: name for part in PARTS if part in texts and (name := names.get(part) or labels.get(part))}
+        return {
+            part: name
+            for part in PARTS
+            if part in texts and (name := names.get(part) or labels.get(part))
+        }
 
-    def _subquestions(self, form: QuestionForm, output: str, number: str) -> tuple[SubQuestion, ...]:
+    def _subquestions(
+        self, form: QuestionForm, output: str, number: str
+    ) -> tuple[SubQuestion, ...]:
         if not self.decompose:
             return ()
         sentences = map(self.profile.words, self.splitter.split(output))
         return tuple(
-            SubQuestion(text=self._about(form.subquestion, index, sentence, number), sentence=sentence, index=index)
+            SubQuestion(
+                text=self._about(form.subquestion, index, sentence, number),
+                sentence=sentence,
+                index=index,
+            )
             for index, sentence in enumerate(sentences)
         )
 
     def _about(self, subquestion: str, index: int, sentence: str, number: str) -> str:
         """Return the sub-question about a sentence, which stands on one line.
 
-        It stands between quotation marks as in the paper's tables 11 and 12, or between delimiters that it cannot forge
-        where it holds one itself; or bare.
+        It stands between quotation marks as in the paper's tables 11 and 12, or between delimiters
+        that it cannot forge where it holds one itself; or bare.
         """
         text = " ".join(sentence.split())
         if self.book.quoted:
-            text = f'"{text}"' if '"' not in text else fence("sentence", text, number).replace("\n", " ")
+            text = (
+                f'"{text}"'
+                if '"' not in text
+                else fence("sentence", text, number).replace("\n", " ")
+            )
         return _filled(subquestion, {"{number}": str(index + 1), "{sentence}": text})
 
 
 def _texts(example: Example) -> dict[str, str]:
     """Return the texts of an example that are not blank, by part; the first of several references."""
     reference = next(iter(references(example)), None)
-    parts = {"source": example.source, "context": example.context, "reference": reference, "output": example.output}
+    parts = {
+        "source": example.source,
+        "context": example.context,
+        "reference": reference,
+        "output": example.output,
+    }
     return {part: text for part, text in parts.items() if text is not None and text.strip()}
 
 
 def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     what = " and a ".join(missing)
     return ScoreError(
-        type=_MISSING[missing[0]], message=f"{aspect.name} is asked about with a {what}, which this example lacks"
+        type=_MISSING[missing[0]],
+        message=f"{aspect.name} is asked about with a {what}, which this example lacks",
     )
 
 
@@ -235,10 +271,18 @@ def _filled(pattern: str, words: Mapping[str, str]) -> str:
 def templated(task: Task, aspect: Aspect) -> QuestionForm:
     """Return the form for an aspect that no table has: its own question, or one made from its name and definition."""
     noun = task.output_name.lower()
-    inputs = {"source?": task.source_name.lower(), "context?": task.context_name.lower(), "output": noun}
+    inputs = {
+        "source?": task.source_name.lower(),
+        "context?": task.context_name.lower(),
+        "output": noun,
+    }
     if aspect.question is not None:
-        return QuestionForm(inputs=inputs, question=aspect.question, subquestion=for_sentence(aspect.question, noun))
-    asked = f"good in terms of {aspect.name}" if aspect.higher_is_better else f"marked by {aspect.name}"
+        return QuestionForm(
+            inputs=inputs, question=aspect.question, subquestion=for_sentence(aspect.question, noun)
+        )
+    asked = (
+        f"good in terms of {aspect.name}" if aspect.higher_is_better else f"marked by {aspect.name}"
+    )
     question = f"Is this {noun} {asked}?"
     return QuestionForm(
         inputs=inputs,

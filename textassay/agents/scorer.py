@@ -1,7 +1,7 @@
 """Asks a judge for the rating of one example on one aspect, and turns what it says into a score.
 
-Knows how an answer becomes a value, an abstention or an invalid score. Errors of the model pass through: whoever runs
-the agent turns them into failures.
+Knows how an answer becomes a value, an abstention or an invalid score. Errors of the model pass
+through: whoever runs the agent turns them into failures.
 """
 
 from __future__ import annotations
@@ -14,22 +14,33 @@ from typing import Any, Literal
 
 from textassay.agents.answer_form import Point, is_whole, points_of, schema_of, specimen_of
 from textassay.agents.asking import chat, material, prompt_digest, told_cut
-from textassay.agents.knowledge import Knowledge
-from textassay.agents.label_mass import Expectation, expected_rating
-from textassay.agents.parsing import NoRating, Rating, parse_rating
 from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.reading.labels import Expectation, expected_rating
+from textassay.agents.reading.rating import NoRating, Rating, parse_rating
+from textassay.agents.reading.wording import Form
+from textassay.agents.related_aspects import Knowledge
 from textassay.agents.steps import Steps
 from textassay.agents.task import Task
-from textassay.agents.wording import Form
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
-from textassay.runtime.messages import NOTHING, Aspect, Example, How, Outcome, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import (
+    NOTHING,
+    Aspect,
+    Example,
+    How,
+    Outcome,
+    Scale,
+    Score,
+    ScoreError,
+    Usage,
+)
 from textassay.runtime.model import ChatMessage, Json, Model, Request, Response, Sample
 from textassay.version import __version__
 
 Reading = Literal["text", "sampled", "logprob"]
 """One answer read as text, the mean of several, or the mean over label tokens."""
 Layout = Literal["paper", "shared-prefix"]
-"""The order of a paper's prompt, or texts first and aspect last, which lets servers reuse the beginning."""
+"""The order of a paper's prompt, or texts first and aspect last, which lets servers reuse the
+beginning."""
 
 TOP_LOGPROBS = 20
 MOST_LABELS = 20
@@ -57,10 +68,13 @@ class Scorer:
         n: Number of samples.
         temperature: Sampling temperature.
         seed: Seed of the sampling.
-        parse_retries: How often an unusable answer is asked for again (not for `sampled`, where others stand in).
+        parse_retries: How often an unusable answer is asked for again (not for `sampled`, where
+            others stand in).
         max_tokens: Longest answer in tokens.
-        variant: What else tells scores apart, such as how the steps came about; goes into the prompt digest.
-        structured: Whether to ask for JSON by a schema; `None` where the model is known to be able and `how` is `text`.
+        variant: What else tells scores apart, such as how the steps came about; goes into the
+            prompt digest.
+        structured: Whether to ask for JSON by a schema; `None` where the model is known to be able
+            and `how` is `text`.
         profile: How this model is asked, where it does not follow the papers' prompts.
     """
 
@@ -87,11 +101,15 @@ class Scorer:
 
     def _check_reading(self) -> None:
         if (self.n > 1) != (self.how == "sampled"):
-            raise ConfigurationError(f"how={self.how} does not go with n={self.n}: several samples are how=sampled")
+            raise ConfigurationError(
+                f"how={self.how} does not go with n={self.n}: several samples are how=sampled"
+            )
         if self.how == "logprob" and self.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.model))
         if self.structured and self.how != "text":
-            raise ConfigurationError(f"JSON answers do not go with how={self.how}; use n=1 and how=text")
+            raise ConfigurationError(
+                f"JSON answers do not go with how={self.how}; use n=1 and how=text"
+            )
 
     def _check_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> None:
         if self.how == "logprob" and not self._has_labels(aspect, points):
@@ -149,21 +167,32 @@ class Scorer:
             parent: The aspect that `aspect` is part of, for prompts that have `parent`.
 
         Raises:
-            PromptError: The prompt file does not render, as where it wants steps and there are none.
+            PromptError: The prompt file does not render, as where it wants steps and there are
+                none.
             CapabilityError: Token probabilities are wanted and the server sends none.
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
         example = self.profile.prepared(example, self.task)
         if not example.output.strip():
-            return self._score(example, aspect, **no_value("EmptyOutput", "there is no text to judge"))
-        told = {"steps": steps and steps.text, "knowledge": knowledge and knowledge.aspects, "parent": parent}
-        messages = self._messages(example, aspect, {name: value for name, value in told.items() if value is not None})
+            return self._score(
+                example, aspect, **no_value("EmptyOutput", "there is no text to judge")
+            )
+        told = {
+            "steps": steps and steps.text,
+            "knowledge": knowledge and knowledge.aspects,
+            "parent": parent,
+        }
+        messages = self._messages(
+            example, aspect, {name: value for name, value in told.items() if value is not None}
+        )
         if self.how == "sampled":
             return await self._from_samples(example, aspect, messages)
         return await self._from_one(example, aspect, messages)
 
-    def _messages(self, example: Example, aspect: Aspect, told: dict[str, Any]) -> tuple[ChatMessage, ...]:
+    def _messages(
+        self, example: Example, aspect: Aspect, told: dict[str, Any]
+    ) -> tuple[ChatMessage, ...]:
         told |= self.profile.bare(example)
         scale = self._asked_scale(aspect)
         return chat(
@@ -176,12 +205,18 @@ class Scorer:
             form=self.form,
             layout=self.layout,
             structured=self.asks_for_json,
-            lasting="knowledge" not in told and "bare" not in told,  # which are those of one example
+            lasting="knowledge" not in told
+            and "bare" not in told,  # which are those of one example
             **told,
         )
 
     def _request(
-        self, example: Example, messages: tuple[ChatMessage, ...], aspect: Aspect, n: int = 1, draw: int = 0
+        self,
+        example: Example,
+        messages: tuple[ChatMessage, ...],
+        aspect: Aspect,
+        n: int = 1,
+        draw: int = 0,
     ) -> Request:
         as_json = self.asks_for_json
         return Request(
@@ -194,10 +229,14 @@ class Scorer:
             seed=self.seed,
             logprobs=TOP_LOGPROBS if self.how == "logprob" else None,
             json_schema=schema_of(aspect.scale, self.form) if as_json else None,
-            specimen=specimen_of(aspect.scale, self.form, reasoned=self.how == "text", as_json=as_json),
+            specimen=specimen_of(
+                aspect.scale, self.form, reasoned=self.how == "text", as_json=as_json
+            ),
         )
 
-    async def _from_one(self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]) -> Score:
+    async def _from_one(
+        self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]
+    ) -> Score:
         usage = NOTHING
         unusable: list[Json] = []
         for draw in range(self.parse_retries + 1):
@@ -206,8 +245,16 @@ class Scorer:
             sample = response.samples[0]
             usage += cost
             if isinstance(found, Rating):
-                fields = self._from_labels(sample, found, aspect) if self.how == "logprob" else _as_said(sample, found)
-                fields["evidence"] = (*unusable, *told_cut(response.truncated_tokens), *fields.get("evidence", ()))
+                fields = (
+                    self._from_labels(sample, found, aspect)
+                    if self.how == "logprob"
+                    else _as_said(sample, found)
+                )
+                fields["evidence"] = (
+                    *unusable,
+                    *told_cut(response.truncated_tokens),
+                    *fields.get("evidence", ()),
+                )
                 return self._score(example, aspect, usage=usage, **fields)
             problem = found
             unusable.append({"text": sample.text.strip()[:QUOTED], "problem": problem.reason})
@@ -215,9 +262,18 @@ class Scorer:
                 break
         said = sample.text.strip()
         fields = no_value(problem.reason, f"{problem.message}; the judge said: {said[:QUOTED]!r}")
-        return self._score(example, aspect, usage=usage, evidence=tuple(unusable), explanation=said or None, **fields)
+        return self._score(
+            example,
+            aspect,
+            usage=usage,
+            evidence=tuple(unusable),
+            explanation=said or None,
+            **fields,
+        )
 
-    async def _attempt(self, request: Request, aspect: Aspect) -> tuple[Response, Rating | NoRating, Usage]:
+    async def _attempt(
+        self, request: Request, aspect: Aspect
+    ) -> tuple[Response, Rating | NoRating, Usage]:
         """Ask, and once more with more room where the answer was cut before its rating was complete."""
         usage = NOTHING
         for room in (self.max_tokens, MORE_ROOM * self.max_tokens):
@@ -235,7 +291,9 @@ class Scorer:
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         found = parse_rating(sample.text, scale=aspect.scale, form=self.form, aspect=aspect.name)
         if isinstance(found, NoRating) and sample.finish_reason == "filtered":
-            raise ContentRefused("the provider's content filter cut the answer off before its rating")
+            raise ContentRefused(
+                "the provider's content filter cut the answer off before its rating"
+            )
         return found
 
     def _is_cut(self, sample: Sample, found: Rating | NoRating) -> bool:
@@ -243,25 +301,38 @@ class Scorer:
             return False
         if isinstance(found, NoRating):
             return True
-        return self.how == "text" and not sample.text[found.span[1] :].strip()  # "4" may have become "4.5"
+        return (
+            self.how == "text" and not sample.text[found.span[1] :].strip()
+        )  # "4" may have become "4.5"
 
     def _from_labels(self, sample: Sample, rating: Rating, aspect: Aspect) -> dict[str, Any]:
         if sample.logprobs is None:
             raise CapabilityError(_no_logprobs(self.model))
         points = points_of(aspect.scale, self.form)
         if rating.value not in {point.value for point in points}:
-            return no_value("NotALabel", f"the judge said {rating.value:g}, which is none of the labels; use --n 20")
+            return no_value(
+                "NotALabel",
+                f"the judge said {rating.value:g}, which is none of the labels; use --n 20",
+            )
         found = expected_rating(sample, rating.span[0], points)
         if not isinstance(found, Expectation):
             return no_value(found.reason, found.message)
-        shares = tuple({"text": label, "probability": share} for label, share in found.probabilities.items())
+        shares = tuple(
+            {"text": label, "probability": share} for label, share in found.probabilities.items()
+        )
         return {"value": found.value, "mass": found.mass, "evidence": shares}
 
-    async def _from_samples(self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]) -> Score:
+    async def _from_samples(
+        self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]
+    ) -> Score:
         samples: list[Sample] = []
         usage = NOTHING
-        while len(samples) < self.n:  # a response holds at least one sample, and some servers give no more
-            request = self._request(example, messages, aspect, n=self.n - len(samples), draw=len(samples))
+        while (
+            len(samples) < self.n
+        ):  # a response holds at least one sample, and some servers give no more
+            request = self._request(
+                example, messages, aspect, n=self.n - len(samples), draw=len(samples)
+            )
             response = await self.model.generate(request)
             samples += response.samples[: request.n]
             usage += response.usage
@@ -271,12 +342,19 @@ class Scorer:
 
     def _score(self, example: Example, aspect: Aspect, **fields: Any) -> Score:
         return Score(
-            id=example.id, aspect=aspect.label, scale=aspect.scale, how=self.how, signature=self.signature, **fields
+            id=example.id,
+            aspect=aspect.label,
+            scale=aspect.scale,
+            how=self.how,
+            signature=self.signature,
+            **fields,
         )
 
     def _has_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> bool:
         return (
-            is_whole(aspect.scale) and len(points) <= MOST_LABELS and (aspect.scale[0] >= 0 or self.form == "letters")
+            is_whole(aspect.scale)
+            and len(points) <= MOST_LABELS
+            and (aspect.scale[0] >= 0 or self.form == "letters")
         )
 
 
@@ -307,11 +385,16 @@ def mean_of(samples: list[Sample], read: list[Rating | NoRating]) -> dict[str, A
         for sample, found in zip(samples, read, strict=True)
         if isinstance(found, NoRating)
     ]
-    evidence = (summary | ({"unusable": dict(reasons)} if reasons else {}), *unusable[:QUOTED_SAMPLES])
+    evidence = (
+        summary | ({"unusable": dict(reasons)} if reasons else {}),
+        *unusable[:QUOTED_SAMPLES],
+    )
     if not values:
         kind = "Declined" if set(reasons) == {"Declined"} else "NoScoreFound"
         said = samples[0].text.strip()[:QUOTED]
-        fields = no_value(kind, f"none of {len(samples)} samples holds a usable rating; the first says: {said!r}")
+        fields = no_value(
+            kind, f"none of {len(samples)} samples holds a usable rating; the first says: {said!r}"
+        )
         return fields | {"samples": 0, "evidence": evidence}
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

@@ -48,13 +48,17 @@ class StepsWriter:
         """
         messages = chat(self.prompt, task=self.task, aspect=aspect)
         for room in (self.max_tokens, 4 * self.max_tokens):
-            request = Request(messages=messages, max_tokens=room, seed=self.seed, specimen=_SPECIMEN)
+            request = Request(
+                messages=messages, max_tokens=room, seed=self.seed, specimen=_SPECIMEN
+            )
             sample = (await self.model.generate(request)).samples[0]
             text = _AFTERWARDS.sub("", sample.text).strip()
             if text and sample.finish_reason != "length":
                 return Steps(text=text)
         what = "did not come to an end" if text else "wrote nothing"
-        raise MalformedResponse(f"{self.model.name!r} was asked for steps to judge {aspect.name!r} and {what}")
+        raise MalformedResponse(
+            f"{self.model.name!r} was asked for steps to judge {aspect.name!r} and {what}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,9 @@ class WrittenSteps:
     task: Task
 
     def __post_init__(self) -> None:
-        missing = [aspect.name for aspect in self.task.aspects if not self.task.steps.get(aspect.name)]
+        missing = [
+            aspect.name for aspect in self.task.aspects if not self.task.steps.get(aspect.name)
+        ]
         if missing:
             raise ConfigurationError(
                 f"task {self.task.name!r} has no steps for {', '.join(missing)}; add `steps` to its file or let the "

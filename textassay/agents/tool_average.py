@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from textassay.agents.assistants import UNIT, Assistant, as_assistance, on_unit_scale
-from textassay.agents.fuser import Average, as_evidence
+from textassay.agents.average import Average, as_evidence
 from textassay.agents.planner import RefusedPlan
+from textassay.agents.tool_descriptions import UNIT, Assistant, as_assistance, on_unit_scale
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Aspect, Example, Failure, Outcome, Plan, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import (
+    Aspect,
+    Example,
+    Failure,
+    Outcome,
+    Plan,
+    Scale,
+    Score,
+    ScoreError,
+    Usage,
+)
 from textassay.runtime.model import Json
 
 DIRECT = "direct"
@@ -61,9 +71,13 @@ class ToolAverage:
             direct: A judge's own score, which is averaged in.
         """
         if not example.output.strip():
-            return self._score(example, aspect, "abstained", "EmptyOutput", "there is no text to judge")
+            return self._score(
+                example, aspect, "abstained", "EmptyOutput", "there is no text to judge"
+            )
         if isinstance(plan, RefusedPlan):
-            return self._score(example, aspect, "invalid", "PlanRefused", plan.problem, {"text": plan.text})
+            return self._score(
+                example, aspect, "invalid", "PlanRefused", plan.problem, {"text": plan.text}
+            )
         chosen = None if plan is None else plan.assistants.get(aspect.name, ())
         if chosen == ():
             reason = f"the plan names no assistant evaluator for {aspect.name}"
@@ -76,7 +90,9 @@ class ToolAverage:
             if selected is not False:
                 mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
                 told[-1]["mapped"] = mapped.value
-                parts.append(mapped.model_copy(update={"usage": Usage()}))  # it serves all aspects: none claims it
+                parts.append(
+                    mapped.model_copy(update={"usage": Usage()})
+                )  # it serves all aspects: none claims it
         if direct is not None:
             told.append({**as_evidence(direct), "text": DIRECT})
             if isinstance(direct, Score):
@@ -87,7 +103,13 @@ class ToolAverage:
         return fused.model_copy(update={"evidence": tuple(told)})
 
     def _score(
-        self, example: Example, aspect: Aspect, outcome: Outcome, kind: str, message: str, *evidence: Json
+        self,
+        example: Example,
+        aspect: Aspect,
+        outcome: Outcome,
+        kind: str,
+        message: str,
+        *evidence: Json,
     ) -> Score:
         return Score(
             id=example.id,

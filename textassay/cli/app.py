@@ -1,6 +1,7 @@
 """The commands and their flags; each hands over to a module of its own.
 
-That module is imported when the command runs: methods and tools take a second to load, and help needs none of them.
+That module is imported when the command runs: methods and tools take a second to load, and help
+needs none of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.exits import exits, run_async
-from textassay.runtime.process import collect_seldom
+from textassay.cli.gc import collect_seldom
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -28,16 +29,30 @@ app.add_typer(cache_app, name="cache")
 tools_app = typer.Typer(help="Assistant evaluators by themselves.", no_args_is_help=True)
 app.add_typer(tools_app, name="tools")
 
-Concurrency = Annotated[int | None, typer.Option(help="Most calls in flight to one model (default 64).")]
+Concurrency = Annotated[
+    int | None, typer.Option(help="Most calls in flight to one model (default 64).")
+]
 Rpm = Annotated[float | None, typer.Option(help="Most requests a minute.")]
-Tpm = Annotated[float | None, typer.Option(help="Most tokens a minute, prompt and answer together.")]
-MaxCost = Annotated[float | None, typer.Option(help="US dollars after which the run stops, resumable.")]
-Price = Annotated[str | None, typer.Option(metavar="IN,OUT", help="US dollars per million tokens in and out.")]
+Tpm = Annotated[
+    float | None, typer.Option(help="Most tokens a minute, prompt and answer together.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option(help="US dollars after which the run stops, resumable.")
+]
+Price = Annotated[
+    str | None, typer.Option(metavar="IN,OUT", help="US dollars per million tokens in and out.")
+]
 ApiBase = Annotated[str | None, typer.Option(help="Base address of the server, ending in /v1.")]
-ApiKeyEnv = Annotated[str | None, typer.Option(help="Name of the environment variable that holds the key.")]
-Cache = Annotated[Path | None, typer.Option(help="Folder of cached answers (default: in the run folder).")]
+ApiKeyEnv = Annotated[
+    str | None, typer.Option(help="Name of the environment variable that holds the key.")
+]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder of cached answers (default: in the run folder).")
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Keep no answers on disk.")]
-ProgressStyle = Annotated[Literal["auto", "plain", "none"] | None, typer.Option(help="How progress is shown.")]
+ProgressStyle = Annotated[
+    Literal["auto", "plain", "none"] | None, typer.Option(help="How progress is shown.")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -57,18 +72,27 @@ def _root(
 
 @app.command()
 def score(
-    data: Annotated[str | None, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")] = None,
+    data: Annotated[
+        str | None, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")
+    ] = None,
     method: Annotated[str | None, typer.Option(help="Method, such as g-eval.")] = None,
-    model: Annotated[list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to make.")] = None,
     aspects: Annotated[
         str | None, typer.Option(metavar="A,B", help="Aspects to judge (default: all of the task).")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="summarization, dialogue, data-to-text, translation or a TOML file.")
+        str | None,
+        typer.Option(help="summarization, dialogue, data-to-text, translation or a TOML file."),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file of flags; the command line wins.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of flags; the command line wins.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")
+    ] = None,
     api_base: ApiBase = None,
     api_key_env: ApiKeyEnv = None,
     n: Annotated[int | None, typer.Option(help="Samples per judgement.")] = None,
@@ -83,7 +107,9 @@ def score(
     price: Price = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and cost; ask nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count calls, tokens and cost; ask nothing.")
+    ] = False,
     progress: ProgressStyle = None,
 ) -> None:
     """Judge every example of DATA and write the scores to a run folder."""
@@ -135,27 +161,50 @@ def fit_command(
     data: Annotated[str | None, typer.Argument(help="Examples with human ratings.")] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     out: Annotated[Path | None, typer.Option(help="Evaluator folder to make.")] = None,
-    method: Annotated[str | None, typer.Option(help="hd-eval: grow criteria and let a model rate them.")] = None,
-    model: Annotated[list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="hd-eval: grow criteria and let a model rate them.")
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")
+    ] = None,
     features: Annotated[
-        str | None, typer.Option(metavar="NAME,GLOB*", help="Learn from recorded metrics; no model is asked.")
+        str | None,
+        typer.Option(metavar="NAME,GLOB*", help="Learn from recorded metrics; no model is asked."),
     ] = None,
     scores: Annotated[
-        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="Learn from files of scores or runs; may repeat.")
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="Learn from files of scores or runs; may repeat."),
     ] = None,
-    aggregator: Annotated[list[str] | None, typer.Option(help="Aggregator (default auto); may repeat.")] = None,
-    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Human aspects (default: all rated).")] = None,
+    aggregator: Annotated[
+        list[str] | None, typer.Option(help="Aggregator (default auto); may repeat.")
+    ] = None,
+    aspects: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Human aspects (default: all rated).")
+    ] = None,
     scale: Annotated[
-        list[str] | None, typer.Option(metavar="ASPECT=LOW,HIGH", help="Scale that people rated on; may repeat.")
+        list[str] | None,
+        typer.Option(metavar="ASPECT=LOW,HIGH", help="Scale that people rated on; may repeat."),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Keep what together: group (default) or row.")] = None,
-    train_fraction: Annotated[float | None, typer.Option(help="Share of the rows to learn from (default 0.5).")] = None,
-    report: Annotated[Literal["basic", "full"] | None, typer.Option(help="full adds curves and ablations.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Keep what together: group (default) or row.")
+    ] = None,
+    train_fraction: Annotated[
+        float | None, typer.Option(help="Share of the rows to learn from (default 0.5).")
+    ] = None,
+    report: Annotated[
+        Literal["basic", "full"] | None, typer.Option(help="full adds curves and ablations.")
+    ] = None,
     layers: Annotated[int | None, typer.Option(help="Layers of criteria (default 3).")] = None,
-    children: Annotated[int | None, typer.Option(help="Most parts of a criterion (default 4).")] = None,
-    keep: Annotated[int | None, typer.Option(help="Criteria taken apart from layer 2 on (default 4).")] = None,
+    children: Annotated[
+        int | None, typer.Option(help="Most parts of a criterion (default 4).")
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(help="Criteria taken apart from layer 2 on (default 4).")
+    ] = None,
     task: Annotated[str | None, typer.Option(help="Task with the aspects' definitions.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")
+    ] = None,
     api_base: ApiBase = None,
     api_key_env: ApiKeyEnv = None,
     n: Annotated[int | None, typer.Option(help="Samples per judgement.")] = None,
@@ -169,7 +218,9 @@ def fit_command(
     price: Price = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and cost; ask nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count calls, tokens and cost; ask nothing.")
+    ] = False,
     progress: ProgressStyle = None,
 ) -> None:
     """Learn from people's ratings how to judge, and write an evaluator folder."""
@@ -193,11 +244,15 @@ def fit_command(
 def meta_command(
     scores: Annotated[Path, typer.Argument(help="Run folder, or JSONL with id, aspect, value.")],
     data: Annotated[Path, typer.Argument(help="Examples with human ratings.")],
-    level: Annotated[list[str] | None, typer.Option(help="dataset, group or system; may repeat.")] = None,
+    level: Annotated[
+        list[str] | None, typer.Option(help="dataset, group or system; may repeat.")
+    ] = None,
     aspect_map: Annotated[
         list[str] | None, typer.Option(metavar="SCORE=HUMAN", help="What is held against what.")
     ] = None,
-    bootstrap: Annotated[int, typer.Option(help="Resamples of the groups for 95 % intervals; 0 for none.")] = 1000,
+    bootstrap: Annotated[
+        int, typer.Option(help="Resamples of the groups for 95 % intervals; 0 for none.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -219,11 +274,19 @@ def meta_command(
 @app.command()
 def tree(
     out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")],
-    model: Annotated[list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")],
-    method: Annotated[str, typer.Option(help="hd-eval: criteria; coascore: relevant aspects.")] = "hd-eval",
+    model: Annotated[
+        list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")
+    ],
+    method: Annotated[
+        str, typer.Option(help="hd-eval: criteria; coascore: relevant aspects.")
+    ] = "hd-eval",
     task: Annotated[str | None, typer.Option(help="Built-in task or a TOML file.")] = None,
-    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Aspects to take apart (default: all).")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="depth, children, ...")] = None,
+    aspects: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Aspects to take apart (default: all).")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="depth, children, ...")
+    ] = None,
     api_base: ApiBase = None,
     api_key_env: ApiKeyEnv = None,
     max_cost: MaxCost = None,
@@ -232,7 +295,7 @@ def tree(
 ) -> None:
     """Let a model take a task's aspects apart, and write the tree as a file to edit."""
     with exits():
-        from textassay.cli import trees
+        from textassay.cli import tree as trees
         from textassay.evaluation.spec import split_settings
         from textassay.runtime.settings import Settings
 
@@ -242,18 +305,26 @@ def tree(
             **runtime,
         )  # fmt: skip
         names = arguments.names(aspects)
-        order = trees.TreeOrder(method, out, arguments.models(model), task, names, options, settings)
+        order = trees.TreeOrder(
+            method, out, arguments.models(model), task, names, options, settings
+        )
         run_async(trees.carry_out(order))
 
 
 @app.command()
 def plan(
     out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")],
-    model: Annotated[list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")],
+    model: Annotated[
+        list[str], typer.Option(metavar="[ROLE=]MODEL", help="Model; may repeat by role.")
+    ],
     task: Annotated[str | None, typer.Option(help="Built-in task or a TOML file.")] = None,
-    aspects: Annotated[str | None, typer.Option(metavar="A,B", help="Aspects to plan for (default: all).")] = None,
+    aspects: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Aspects to plan for (default: all).")
+    ] = None,
     tools: Annotated[str | None, typer.Option(metavar="A,B", help="Assistant evaluators.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A further setting.")
+    ] = None,
     api_base: ApiBase = None,
     api_key_env: ApiKeyEnv = None,
     max_cost: MaxCost = None,
@@ -262,7 +333,7 @@ def plan(
 ) -> None:
     """Let a model write the plan of fusion-eval, and save it as a file to edit."""
     with exits():
-        from textassay.cli import plans
+        from textassay.cli import plan as plans
         from textassay.evaluation.spec import split_settings
         from textassay.runtime.settings import Settings
 
@@ -272,30 +343,36 @@ def plan(
             **runtime,
         )  # fmt: skip
         wanted, served = arguments.names(aspects), arguments.names(tools) or ()
-        order = plans.PlanOrder(out, arguments.models(model), task, wanted, served, options, settings)
+        order = plans.PlanOrder(
+            out, arguments.models(model), task, wanted, served, options, settings
+        )
         run_async(plans.carry_out(order))
 
 
 @app.command()
 def graph(
-    method: Annotated[str, typer.Argument(help="Method, such as g-eval, or the folder of a fitted evaluator.")],
+    method: Annotated[
+        str, typer.Argument(help="Method, such as g-eval, or the folder of a fitted evaluator.")
+    ],
     task: Annotated[str | None, typer.Option(help="Task to build it for.")] = None,
 ) -> None:
     """Print a method's graph as a mermaid picture."""
     with exits():
-        from textassay.cli import graphs
+        from textassay.cli import graph as graphs
 
         typer.echo(graphs.picture(method, task))
 
 
 @app.command("demo")
 def demo_command(
-    out: Annotated[Path | None, typer.Option(help="Folder to make, or to go on in (default: a temporary one).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to make, or to go on in (default: a temporary one).")
+    ] = None,
     progress: ProgressStyle = None,
 ) -> None:
     """Show the whole pipeline on bundled examples: offline, on the embedded model."""
     with exits():
-        from textassay.cli import demo
+        from textassay.cli.demo import command as demo
 
         raise typer.Exit(run_async(demo.carry_out(out, progress or "auto")))
 
@@ -318,8 +395,12 @@ def doctor(
 
         runtime, unknown = split_settings(arguments.settings(set_ or ()))
         if unknown:
-            raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
-        run_async(examination.show(model, Settings(api_base=api_base, api_key_env=api_key_env, **runtime)))
+            raise UnknownName(
+                "setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields]
+            )
+        run_async(
+            examination.show(model, Settings(api_base=api_base, api_key_env=api_key_env, **runtime))
+        )
 
 
 @tools_app.command("list")
@@ -336,10 +417,13 @@ def tools_score(
     data: Annotated[str, typer.Argument(help="JSONL (.gz), CSV or Parquet file of examples.")],
     out: Annotated[Path, typer.Option(help="Run folder to make.")],
     tools: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Assistant evaluators, such as rouge,nli:MODEL.")
+        str | None,
+        typer.Option(metavar="A,B", help="Assistant evaluators, such as rouge,nli:MODEL."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with [tools.NAME] tables.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Model that lm_prob asks.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Model that lm_prob asks.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many examples.")] = None,
     api_base: ApiBase = None,
     api_key_env: ApiKeyEnv = None,
@@ -356,7 +440,11 @@ def tools_score(
         }  # fmt: skip
         configured = arguments.config_file(config, [*given, "fields"])
         raise typer.Exit(
-            run_async(carry_out(order_from({**arguments.merged(given, configured), "method": "tools"}, {})))
+            run_async(
+                carry_out(
+                    order_from({**arguments.merged(given, configured), "method": "tools"}, {})
+                )
+            )
         )
 
 
@@ -364,7 +452,7 @@ def tools_score(
 def cache_info(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Tell what a cache folder holds."""
     with exits():
-        from textassay.cli import caches
+        from textassay.cli import cache as caches
 
         caches.show_info(folder)
 
@@ -373,7 +461,7 @@ def cache_info(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) ->
 def cache_verify(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Check every file and answer of a cache folder."""
     with exits():
-        from textassay.cli import caches
+        from textassay.cli import cache as caches
 
         raise typer.Exit(caches.show_verification(folder))
 
@@ -382,7 +470,7 @@ def cache_verify(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) 
 def cache_clear(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -> None:
     """Delete all answers of a cache folder."""
     with exits():
-        from textassay.cli import caches
+        from textassay.cli import cache as caches
 
         caches.clear(folder)
 

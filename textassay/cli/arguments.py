@@ -61,7 +61,9 @@ def models(given: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
         if not equals or "/" in role or "." in role:
             role, name = "", item
         if role in found:
-            raise ConfigurationError(f"--model: two models for {'the role ' + repr(role) if role else 'every role'}")
+            raise ConfigurationError(
+                f"--model: two models for {'the role ' + repr(role) if role else 'every role'}"
+            )
         found[role] = name
     return found
 
@@ -75,9 +77,13 @@ def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
     if given is None:
         return None
     try:
-        cost_in, cost_out = (float(part) for part in (given.split(",") if isinstance(given, str) else given))
+        cost_in, cost_out = (
+            float(part) for part in (given.split(",") if isinstance(given, str) else given)
+        )
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"--price takes IN,OUT in US dollars per million tokens, not {given!r}") from error
+        raise ConfigurationError(
+            f"--price takes IN,OUT in US dollars per million tokens, not {given!r}"
+        ) from error
     return cost_in, cost_out
 
 
@@ -103,7 +109,9 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
             raise UnknownName(f"key in {path}", key, allowed)
     for key in ("set", "fields"):
         if not isinstance(flat.get(key, {}), dict):
-            raise ConfigurationError(f"--config {path}: {key!r} is a table of settings, not {flat[key]!r}")
+            raise ConfigurationError(
+                f"--config {path}: {key!r} is a table of settings, not {flat[key]!r}"
+            )
     for key, read in _READERS.items():
         try:
             if key in flat:
@@ -113,7 +121,9 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     return flat
 
 
-def tools(given: str | Iterable[str] | Mapping[str, Mapping[str, Any]]) -> tuple[str, ...] | dict[str, str]:
+def tools(
+    given: str | Iterable[str] | Mapping[str, Mapping[str, Any]],
+) -> tuple[str, ...] | dict[str, str]:
     """Read the names of tools, or `[tools.NAME]` tables, which become specs by name.
 
     Raises:
@@ -126,16 +136,25 @@ def tools(given: str | Iterable[str] | Mapping[str, Mapping[str, Any]]) -> tuple
     return names(given) or ()
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {"model": models, "aspects": names, "tools": tools, "price": price}
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "model": models,
+    "aspects": names,
+    "tools": tools,
+    "price": price,
+}
 """How a file's values are read that are more than one word."""
 
 
 def merged(given: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags of the command line laid over those of the file.
 
-    Tools that the file describes are used under their names: those that the command line names, or else all.
+    Tools that the file describes are used under their names: those that the command line names, or
+    else all.
     """
-    flags = {**configured, **{key: value for key, value in given.items() if value is not None and value != []}}
+    flags = {
+        **configured,
+        **{key: value for key, value in given.items() if value is not None and value != []},
+    }
     described = configured.get("tools")
     if isinstance(described, Mapping):
         flags["tools"] = tuple(described.get(name, name) for name in flags["tools"])

@@ -13,7 +13,9 @@ PIPE_WIDTH = 10_000
 
 def printable(text: str) -> str:
     """Return text with control characters escaped, for nothing that a model or a file says may steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def results() -> Console:
@@ -24,7 +26,9 @@ def results() -> Console:
 
 def say(message: str, *, style: str = "") -> None:
     """Write a message to standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(printable(message), style=style))
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        Text(printable(message), style=style)
+    )
 
 
 def plain_table(*columns: str, left: int = 1) -> Table:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from textassay.cli.console import printable
+from textassay.runtime.backends.doctor import examine, plain_text
 from textassay.runtime.connect import connect
-from textassay.runtime.doctor import examine, plain_text
 from textassay.runtime.settings import Settings
 
 
@@ -18,6 +18,7 @@ async def show(name: str, settings: Settings) -> None:
         ModelError: The model cannot be asked at all.
     """
     async with connect(name, settings=settings) as model:
-        # the bare backend: a cache, or the splitting of draws, would hide what the model itself does
+        # the bare backend: a cache, or the splitting of draws, would hide what the model itself
+        # does
         findings = await examine(model.backend)
     typer.echo(printable(plain_text(name, findings)))

@@ -1,7 +1,7 @@
 """Exit statuses, and the one place where an error becomes one.
 
-0 everything scored; 1 finished, but something is unscored; 2 bad arguments, configuration or data, nothing was asked;
-3 stopped early and resumable.
+0 everything scored; 1 finished, but something is unscored; 2 bad arguments, configuration or data,
+nothing was asked; 3 stopped early and resumable.
 """
 
 from __future__ import annotations
@@ -51,17 +51,27 @@ def exits() -> Iterator[None]:
     except TextassayError as error:
         _explain("error", error)
         raise typer.Exit(BAD_REQUEST) from None
-    except (typer.Exit, OSError):  # a reader that closed the pipe is no fault of ours, and typer knows what to do
+    except (
+        typer.Exit,
+        OSError,
+    ):  # a reader that closed the pipe is no fault of ours, and typer knows what to do
         raise
-    except Exception:  # a fault in our code or in a method's: it must not look like a run that finished
+    except (
+        Exception
+    ):  # a fault in our code or in a method's: it must not look like a run that finished
         traceback.print_exc()
-        say("stopped by a fault in the program; scores and answers that were written are kept", style="red")
+        say(
+            "stopped by a fault in the program; scores and answers that were written are kept",
+            style="red",
+        )
         raise typer.Exit(STOPPED) from None
 
 
 def _flag(place: tuple[int | str, ...]) -> str:
     """Return the flag that a setting's field is set by, in front of what is wrong with it."""
-    from textassay.evaluation.spec import SETTABLE  # heavy, and only needed where something is wrong
+    from textassay.evaluation.spec import (
+        SETTABLE,  # heavy, and only needed where something is wrong
+    )
 
     if not place:
         return ""
@@ -85,7 +95,11 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     async def guarded() -> T:
         task = asyncio.current_task()
-        if task is not None and sys.platform != "win32" and threading.current_thread() is threading.main_thread():
+        if (
+            task is not None
+            and sys.platform != "win32"
+            and threading.current_thread() is threading.main_thread()
+        ):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 

@@ -15,13 +15,13 @@ from textassay.cli.progress import Style, shown
 from textassay.cli.score import RUNTIME_FLAGS, print_estimate
 from textassay.evaluation.session import Session
 from textassay.evaluation.spec import split_settings
-from textassay.fitting.aligned import Alignment, AlignmentOrder
 from textassay.fitting.alignment import Growth
-from textassay.fitting.recorded import Fit, Learning, check_out, fit_recorded
+from textassay.fitting.fit_from_scores import Fit, Learning, check_out, fit_recorded
+from textassay.fitting.fit_tree import Alignment, AlignmentOrder
 from textassay.fitting.text import text_of
 from textassay.learning import AGGREGATORS
 from textassay.methods import HDEval
-from textassay.runtime.data import Examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
@@ -53,7 +53,17 @@ def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
         return run_async(fit_by_alignment(flags, chosen))
     if chosen:
         raise UnknownName("setting of fit without a model", next(iter(chosen)))
-    for name in ("model", "dry_run", "layers", "children", "keep", "task", "n", "temperature", "max_cost"):
+    for name in (
+        "model",
+        "dry_run",
+        "layers",
+        "children",
+        "keep",
+        "task",
+        "n",
+        "temperature",
+        "max_cost",
+    ):
         if flags.get(name) is not None:
             raise ConfigurationError(
                 f"--{name.replace('_', '-')} goes with --method hd-eval; learning from recorded scores asks no model"
@@ -158,7 +168,9 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
     runtime |= {name: flags[name] for name in RUNTIME_FLAGS if flags.get(name) is not None}
-    growth = {name: flags[name] for name in ("layers", "children", "keep") if flags.get(name) is not None}
+    growth = {
+        name: flags[name] for name in ("layers", "children", "keep") if flags.get(name) is not None
+    }
     return AlignmentOrder(
         data=Examples(flags["data"]),
         models=flags["model"],
@@ -202,4 +214,6 @@ def write(found: Fit, out: Path) -> None:
         raise StorageError(f"cannot write the evaluator to {out}: {error}") from error
     typer.echo(printable(text_of(found.report)), nl=False)
     model = "" if found.evaluator.model is None else f" --model {found.evaluator.model}"
-    say(f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model} --out RUN")
+    say(
+        f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model} --out RUN"
+    )

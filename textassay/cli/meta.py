@@ -15,9 +15,9 @@ from rich.text import Text
 from textassay.cli.console import PIPE_WIDTH, plain_table, printable, results, say
 from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
-from textassay.meta.recorded import read_scores
+from textassay.meta.score_files import read_scores
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
-from textassay.runtime.data import Examples
+from textassay.runtime.data.dataset import Examples
 
 Coefficient = Literal["pearson", "spearman", "kendall"]
 COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall")
@@ -58,7 +58,10 @@ def show(
 def drawn(table: AgreementTable, console: Console) -> Table:
     """Draw agreement so that nothing is folded on this console, as far as names allow."""
     wide = _one_row_each(table)
-    fits = console.measure(wide, options=console.options.update(width=PIPE_WIDTH)).maximum <= console.width
+    fits = (
+        console.measure(wide, options=console.options.update(width=PIPE_WIDTH)).maximum
+        <= console.width
+    )
     return wide if fits else _one_line_a_coefficient(table)
 
 
@@ -75,7 +78,9 @@ def _one_row_each(table: AgreementTable) -> Table:
 
 def _one_line_a_coefficient(table: AgreementTable) -> Table:
     """Draw the coefficients of an aspect and level below each other, for narrow terminals."""
-    lines = plain_table("score", "level", "n", "coverage", "groups", "", "", "95 % interval", left=2)
+    lines = plain_table(
+        "score", "level", "n", "coverage", "groups", "", "", "95 % interval", left=2
+    )
     for row in table.rows:
         name = row.aspect if row.aspect == row.human else f"{row.aspect} vs {row.human}"
         heading: list[Text | str] = [Text(printable(name)), *_heading(row)[2:]]

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from textassay.cli.exits import Stopped
-from textassay.runtime.budget import Budget
+from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, load_backend
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, StorageError
 from textassay.runtime.settings import Settings
@@ -23,10 +23,13 @@ def check_new_file(path: Path, kind: str) -> None:
         kind: What it holds, such as `tree`.
 
     Raises:
-        ConfigurationError: It is there already, has no folder, or ends in neither `.toml` nor `.json`.
+        ConfigurationError: It is there already, has no folder, or ends in neither `.toml` nor
+            `.json`.
     """
     if path.suffix not in SUFFIXES:
-        raise ConfigurationError(f"a {kind} is saved as {' or '.join(SUFFIXES)}, not as {str(path)!r}")
+        raise ConfigurationError(
+            f"a {kind} is saved as {' or '.join(SUFFIXES)}, not as {str(path)!r}"
+        )
     if path.exists():
         raise ConfigurationError(f"{path} exists; {kind}s are edited by hand and never overwritten")
     if not path.resolve().parent.is_dir():
@@ -34,7 +37,9 @@ def check_new_file(path: Path, kind: str) -> None:
 
 
 @asynccontextmanager
-async def asked(models: Mapping[str, str], settings: Settings) -> AsyncIterator[dict[str, ConnectedModel]]:
+async def asked(
+    models: Mapping[str, str], settings: Settings
+) -> AsyncIterator[dict[str, ConnectedModel]]:
     """Open models by role, under one budget, and close them at the end of the block.
 
     Raises:
@@ -45,7 +50,9 @@ async def asked(models: Mapping[str, str], settings: Settings) -> AsyncIterator[
         opened: dict[str, ConnectedModel] = {}
         for role, name in models.items():
             await load_backend(name)
-            opened[role] = await stack.enter_async_context(connect(name, settings=settings, budget=budget))
+            opened[role] = await stack.enter_async_context(
+                connect(name, settings=settings, budget=budget)
+            )
         try:
             yield opened
         except (ModelError, BudgetReached) as error:

@@ -78,7 +78,10 @@ def line(now: Progress) -> str:
 
 
 def _pace(now: Progress) -> list[str]:
-    parts = [f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done", f"{now.rate:.1f}/s"]
+    parts = [
+        f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done",
+        f"{now.rate:.1f}/s",
+    ]
     if now.done == now.total:
         parts.append(f"took {clock(now.seconds)}")
     elif now.seconds_left is not None:
@@ -88,12 +91,16 @@ def _pace(now: Progress) -> list[str]:
 
 def _effort(now: Progress) -> list[str]:
     usage = now.usage
-    parts = [f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else "")]
+    parts = [
+        f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else "")
+    ]
     if usage.cost:
         parts.append(f"${usage.cost:.4f}")
     for name, state in now.limiters.items():
         waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
-        parts.append(f"{name if len(now.limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}")
+        parts.append(
+            f"{name if len(now.limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}"
+        )
     return parts
 
 

@@ -17,13 +17,23 @@ from textassay.evaluation.api import finish
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import SETTABLE, RunSpec, spec_of, split_settings
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.messages import Usage
-from textassay.runtime.run_folder import read_manifest
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.run_folder import read_manifest
 
-RUNTIME_FLAGS = ("concurrency", "rpm", "tpm", "max_cost", "price", "api_base", "api_key_env", "cache", "no_cache")
+RUNTIME_FLAGS = (
+    "concurrency",
+    "rpm",
+    "tpm",
+    "max_cost",
+    "price",
+    "api_base",
+    "api_key_env",
+    "cache",
+    "no_cache",
+)
 OPTION_FLAGS = ("n", "temperature", "seed")
 
 
@@ -45,7 +55,10 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
     Raises:
         ConfigurationError: A flag that is needed is missing.
     """
-    for name, shown_as in (("data", "DATA, a file of examples"), ("method", "--method, such as g-eval")):
+    for name, shown_as in (
+        ("data", "DATA, a file of examples"),
+        ("method", "--method, such as g-eval"),
+    ):
         if not flags.get(name):
             raise ConfigurationError(f"score needs {shown_as}")
     if flags.get("out") is None and not flags.get("dry_run"):
@@ -95,12 +108,21 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
             f"{folder}: the run's data came from memory; resume it in Python with "
             "evaluate(examples, ..., out=..., resume=True)"
         )
-    before = {**manifest["settings"], "max_cost": None}  # a spent budget must not stop the resumed run at once
+    before = {
+        **manifest["settings"],
+        "max_cost": None,
+    }  # a spent budget must not stop the resumed run at once
     given = {name: flags[name] for name in RUNTIME_FLAGS if flags.get(name) is not None}
     if given.get("cache") is not None or given.get("no_cache"):
         before |= {"cache": None, "no_cache": False}
     settings = Settings(**{**before, **given})
-    return Order(spec=spec, settings=settings, out=folder, resume=True, progress=flags.get("progress") or "auto")
+    return Order(
+        spec=spec,
+        settings=settings,
+        out=folder,
+        resume=True,
+        progress=flags.get("progress") or "auto",
+    )
 
 
 async def carry_out(order: Order) -> int:
@@ -113,7 +135,12 @@ async def carry_out(order: Order) -> int:
     began = False
     try:
         async with open_session(
-            order.spec.data, order.spec, settings=order.settings, out=order.out, resume=order.resume, dry=order.dry
+            order.spec.data,
+            order.spec,
+            settings=order.settings,
+            out=order.out,
+            resume=order.resume,
+            dry=order.dry,
         ) as session:
             _say_which_task(session, order)
             if order.dry:
@@ -124,7 +151,9 @@ async def carry_out(order: Order) -> int:
     except TextassayError as error:
         if began:
             raise Stopped from error
-        if isinstance(error, UnknownName) and error.kind == "option":  # to the command line, both are settings
+        if (
+            isinstance(error, UnknownName) and error.kind == "option"
+        ):  # to the command line, both are settings
             raise UnknownName("setting", error.name, [*error.known, *SETTABLE]) from None
         raise
     except asyncio.CancelledError:
@@ -143,7 +172,10 @@ def _say_which_task(session: Session, order: Order) -> None:
 
 
 async def _dry_run(session: Session, order: Order) -> int:
-    async with shown(lambda: session.engine.progress, order.progress), aclosing(session.engine.scores()) as scores:
+    async with (
+        shown(lambda: session.engine.progress, order.progress),
+        aclosing(session.engine.scores()) as scores,
+    ):
         async for _ in scores:
             pass
     print_estimate(session.asked, session.engine.progress.done)
@@ -182,7 +214,9 @@ def print_result(run: Run) -> int:
         f"{usage['calls']} calls, {usage['cached_calls']} from the cache, {usage['prompt_tokens']} + "
         f"{usage['completion_tokens']} tokens, cost {cost}"
     )
-    unscored = {kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count}
+    unscored = {
+        kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
+    }
     if not unscored:
         return 0
     reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textassay.meta.recorded import Recorded
+from textassay.meta.score_files import Recorded
 from textassay.meta.table import agreement_table
 from textassay.runtime.messages import Example
 
@@ -53,7 +53,8 @@ class Comparison:
     def bar(self, aspect: str) -> float:
         """Return what a judge must beat: the best trivial measure's coefficient, whichever its sign.
 
-        The sign and the best of several are picked with the ratings in view, which is in favour of the trivial ones.
+        The sign and the best of several are picked with the ratings in view, which is in favour of
+        the trivial ones.
         """
         found = [line.spearman[aspect] for line in self.lines if line.trivial]
         return max((abs(value) for value in found if value is not None), default=0.0)
@@ -94,19 +95,27 @@ class Comparison:
         }
 
 
-def compare(task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]) -> Comparison:
+def compare(
+    task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]
+) -> Comparison:
     """Hold trivial measures and judges against the ratings of the examples.
 
     Args:
         task: Name of the task.
         examples: With ratings; scores of other examples are left out.
         trivial: Value by measure and id; each is held against every human aspect.
-        judged: Scores by name of the method; each aspect is held against the human aspect of its name.
+        judged: Scores by name of the method; each aspect is held against the human aspect of its
+            name.
     """
     aspects = tuple(dict.fromkeys(name for example in examples for name in example.human))
-    lines = [_line(name, True, examples, dict.fromkeys(aspects, values)) for name, values in trivial.items()]
+    lines = [
+        _line(name, True, examples, dict.fromkeys(aspects, values))
+        for name, values in trivial.items()
+    ]
     lines += [_line(name, False, examples, scores) for name, scores in judged.items()]
-    return Comparison(task, aspects, len(examples), len({example.group for example in examples}), tuple(lines))
+    return Comparison(
+        task, aspects, len(examples), len({example.group for example in examples}), tuple(lines)
+    )
 
 
 def _line(name: str, trivial: bool, examples: Sequence[Example], scores: Recorded) -> Line:
@@ -133,7 +142,10 @@ class Treatments:
 
 
 def by_treatment(
-    aspect: str, examples: Sequence[Example], judged: Mapping[str, Recorded], ratings: str = "our rating"
+    aspect: str,
+    examples: Sequence[Example],
+    judged: Mapping[str, Recorded],
+    ratings: str = "our rating",
 ) -> Treatments:
     """Return mean scores by what was done to the texts, the assigned ratings first.
 
@@ -147,7 +159,10 @@ def by_treatment(
     columns = {ratings: {example.id: example.human.get(aspect) for example in examples}}
     columns |= {name: dict(scores[aspect]) for name, scores in judged.items() if aspect in scores}
     rows = {
-        name: tuple(_mean(values.get(e.id) for e in examples if (e.system or "") == system) for system in systems)
+        name: tuple(
+            _mean(values.get(e.id) for e in examples if (e.system or "") == system)
+            for system in systems
+        )
         for name, values in columns.items()
     }
     return Treatments(aspect, systems, rows)

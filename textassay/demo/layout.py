@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.atomic_file import write_json
 from textassay.runtime.errors import RunFolderError, StorageError
+from textassay.runtime.storage.files import write_json
 from textassay.version import __version__
 
 MARK = "demo.json"
@@ -54,7 +54,8 @@ class Layout:
             model: Identity of the model that is asked; an earlier demo must have asked the same.
 
         Raises:
-            RunFolderError: It holds something else, the demo of another model or version, or cannot be written to.
+            RunFolderError: It holds something else, the demo of another model or version, or cannot
+                be written to.
         """
         mark = {"format": 1, "textassay": __version__, "model": dict(model)}
         file = self.folder / MARK
@@ -62,18 +63,24 @@ class Layout:
             if file.exists():
                 self._check(file, mark)
             elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-                raise RunFolderError(f"{self.folder} holds something else; give --out a folder that is new or empty")
+                raise RunFolderError(
+                    f"{self.folder} holds something else; give --out a folder that is new or empty"
+                )
             for part in ("data", "runs", "evaluators"):
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
             write_json(file, mark)
         except OSError as error:
-            raise RunFolderError(f"the folder {self.folder} cannot be written to: {error}") from error
+            raise RunFolderError(
+                f"the folder {self.folder} cannot be written to: {error}"
+            ) from error
 
     def _check(self, file: Path, mark: dict[str, Any]) -> None:
         try:
             before = json.loads(file.read_bytes())
         except ValueError as error:
-            raise RunFolderError(f"{file} cannot be read: {error}; give --out a new folder") from error
+            raise RunFolderError(
+                f"{file} cannot be read: {error}; give --out a new folder"
+            ) from error
         if before != mark:
             raise RunFolderError(
                 f"{self.folder} holds the demo of another model or another version of textassay; "

@@ -16,15 +16,15 @@ from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS, Rec
 from textassay.evaluation.api import Evaluation, finish, session_of
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
-from textassay.fitting.recorded import Learning, fit_recorded
+from textassay.fitting.fit_from_scores import Learning, fit_recorded
 from textassay.learning import group_codes, split_rows
-from textassay.methods import tasks, trees
-from textassay.methods.evaluator import is_evaluator
-from textassay.runtime.atomic_file import write_text
-from textassay.runtime.data import Examples
+from textassay.methods.fitted.evaluator import is_evaluator
+from textassay.methods.library import tasks, trees
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import StorageError
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.files import write_text
 
 LEARNING = Learning(train_fraction=0.5, seed=0)
 """Half of the sources to learn from, the other half to judge; rows of one source stay together."""
@@ -78,11 +78,17 @@ class Pipeline:
             shutil.copyfile(data_file(task), self._layout.data(task))
             write_text(self._layout.data(task, held_out=True), "".join(held_out))
         except OSError as error:
-            raise StorageError(f"cannot write the examples to {self._layout.folder}: {error}") from error
+            raise StorageError(
+                f"cannot write the examples to {self._layout.folder}: {error}"
+            ) from error
 
     async def _score(self, task: str, recipe: Recipe) -> Run:
         """Do what `textassay score` does, or `textassay tools score` for what asks no model."""
-        wanted: Evaluation = {"method": recipe.method, "options": recipe.options, "tools": recipe.tools}
+        wanted: Evaluation = {
+            "method": recipe.method,
+            "options": recipe.options,
+            "tools": recipe.tools,
+        }
         if recipe is not BASELINES:
             wanted |= {"task": task, "model": self._model}
         if recipe is NODES:
@@ -93,7 +99,9 @@ class Pipeline:
         """Do what `textassay fit --scores` does, over the ratings of every criterion."""
         folder = self._layout.evaluator(task)
         if not is_evaluator(folder):
-            fit = fit_recorded(Examples(self._layout.data(task)), scores=(self._nodes(task),), learning=LEARNING)
+            fit = fit_recorded(
+                Examples(self._layout.data(task)), scores=(self._nodes(task),), learning=LEARNING
+            )
             fit.save(folder)
 
     async def _apply(self, task: str) -> Run:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from textassay.demo.comparison import Comparison, Treatments, by_treatment, compare
 from textassay.demo.layout import Layout
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS
-from textassay.meta.recorded import Recorded
-from textassay.meta.recorded import read_scores as read_values
-from textassay.runtime.data import Examples
+from textassay.meta.score_files import Recorded
+from textassay.meta.score_files import read_scores as read_values
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
-from textassay.runtime.run_folder import read_scores
+from textassay.runtime.storage.run_folder import read_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
 """The aspect of each task whose means are shown by what was done to the texts."""
@@ -29,7 +29,8 @@ class TaskResult:
     Attributes:
         treatments: Means by what was done to the texts.
         comparison: Agreement over all texts.
-        held_out: Agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing was learnt from.
+        held_out: Agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing
+            was learnt from.
     """
 
     treatments: Treatments
@@ -56,7 +57,10 @@ def result_of(layout: Layout, task: str) -> TaskResult:
     Raises:
         TextassayError: A run cannot be read.
     """
-    examples, held_out = list(Examples(layout.data(task))), list(Examples(layout.data(task, held_out=True)))
+    examples, held_out = (
+        list(Examples(layout.data(task))),
+        list(Examples(layout.data(task, held_out=True))),
+    )
     judged = {recipe.name: _values(layout, task, recipe.name) for recipe in RECIPES}
     trivial = _values(layout, task, BASELINES.name)
     fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
@@ -82,7 +86,10 @@ def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
     """Return the tables of agreement as JSON values."""
     return {
         "format": 1,
-        "tasks": [result.comparison.as_dict() | {"held_out": result.held_out.as_dict()} for result in results],
+        "tasks": [
+            result.comparison.as_dict() | {"held_out": result.held_out.as_dict()}
+            for result in results
+        ],
     }
 
 
@@ -96,7 +103,10 @@ def outcomes(layout: Layout) -> Counter[str]:
 
 def usage(layout: Layout) -> Usage:
     """Return what all runs asked."""
-    return sum((score.usage for folder in _runs(layout) for score in read_scores(layout.run(*folder))), Usage())
+    return sum(
+        (score.usage for folder in _runs(layout) for score in read_scores(layout.run(*folder))),
+        Usage(),
+    )
 
 
 def _runs(layout: Layout) -> list[tuple[str, str]]:
@@ -109,4 +119,6 @@ def _values(layout: Layout, task: str, name: str) -> Recorded:
 
 
 def _score(layout: Layout, task: str, name: str) -> Score:
-    return next(s for s in read_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT))
+    return next(
+        s for s in read_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT)
+    )

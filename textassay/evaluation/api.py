@@ -16,7 +16,7 @@ from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.methods.method import Method
 from textassay.runtime.errors import ConfigurationError, StorageError, TextassayError
-from textassay.runtime.graph import Graph
+from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -29,11 +29,14 @@ class Evaluation(TypedDict, total=False):
     """What `evaluate`, `stream` and `evaluate_sync` take beside the examples."""
 
     method: str | Method | Graph
-    """Name of a method, an evaluator folder, a method object, or a graph from an `Assignment` to its scores."""
+    """Name of a method, an evaluator folder, a method object, or a graph from an `Assignment` to
+    its scores."""
     model: Models
-    """A connected model or a model's name, or a mapping of these by role; method objects and graphs bring their own."""
+    """A connected model or a model's name, or a mapping of these by role; method objects and graphs
+    bring their own."""
     task: str | None
-    """A built-in task or the path of a TOML file; by default the general one, or the first that has the aspects."""
+    """A built-in task or the path of a TOML file; by default the general one, or the first that has
+    the aspects."""
     aspects: Sequence[str | Aspect] | None
     """Names of the task's aspects, or aspects of your own; by default all of the task."""
     out: str | Path | None
@@ -53,7 +56,9 @@ class Evaluation(TypedDict, total=False):
 
 
 @asynccontextmanager
-async def session_of(examples: Any, *, dry: bool = False, **wanted: Unpack[Evaluation]) -> AsyncIterator[Session]:
+async def session_of(
+    examples: Any, *, dry: bool = False, **wanted: Unpack[Evaluation]
+) -> AsyncIterator[Session]:
     """Open the session that the keyword arguments describe; see `evaluate`."""
     if "method" not in wanted:
         raise ConfigurationError("evaluate needs a method, such as method='g-eval'")
@@ -66,7 +71,9 @@ async def session_of(examples: Any, *, dry: bool = False, **wanted: Unpack[Evalu
         aspects=None if aspects is None else tuple(aspects),
         models=names,
         options=dict(wanted.get("options") or {}),
-        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in wanted.get("tools") or ()),
+        tools=tuple(
+            tool if isinstance(tool, str) else tool.name for tool in wanted.get("tools") or ()
+        ),
         data=str(examples) if isinstance(examples, str | Path) else None,
         fields=dict(wanted.get("fields") or {}),
         limit=wanted.get("limit"),
@@ -97,7 +104,9 @@ def _method_object(wanted: Evaluation) -> Method | None:
     own = ("model", "options", "tools")
     for name in own if isinstance(method, Graph) else (*own, "task", "aspects"):
         if wanted.get(name):
-            raise ConfigurationError(f"{name}= goes with the name of a method; {method!r} was built with its own")
+            raise ConfigurationError(
+                f"{name}= goes with the name of a method; {method!r} was built with its own"
+            )
     if isinstance(method, Graph):
         return GraphMethod.of(method, wanted.get("task"), wanted.get("aspects"))
     if not isinstance(method, Method):
@@ -110,7 +119,9 @@ def _spec(**fields: Any) -> RunSpec:
         return RunSpec(**fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise ConfigurationError(f"{first['loc'][0]}=: {first['msg']} (given: {first['input']!r})") from None
+        raise ConfigurationError(
+            f"{first['loc'][0]}=: {first['msg']} (given: {first['input']!r})"
+        ) from None
 
 
 def _by_role(model: Models | None) -> tuple[dict[str, str], dict[str, Model]]:
@@ -124,8 +135,8 @@ def _by_role(model: Models | None) -> tuple[dict[str, str], dict[str, Model]]:
 async def stream(examples: Any, **wanted: Unpack[Evaluation]) -> AsyncGenerator[Score, None]:
     """Yield scores as they are found; takes what `evaluate` takes.
 
-    Leaving the loop early, or cancelling, stops the workers and leaves a run that can be resumed. Use
-    `contextlib.aclosing` where the stop must not wait for garbage collection.
+    Leaving the loop early, or cancelling, stops the workers and leaves a run that can be resumed.
+    Use `contextlib.aclosing` where the stop must not wait for garbage collection.
 
     Raises:
         TextassayError: As `evaluate`.
@@ -143,7 +154,8 @@ async def evaluate(examples: Any, **wanted: Unpack[Evaluation]) -> Run:
     """Judge every example and return the run.
 
     Args:
-        examples: A path (JSONL, .gz, .csv, .parquet), an iterable of `Example` or dicts, or a table.
+        examples: A path (JSONL, .gz, .csv, .parquet), an iterable of `Example` or dicts, or a
+            table.
         **wanted: See `Evaluation`; `method` is required.
 
     Raises:
@@ -192,7 +204,8 @@ def evaluate_sync(examples: Any, **wanted: Unpack[Evaluation]) -> Run:
     """Do what `evaluate` does, from code that is not async.
 
     Raises:
-        ConfigurationError: An event loop is running in this thread already (a notebook, a web server).
+        ConfigurationError: An event loop is running in this thread already (a notebook, a web
+            server).
     """
     try:
         asyncio.get_running_loop()

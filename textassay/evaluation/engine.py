@@ -13,19 +13,28 @@ from typing import Any
 
 from textassay.evaluation.progress import Progress
 from textassay.methods.method import Method
-from textassay.runtime.concurrency import run_workers
+from textassay.runtime.calls.usage import Ledger, Metering
 from textassay.runtime.connect import ConnectedModel
 from textassay.runtime.errors import BudgetReached
-from textassay.runtime.messages import NOTHING, Aspect, Assignment, Example, Failure, Score, ScoreError, Usage
-from textassay.runtime.meter import Ledger, Metering
-from textassay.runtime.run_folder import RunFolder, Settled
+from textassay.runtime.graph.concurrency import run_workers
+from textassay.runtime.messages import (
+    NOTHING,
+    Aspect,
+    Assignment,
+    Example,
+    Failure,
+    Score,
+    ScoreError,
+    Usage,
+)
+from textassay.runtime.storage.run_folder import RunFolder, Settled
 
 
 class Engine:
     """One session of one run.
 
-    A budget that is spent lets the calls in flight finish (they are paid for) and then raises; any other error that
-    stops a run cancels them, for they would fail as well.
+    A budget that is spent lets the calls in flight finish (they are paid for) and then raises; any
+    other error that stops a run cancels them, for they would fail as well.
     """
 
     def __init__(
@@ -83,7 +92,9 @@ class Engine:
             TextassayError: What stopped the run; all scores yielded before are journaled.
         """
         self._began = time.monotonic()
-        async with aclosing(run_workers(self._assignments(), self._judge, workers=self._workers)) as finished:
+        async with aclosing(
+            run_workers(self._assignments(), self._judge, workers=self._workers)
+        ) as finished:
             async for scores in finished:
                 for score in scores:
                     yield score
@@ -125,16 +136,19 @@ class Engine:
 def complete(result: Any, assignment: Assignment, ledger: Ledger, method: Method) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
-    This is the one place where a failure becomes an `error` score, and where calls that no score claims (a plan, the
-    steps of an aspect) are put on the first.
+    This is the one place where a failure becomes an `error` score, and where calls that no score
+    claims (a plan, the steps of an aspect) are put on the first.
 
     Raises:
-        TypeError: The graph yielded something else than one score or failure an aspect; a fault of the method.
+        TypeError: The graph yielded something else than one score or failure an aspect; a fault of
+            the method.
     """
     aspects = assignment.aspects
     items = [result] * len(aspects) if isinstance(result, Failure) else list(result)
     if len(items) != len(aspects):
-        raise TypeError(f"method {method.name!r} yielded {len(items)} scores for {len(aspects)} aspects")
+        raise TypeError(
+            f"method {method.name!r} yielded {len(items)} scores for {len(aspects)} aspects"
+        )
     scores = [
         failed(assignment.example, aspect, item, method) if isinstance(item, Failure) else item
         for item, aspect in zip(items, aspects, strict=True)
@@ -166,7 +180,9 @@ def put_unclaimed_on_first(scores: list[Score], ledger: Ledger) -> list[Score]:
         cached_calls=max(0, total.cached_calls - claimed.cached_calls),
         prompt_tokens=max(0, total.prompt_tokens - claimed.prompt_tokens),
         completion_tokens=max(0, total.completion_tokens - claimed.completion_tokens),
-        cost=None if total.cost is None or claimed.cost is None else max(0.0, total.cost - claimed.cost),
+        cost=None
+        if total.cost is None or claimed.cost is None
+        else max(0.0, total.cost - claimed.cost),
     )
     first = scores[0].model_copy(update={"usage": scores[0].usage + rest})
     return [first, *scores[1:]]

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from textassay.agents.task import Task
-from textassay.methods import tasks
+from textassay.methods.library import tasks
 from textassay.methods.method import OfTask
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph
+from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, Assignment, How
 from textassay.version import __version__
 
@@ -35,7 +35,9 @@ class GraphMethod(OfTask):
         self.graph, self._task = graph, task
 
     @classmethod
-    def of(cls, graph: Graph, task: str | None, aspects: Iterable[str | Aspect] | None) -> GraphMethod:
+    def of(
+        cls, graph: Graph, task: str | None, aspects: Iterable[str | Aspect] | None
+    ) -> GraphMethod:
         """Return a method for the aspects of a task; see `tasks.load`.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from textassay.runtime.limit import LimiterState
+from textassay.runtime.calls.limit import LimiterState
 from textassay.runtime.messages import Usage
 
 

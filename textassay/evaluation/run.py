@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
 from textassay.runtime.messages import Score
-from textassay.runtime.run_folder import Tally, read_scores
+from textassay.runtime.storage.run_folder import Tally, read_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 class Run:
     """A finished evaluation; iterating it yields its scores.
 
-    With a run folder, scores are read from there when they are asked for, so that a large run does not stay in memory.
+    With a run folder, scores are read from there when they are asked for, so that a large run does
+    not stay in memory.
     """
 
-    def __init__(self, *, folder: Path | None, scores: Sequence[Score] = (), progress: Progress | None = None) -> None:
+    def __init__(
+        self, *, folder: Path | None, scores: Sequence[Score] = (), progress: Progress | None = None
+    ) -> None:
         """Store where the scores are.
 
         Args:
@@ -55,4 +58,6 @@ class Run:
         """
         import pandas as pd  # heavy, and only this method's
 
-        return pd.DataFrame([score.model_dump(mode="json") for score in self], columns=list(Score.model_fields))
+        return pd.DataFrame(
+            [score.model_dump(mode="json") for score in self], columns=list(Score.model_fields)
+        )

@@ -14,20 +14,21 @@ from textassay.evaluation.engine import Engine
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
 from textassay.methods import build, tools_for
 from textassay.methods.method import ChecksData, Method
-from textassay.runtime.budget import Budget
+from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
-from textassay.runtime.data import DataInfo, Examples
+from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Model
-from textassay.runtime.run_folder import RunFolder
 from textassay.runtime.settings import Settings
-from textassay.runtime.store import AnswerStore, DiskStore
+from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools import Tool
-from textassay.tools.stand_in import stand_in
+from textassay.tools.dry_run import stand_in
 
 SPARE_WORKERS = 1.25
-"""Examples in work per call in flight, so that rendering and journaling never leave the model idle."""
+"""Examples in work per call in flight, so that rendering and journaling never leave the model
+idle."""
 
 
 @dataclass
@@ -81,10 +82,12 @@ async def open_session(
         method: A method object that is used instead of building one from `spec`.
         models: Models that the caller opened, by role; the others are connected by name.
         settings: How models are asked.
-        tools: Assistant evaluators in place of those that `spec` names; tools that are open stay the caller's.
+        tools: Assistant evaluators in place of those that `spec` names; tools that are open stay
+            the caller's.
         out: The run folder.
         resume: Whether to go on with the run in `out`.
-        dry: Whether to count what would be asked rather than ask; nothing is written but for a shared cache.
+        dry: Whether to count what would be asked rather than ask; nothing is written but for a
+            shared cache.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
@@ -95,7 +98,9 @@ async def open_session(
     data, info = await _checked(examples, spec)
     async with AsyncExitStack() as stack:
         given = await _connected(spec, dict(models or {}), settings, stack)
-        planned = method or _build(spec, given, specs)  # what cannot be built is refused before a folder is made
+        planned = method or _build(
+            spec, given, specs
+        )  # what cannot be built is refused before a folder is made
         if isinstance(planned, ChecksData):
             planned.check_data(info)
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
@@ -136,13 +141,17 @@ async def _connected(
 ) -> dict[str, Model]:
     """Return the models by role, those that were given by name opened; equal names share one."""
     budget = Budget(settings.max_cost)
-    uncached = settings.model_copy(update={"cache": None})  # the session puts one cache around all models
+    uncached = settings.model_copy(
+        update={"cache": None}
+    )  # the session puts one cache around all models
     opened: dict[str, ConnectedModel] = {}
     for role, name in spec.models.items():
         if role not in given:
             if name not in opened:
                 await load_backend(name)
-                opened[name] = await stack.enter_async_context(connect(name, settings=uncached, budget=budget))
+                opened[name] = await stack.enter_async_context(
+                    connect(name, settings=uncached, budget=budget)
+                )
             given[role] = opened[name]
     _check_price(given, settings)
     return given
@@ -155,11 +164,18 @@ async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFol
 
 
 def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Tool]) -> Method:
-    return build(spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools)
+    return build(
+        spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools
+    )
 
 
 def _opened(
-    spec: RunSpec, specs: Sequence[str | Tool], models: Mapping[str, Model], stack: AsyncExitStack, *, dry: bool
+    spec: RunSpec,
+    specs: Sequence[str | Tool],
+    models: Mapping[str, Model],
+    stack: AsyncExitStack,
+    *,
+    dry: bool,
 ) -> tuple[Tool, ...]:
     """Return the method's tools, which are closed with the session; in a dry run stand-ins that measure nothing."""
     made = tools_for(spec.method, specs, models)
@@ -172,7 +188,8 @@ def _opened(
 def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return the recorded identity where the model differs from it in its address alone, else `None`.
 
-    A resumed run may reach the same model at another address (`--api-base`); its answers keep their keys.
+    A resumed run may reach the same model at another address (`--api-base`); its answers keep their
+    keys.
     """
     if recorded is None:
         return None
@@ -183,15 +200,27 @@ def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any]
 
 def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
     for model in models.values():
-        if settings.max_cost is not None and isinstance(model, ConnectedModel) and model.price is None:
+        if (
+            settings.max_cost is not None
+            and isinstance(model, ConnectedModel)
+            and model.price is None
+        ):
             raise ConfigurationError(
                 f"--max-cost cannot be kept: the price of {model.name!r} is not known; "
                 "give it with --price IN,OUT (US dollars per million tokens)"
             )
 
 
-async def _open_store(settings: Settings, folder: RunFolder | None, stack: AsyncExitStack) -> AnswerStore | None:
-    where = settings.cache if settings.cache is not None else folder.answers if folder is not None else None
+async def _open_store(
+    settings: Settings, folder: RunFolder | None, stack: AsyncExitStack
+) -> AnswerStore | None:
+    where = (
+        settings.cache
+        if settings.cache is not None
+        else folder.answers
+        if folder is not None
+        else None
+    )
     if settings.no_cache or where is None:
         return None
     store = DiskStore(where)

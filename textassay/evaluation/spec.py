@@ -11,22 +11,23 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from textassay.methods.evaluator import is_evaluator
+from textassay.methods.fitted.evaluator import is_evaluator
+from textassay.methods.fitted.features import rooted_scores
+from textassay.methods.library.profiles import rooted as rooted_profile
 from textassay.methods.method import Method
-from textassay.methods.profiles import rooted as rooted_profile
-from textassay.methods.recorded_features import rooted_scores
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
-from textassay.runtime.data import DataInfo
+from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, Wrapper
-from textassay.runtime.run_folder import FORMAT
 from textassay.runtime.settings import LocalSettings, Settings
+from textassay.runtime.storage.run_folder import FORMAT
 from textassay.version import __version__
 
 SETTABLE = ("attempts", "timeout", "total_timeout")
-"""Run-time settings that `--set` reaches, beside those of local models; every other key is an option of the method."""
+"""Run-time settings that `--set` reaches, beside those of local models; every other key is an
+option of the method."""
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 """Options that end so are paths."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
@@ -61,7 +62,9 @@ def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     local = {key: value for key, value in pairs.items() if key in LocalSettings.model_fields}
     if local:
         runtime["local"] = local
-    return runtime, {key: value for key, value in pairs.items() if key not in runtime and key not in local}
+    return runtime, {
+        key: value for key, value in pairs.items() if key not in runtime and key not in local
+    }
 
 
 def manifest_of(
@@ -96,7 +99,9 @@ def rooted(spec: RunSpec) -> RunSpec:
 
 
 def _is_path(task: str | None) -> bool:
-    return task is not None and task not in TASKS and (task.endswith(".toml") or Path(task).is_file())
+    return (
+        task is not None and task not in TASKS and (task.endswith(".toml") or Path(task).is_file())
+    )
 
 
 def _rooted_replay(name: str) -> str:
@@ -106,7 +111,11 @@ def _rooted_replay(name: str) -> str:
 
 def _rooted_file(value: Any) -> Any:
     """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
-    return str(Path(value).absolute()) if isinstance(value, str) and value.endswith(FILE_ENDINGS) else value
+    return (
+        str(Path(value).absolute())
+        if isinstance(value, str) and value.endswith(FILE_ENDINGS)
+        else value
+    )
 
 
 def _rooted_scores(value: Any) -> tuple[str, ...]:
@@ -115,7 +124,9 @@ def _rooted_scores(value: Any) -> tuple[str, ...]:
 
 def _record(model: Model) -> dict[str, Any]:
     backend = model
-    while isinstance(backend, Wrapper):  # the wrappers can more than the backend, and what it was asked depends on it
+    while isinstance(
+        backend, Wrapper
+    ):  # the wrappers can more than the backend, and what it was asked depends on it
         backend = backend.wrapped
     capabilities = backend.capabilities.model_dump(mode="json")
     return {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
@@ -137,7 +148,9 @@ def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
     try:
         return RunSpec(**manifest["spec"])
     except (KeyError, TypeError, ValidationError) as error:
-        raise RunFolderError(f"manifest.json does not tell how the run was made: {error}") from error
+        raise RunFolderError(
+            f"manifest.json does not tell how the run was made: {error}"
+        ) from error
 
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -149,7 +162,9 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     for what in ("data", "method", "models", "signature"):
         before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
         if (change := _difference(before, after, what)) is not None:
-            raise RunFolderError(f"this run cannot be resumed, for {change}; start a new run in another folder")
+            raise RunFolderError(
+                f"this run cannot be resumed, for {change}; start a new run in another folder"
+            )
 
 
 def _comparable(what: str, value: Any) -> Any:
@@ -157,7 +172,10 @@ def _comparable(what: str, value: Any) -> Any:
     if what == "data" and isinstance(value, Mapping):
         return value.get("digest")
     if what == "models" and isinstance(value, Mapping):
-        return {role: {key: model.get(key) for key in ("name", "identity")} for role, model in value.items()}
+        return {
+            role: {key: model.get(key) for key in ("name", "identity")}
+            for role, model in value.items()
+        }
     return value
 
 
@@ -167,7 +185,9 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
         return None
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
-        found = (_difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys)
+        found = (
+            _difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys
+        )
         return next((change for change in found if change is not None), None)
     if where == "data":
         return "the data have changed"

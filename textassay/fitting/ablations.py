@@ -15,7 +15,9 @@ from textassay.runtime.messages import slug
 Json = dict[str, Any]
 
 
-def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, depth: int = 1) -> list[Json]:
+def table(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, depth: int = 1
+) -> list[Json]:
     """Return agreement on the held-out rows of the whole and of what is left without its parts.
 
     Args:
@@ -29,11 +31,18 @@ def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *,
     for kept in range(depth - 1, 0, -1):
         features = [f for f in train.names if f.count("/") < kept]
         gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
-        rows.append({"without": f"layer {gone}", **_learnt(name, train.only(features), test.only(features), fitter)})
+        rows.append(
+            {
+                "without": f"layer {gone}",
+                **_learnt(name, train.only(features), test.only(features), fitter),
+            }
+        )
     if depth > 1 and (plain := _aspects_alone(test)) is not None:
         gone = ", ".join(str(layer) for layer in range(1, depth + 1))
         rows.append({"without": f"layer {gone}", "left": "each aspect's own rating", **plain})
-    rows.append({"without": "aggregator", "left": "the average of all features", **_averaged(train, test)})
+    rows.append(
+        {"without": "aggregator", "left": "the average of all features", **_averaged(train, test)}
+    )
     return rows
 
 
@@ -48,7 +57,9 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
     columns = {name: at for at, name in enumerate(test.names)}
     if not all(slug(aspect) in columns for aspect in test.aspects):
         return None
-    return agreement(np.stack([test.features[:, columns[slug(aspect)]] for aspect in test.aspects], axis=1), test)
+    return agreement(
+        np.stack([test.features[:, columns[slug(aspect)]] for aspect in test.aspects], axis=1), test
+    )
 
 
 def _averaged(train: FeatureTable, test: FeatureTable) -> Json:

@@ -1,7 +1,8 @@
 """Agreement of the evaluator with people on held-out rows, beside what is to be had without learning, on the same rows.
 
-Baselines: the single feature that agrees best with people on the training rows, the plain average, and the average
-weighted by correlation (Fusion-Eval's AVG and CorrW); all of what they learn comes from the training rows.
+Baselines: the single feature that agrees best with people on the training rows, the plain average,
+and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what they learn comes
+from the training rows.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fi
         for name, values in predicted.items():
             if name != choice.chosen and name not in predictions:
                 predictions[name] = values[:, column]
-        aspects[aspect] = _on_same_rows(predictions, notes, test, test.human[:, column], fitter.seed)
+        aspects[aspect] = _on_same_rows(
+            predictions, notes, test, test.human[:, column], fitter.seed
+        )
     return {"aspects": aspects, "mean": _mean(aspects)}
 
 
@@ -62,7 +65,9 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
     own = [n for n in train.names if slug(aspect) in [slug(part) for part in n.split("/")]]
     best: tuple[str, float] | None = None
     for name in own or train.names:
-        pairs = pair_up(train.features[:, train.names.index(name)], train.human[:, train.aspects.index(aspect)])
+        pairs = pair_up(
+            train.features[:, train.names.index(name)], train.human[:, train.aspects.index(aspect)]
+        )
         r = pearson(pairs.scores, pairs.human)
         if r is not None and (best is None or abs(r) > abs(best[1])):
             best = (name, r)
@@ -77,7 +82,9 @@ def resamples_for(rows: int) -> int:
     return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _FEWEST_RESAMPLES, _RESAMPLES))
 
 
-def _on_same_rows(predictions: Mapping[str, Floats], notes: Json, test: FeatureTable, human: Floats, seed: int) -> Json:
+def _on_same_rows(
+    predictions: Mapping[str, Floats], notes: Json, test: FeatureTable, human: Floats, seed: int
+) -> Json:
     """Return agreement of all predictions on the rows where every one of them has a value."""
     missing = np.isnan(np.stack(list(predictions.values()))).any(axis=0)
     groups, draws = test.groups.tolist(), {}
@@ -99,7 +106,11 @@ def _on_same_rows(predictions: Mapping[str, Floats], notes: Json, test: FeatureT
         }
     differences = {
         name: {
-            c: _told(difference_between(rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c]))
+            c: _told(
+                difference_between(
+                    rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c]
+                )
+            )
             for c in COEFFICIENTS
         }
         for name in predictions

@@ -1,9 +1,11 @@
 """HD-Eval's iterative alignment (Liu et al. 2024, algorithm 1): grow criteria where people's ratings say they matter.
 
-Knows rated rows, a function that rates nodes and one that takes a node apart; nothing of models, prompts or files.
+Knows rated rows, a function that rates nodes and one that takes a node apart; nothing of models,
+prompts or files.
 
-Line 15 of the algorithm prints the layers r < j for the proxy aggregator of layer j. It would leave the layer's own
-criteria without attribution, which line 17 asks for; here the proxy sees all layers up to and including j.
+Line 15 of the algorithm prints the layers r < j for the proxy aggregator of layer j. It would leave
+the layer's own criteria without attribution, which line 17 asks for; here the proxy sees all layers
+up to and including j.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from textassay.fitting.learn import Choice, Fitter, choose, importance_over_fold
 from textassay.fitting.report import Parts
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning.splits import Mask
-from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree
 
 Json = dict[str, Any]
@@ -50,7 +52,9 @@ class Growth:
     def __post_init__(self) -> None:
         for name, most in (("layers", 6), ("children", 26), ("keep", 1000)):
             if not 1 <= getattr(self, name) <= most:
-                raise ConfigurationError(f"{name} lies between 1 and {most}, not {getattr(self, name)}")
+                raise ConfigurationError(
+                    f"{name} lies between 1 and {most}, not {getattr(self, name)}"
+                )
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,9 @@ async def align(
         choice = choose(aggregators, parts.train, fitter)
         ranking = _ranking(choice.chosen, parts.train, fitter, nodes)
         last = layer == growth.layers
-        expanded = () if last else nodes if layer == 1 else [node for node, _ in ranking[: growth.keep]]
+        expanded = (
+            () if last else nodes if layer == 1 else [node for node, _ in ranking[: growth.keep]]
+        )
         told.append(_layer(layer, nodes, choice, parts, ranking, expanded, notes))
     return Aligned(tree, choice, parts, told)
 
@@ -131,15 +137,23 @@ def parts_of(people: FeatureTable, train: Mask, ratings: Ratings) -> Parts:
     empty = np.isnan(table.features[train]).all(axis=0)
     if empty.any():
         name = table.names[int(np.flatnonzero(empty)[0])]
-        raise DataError(f"the judge gave criterion {name!r} no usable rating on any row to learn from")
+        raise DataError(
+            f"the judge gave criterion {name!r} no usable rating on any row to learn from"
+        )
     refuse_leaks(table)
     return Parts(table.rows(train & filled), table.rows(~train & filled))
 
 
-def _ranking(name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect]) -> list[tuple[Aspect, float]]:
+def _ranking(
+    name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect]
+) -> list[tuple[Aspect, float]]:
     """Return a layer's nodes by importance, averaged over the human aspects, most important first."""
     by_id = {node.id: node for node in nodes}
-    return [(by_id[f], value) for f, value in importance_over_folds(name, train, fitter).ranking() if f in by_id]
+    return [
+        (by_id[f], value)
+        for f, value in importance_over_folds(name, train, fitter).ranking()
+        if f in by_id
+    ]
 
 
 def _layer(
@@ -154,12 +168,16 @@ def _layer(
     chosen = {node.id for node in expanded}
     return {
         "layer": layer,
-        "criteria": [{"id": n.id, "name": n.name, "definition": n.definition, "parent": n.parent} for n in nodes],
+        "criteria": [
+            {"id": n.id, "name": n.name, "definition": n.definition, "parent": n.parent}
+            for n in nodes
+        ],
         "aggregator": choice.chosen,
         "features": len(parts.train.names),
         "agreement": agreement(choice.aggregator.predict(parts.test.features), parts.test),
         "importance": [
-            {"criterion": node.id, "importance": value, "expanded": node.id in chosen} for node, value in ranking
+            {"criterion": node.id, "importance": value, "expanded": node.id in chosen}
+            for node, value in ranking
         ],
         "unused": list(notes),
     }

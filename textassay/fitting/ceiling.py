@@ -36,7 +36,10 @@ def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
         single = best_single(train, aspect)
         if single is not None:
             values = single[1] * test.features[:, test.names.index(single[0])]
-            told["best single"] = {**_share_of_equal_ranks(values, human, test), "feature": single[0]}
+            told["best single"] = {
+                **_share_of_equal_ranks(values, human, test),
+                "feature": single[0],
+            }
         found[aspect] = told
     return found
 
@@ -55,7 +58,8 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
 def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
     """Return by aspect how two annotators agree, how one does with the mean of the others, and how the evaluator does.
 
-    Empty where no aspect has ratings of single annotators. Annotators are told apart by their position in the data.
+    Empty where no aspect has ratings of single annotators. Annotators are told apart by their
+    position in the data.
     """
     predicted = aggregator.predict(test.features)
     found: Json = {}
@@ -69,10 +73,15 @@ def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
             "pairs": pairs,
             "mean_of_pairs": _mean(list(pairs.values())),
             "one_with_the_others": _mean(
-                [_correlations(ratings[:, a], _mean_of_others(ratings, a)) for a in range(ratings.shape[1])]
+                [
+                    _correlations(ratings[:, a], _mean_of_others(ratings, a))
+                    for a in range(ratings.shape[1])
+                ]
             ),
             "evaluator_with_the_mean": _correlations(predicted[:, at], test.human[:, at]),
-            "evaluator_with_one": _mean([_correlations(predicted[:, at], one) for one in ratings.T]),
+            "evaluator_with_one": _mean(
+                [_correlations(predicted[:, at], one) for one in ratings.T]
+            ),
         }
     return found
 

@@ -23,24 +23,34 @@ _BASELINE = "avg"
 def over_data(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> list[Json]:
     """Return agreement on the held-out rows after learning from parts of the training rows, drawn with several seeds.
 
-    Parts are drawn by source, and a smaller part under a seed lies within a larger. Where a part is too small to learn
-    from, the entry says why.
+    Parts are drawn by source, and a smaller part under a seed lies within a larger. Where a part is
+    too small to learn from, the entry says why.
     """
     return [
         {
             "fraction": fraction,
             name: _over_seeds(name, train, test, fitter, fraction),
-            **({} if name == _BASELINE else {_BASELINE: _over_seeds(_BASELINE, train, test, fitter, fraction)}),
+            **(
+                {}
+                if name == _BASELINE
+                else {_BASELINE: _over_seeds(_BASELINE, train, test, fitter, fraction)}
+            ),
         }
         for fraction in FRACTIONS
     ]
 
 
-def _over_seeds(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, fraction: float) -> Json:
+def _over_seeds(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, fraction: float
+) -> Json:
     found, rows, problem = [], [], None
     for seed in range(SEEDS if fraction < 1 else 1):
         try:
-            part = train if fraction == 1 else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
+            part = (
+                train
+                if fraction == 1
+                else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
+            )
             found.append(agreement(fitter.fit(name, part).predict(test.features), test))
             rows.append(len(part.ids))
         except DataError as error:
@@ -48,14 +58,21 @@ def _over_seeds(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitt
     told: Json = {"seeds": len(found), "rows": int(np.mean(rows)) if rows else None}
     for coefficient in ("pearson", "spearman"):
         values = [one[coefficient] for one in found if one[coefficient] is not None]
-        told[coefficient] = {"mean": float(np.mean(values)), "sd": float(np.std(values))} if values else None
+        told[coefficient] = (
+            {"mean": float(np.mean(values)), "sd": float(np.std(values))} if values else None
+        )
     return told | ({"failed": problem} if problem is not None else {})
 
 
-def over_criteria(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> list[Json] | Json:
+def over_criteria(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> list[Json] | Json:
     """Return agreement on the held-out rows with the top 1, 2, ... features by importance in training rows."""
     try:
-        order = [feature for feature, _ in importance_over_folds(name, train, fitter, repeats=3).ranking()]
+        order = [
+            feature
+            for feature, _ in importance_over_folds(name, train, fitter, repeats=3).ranking()
+        ]
     except DataError as error:
         return {"failed": str(error)}
     return [_with_top(order[:count], name, train, test, fitter) for count in steps(len(order))]
@@ -63,11 +80,18 @@ def over_criteria(name: str, train: FeatureTable, test: FeatureTable, fitter: Fi
 
 def steps(count: int) -> list[int]:
     """Return 1, 2, 3, 4, 6, 8, 12, 16, ... and the count itself."""
-    found = {size for power in range(20) for size in (2**power, 3 * 2 ** max(power - 1, 0)) if size < count}
+    found = {
+        size
+        for power in range(20)
+        for size in (2**power, 3 * 2 ** max(power - 1, 0))
+        if size < count
+    }
     return [*sorted(found), count]
 
 
-def _with_top(features: list[str], name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
+def _with_top(
+    features: list[str], name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> Json:
     told: Json = {"count": len(features), "last": features[-1]}
     try:
         predicted = fitter.fit(name, train.only(features)).predict(test.only(features).features)
@@ -81,7 +105,10 @@ def agreement(predicted: Floats, test: FeatureTable) -> Json:
 
     Rows without a prediction are left out, and `coverage` says how many there are.
     """
-    found = [agreement_of(pair_up(p, h), "dataset") for p, h in zip(predicted.T, test.human.T, strict=True)]
+    found = [
+        agreement_of(pair_up(p, h), "dataset")
+        for p, h in zip(predicted.T, test.human.T, strict=True)
+    ]
     told: Json = {}
     for coefficient in ("pearson", "spearman"):
         values = [getattr(one, coefficient) for one in found]

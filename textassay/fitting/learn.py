@@ -44,7 +44,9 @@ class Fitter:
         targets = table.aspects if aspect is None else (aspect,)
         columns = [table.aspects.index(target) for target in targets]
         threads = self.threads if table.features.size > _NUMBERS_FOR_THREADS else 1
-        aggregator = Aggregator(name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads)
+        aggregator = Aggregator(
+            name, scales={t: self.scales[t] for t in targets}, seed=self.seed, threads=threads
+        )
         return aggregator.fit(
             table.features,
             table.human[:, columns],
@@ -61,7 +63,8 @@ class Choice:
     Attributes:
         chosen: Its name.
         fitted: Every one that could be fitted, by name.
-        errors: Error over folds of the training rows, relative to predicting the mean; empty where one was named.
+        errors: Error over folds of the training rows, relative to predicting the mean; empty where
+            one was named.
         failed: Why others could not be fitted.
     """
 
@@ -95,12 +98,16 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
     for name in names:
         try:
             fitted[name] = fitter.fit(name, train)
-            errors[name] = _error_over_folds(name, _at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter)
+            errors[name] = _error_over_folds(
+                name, _at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter
+            )
         except DataError as error:
             fitted.pop(name, None)
             failed[name] = str(error)
     if not fitted:
-        raise DataError("no aggregator can be fitted: " + "; ".join(f"{k}: {why}" for k, why in failed.items()))
+        raise DataError(
+            "no aggregator can be fitted: " + "; ".join(f"{k}: {why}" for k, why in failed.items())
+        )
     return Choice(min(errors, key=lambda name: errors[name]), fitted, errors, failed)
 
 
@@ -126,11 +133,15 @@ def importance_over_folds(
     found = []
     for number in range(int(fold.max()) + 1):
         aggregator = fitter.fit(name, train.rows(fold != number))
-        found.append(importance_on(aggregator, train.rows(fold == number), seed=fitter.seed, repeats=repeats))
+        found.append(
+            importance_on(aggregator, train.rows(fold == number), seed=fitter.seed, repeats=repeats)
+        )
     return pooled(found)
 
 
-def importance_on(aggregator: Aggregator, rows: FeatureTable, *, seed: int, repeats: int) -> Importance:
+def importance_on(
+    aggregator: Aggregator, rows: FeatureTable, *, seed: int, repeats: int
+) -> Importance:
     """Measure permutation importance on rows that the aggregator has not seen, at most 1,000 of them.
 
     Raises:
@@ -158,7 +169,9 @@ def _at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
     return table.rows(np.isin(table.groups, groups[order[:count]]))
 
 
-def background_of(train: FeatureTable, aggregator: Aggregator, rows: int = 32) -> tuple[tuple[float | None, ...], ...]:
+def background_of(
+    train: FeatureTable, aggregator: Aggregator, rows: int = 32
+) -> tuple[tuple[float | None, ...], ...]:
     """Return training rows for sampled contributions, none where contributions are exact."""
     if aggregator.explains_exactly:
         return ()

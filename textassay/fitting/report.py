@@ -33,7 +33,9 @@ class Parts:
     test: FeatureTable
 
 
-def report_of(choice: Choice, parts: Parts, fitter: Fitter, *, depth: Depth, made: Json, layers: int = 1) -> Json:
+def report_of(
+    choice: Choice, parts: Parts, fitter: Fitter, *, depth: Depth, made: Json, layers: int = 1
+) -> Json:
     """Return the report as JSON values.
 
     Args:
@@ -72,12 +74,16 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     aggregator, test = choice.aggregator, parts.test
     told: Json = {}
     try:
-        told["permutation"] = _permutation(importance_on(aggregator, test, seed=fitter.seed, repeats=_REPEATS), test)
+        told["permutation"] = _permutation(
+            importance_on(aggregator, test, seed=fitter.seed, repeats=_REPEATS), test
+        )
     except DataError as error:
         told["permutation"] = {"failed": str(error)}
     rng = np.random.default_rng(fitter.seed)
     rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
-    values, _ = explain(aggregator, test.features[rows], parts.train.features, samples=_WALKS, seed=fitter.seed)
+    values, _ = explain(
+        aggregator, test.features[rows], parts.train.features, samples=_WALKS, seed=fitter.seed
+    )
     sizes = global_importance(values)
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
     told["shap"] = [

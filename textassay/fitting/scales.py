@@ -1,7 +1,7 @@
 """On which scale people rated an aspect: as told, or the whole numbers around what was seen.
 
-Means and ends of a scale cannot show which scale a rater had in mind, but two scales in one column can be seen where
-whole sources lie on either side of 1.
+Means and ends of a scale cannot show which scale a rater had in mind, but two scales in one column
+can be seen where whole sources lie on either side of 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> S
         ratings = table.human[:, column]
         low, high = float(np.nanmin(ratings)), float(np.nanmax(ratings))
         if low == high:
-            raise DataError(f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learnt; leave it out")
+            raise DataError(
+                f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learnt; leave it out"
+            )
         if name in told:
             if low < told[name][0] or high > told[name][1]:
                 raise DataError(

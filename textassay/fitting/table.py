@@ -12,9 +12,9 @@ import numpy as np
 from textassay.learning import find_leaks, group_codes
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats
-from textassay.meta.recorded import Recorded
-from textassay.methods.recorded_features import choose, row_of
-from textassay.runtime.data import DataInfo, Examples
+from textassay.meta.score_files import Recorded
+from textassay.methods.fitted.features import choose, row_of
+from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
 
@@ -31,7 +31,8 @@ class FeatureTable:
         aspects: Names of the human aspects.
         groups: Code of each row's source, shape (n,).
         grouped_by: What rows are kept together by: `group`, `source`, or `row`.
-        annotators: Ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps.
+        annotators: Ratings of single annotators by aspect, shape (n, annotators) each, NaN for
+            gaps.
         left_out: Rated rows without any feature.
         unrated: Rows without a rating.
     """
@@ -61,12 +62,16 @@ class FeatureTable:
     def only(self, names: Sequence[str]) -> FeatureTable:
         """Return the table with some of its features."""
         columns = [self.names.index(name) for name in names]
-        return replace(self, features=np.ascontiguousarray(self.features[:, columns]), names=tuple(names))
+        return replace(
+            self, features=np.ascontiguousarray(self.features[:, columns]), names=tuple(names)
+        )
 
     def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
         """Return the rows with these features instead, by name and id; rows without any stay in, as gaps."""
         columns = [[_number(values.get(id_)) for id_ in self.ids] for values in features.values()]
-        return replace(self, features=np.ascontiguousarray(np.array(columns, float).T), names=tuple(features))
+        return replace(
+            self, features=np.ascontiguousarray(np.array(columns, float).T), names=tuple(features)
+        )
 
     @property
     def filled(self) -> Mask:
@@ -105,7 +110,9 @@ def human_aspects(info: DataInfo, wanted: Iterable[str] | None) -> tuple[str, ..
         DataError: The data hold no ratings.
     """
     if not info.human:
-        raise DataError(f"{info.name} holds no human ratings to learn from; give them in the field 'human'")
+        raise DataError(
+            f"{info.name} holds no human ratings to learn from; give them in the field 'human'"
+        )
     chosen = tuple(dict.fromkeys(wanted)) if wanted is not None else tuple(info.human)
     for name in chosen:
         if name not in info.human:
@@ -118,13 +125,16 @@ def read_table(data: Examples, wanted: Wanted) -> FeatureTable:
 
     Raises:
         UnknownName: A pattern matches no metric, or an aspect is not rated.
-        DataError: No id of the scores occurs in the data, no rated row has a feature, or a feature has no value in any.
+        DataError: No id of the scores occurs in the data, no rated row has a feature, or a feature
+            has no value in any.
     """
     info = data.check()
     aspects, scores = human_aspects(info, wanted.aspects), wanted.scores or {}
     metrics = choose(wanted.patterns, list(info.metrics))
     if both := [name for name in metrics if name in scores]:
-        raise ConfigurationError(f"feature {both[0]!r} stands in the data's metrics and in the files of scores")
+        raise ConfigurationError(
+            f"feature {both[0]!r} stands in the data's metrics and in the files of scores"
+        )
     names = (*metrics, *scores)
     rows = _Rows(names, aspects, scores)
     for example in data:
@@ -171,7 +181,10 @@ class _Rows:
             return f"group {example.group}"
         if example.source:
             self._by.add("source")
-            return "source " + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
+            return (
+                "source "
+                + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
+            )
         return None
 
     def table(self, info: DataInfo, *, by_row: bool) -> FeatureTable:
@@ -182,11 +195,15 @@ class _Rows:
                 f"the data {sorted(self._known)[:3]}"
             )
         if not self._ids:
-            raise DataError(f"{info.name}: none of {self._left_out} rated rows has any of the features")
+            raise DataError(
+                f"{info.name}: none of {self._left_out} rated rows has any of the features"
+            )
         features = np.array(self._features)
         for name, empty in zip(self._names, _empty_columns(features), strict=True):
             if empty:
-                raise DataError(f"{info.name}: feature {name!r} has no value in any rated row; leave it out")
+                raise DataError(
+                    f"{info.name}: feature {name!r} has no value in any rated row; leave it out"
+                )
         return FeatureTable(
             ids=tuple(self._ids),
             features=features,
@@ -195,14 +212,21 @@ class _Rows:
             aspects=self._aspects,
             groups=np.arange(len(self._ids)) if by_row else group_codes(self._groups),
             grouped_by="row" if by_row or not self._by else " or ".join(sorted(self._by)),
-            annotators={name: _padded([row.get(name, ()) for row in self._annotators]) for name in self._annotated},
+            annotators={
+                name: _padded([row.get(name, ()) for row in self._annotators])
+                for name in self._annotated
+            },
             left_out=self._left_out,
             unrated=self._unrated,
         )
 
     @property
     def _annotated(self) -> list[str]:
-        return [name for name in self._aspects if any(len(row.get(name, ())) > 1 for row in self._annotators)]
+        return [
+            name
+            for name in self._aspects
+            if any(len(row.get(name, ())) > 1 for row in self._annotators)
+        ]
 
 
 def refuse_leaks(table: FeatureTable) -> None:
@@ -213,7 +237,9 @@ def refuse_leaks(table: FeatureTable) -> None:
     """
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
     if leaks:
-        told = "; ".join(f"{feature!r} is as good as the ratings of {aspect!r}" for feature, aspect in leaks[:5])
+        told = "; ".join(
+            f"{feature!r} is as good as the ratings of {aspect!r}" for feature, aspect in leaks[:5]
+        )
         raise DataError(
             f"leakage: {told} (correlation above .999), so there would be nothing to learn; leave out such features"
         )
@@ -229,4 +255,6 @@ def _empty_columns(features: Floats) -> list[bool]:
 
 def _padded(rows: Sequence[tuple[Any, ...]]) -> Floats:
     width = max(len(row) for row in rows)
-    return np.array([[*(_number(v) for v in row), *[float("nan")] * (width - len(row))] for row in rows], float)
+    return np.array(
+        [[*(_number(v) for v in row), *[float("nan")] * (width - len(row))] for row in rows], float
+    )

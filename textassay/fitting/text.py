@@ -15,7 +15,13 @@ def text_of(report: Json) -> str:
     if "alignment" in report:
         parts.insert(1, _alignment(report["alignment"]))
     if "data_efficiency" in report:
-        parts += [_data_curve(report), _criteria_curve(report), _ablations(report), _ranking(report), _experts(report)]
+        parts += [
+            _data_curve(report),
+            _criteria_curve(report),
+            _ablations(report),
+            _ranking(report),
+            _experts(report),
+        ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -30,10 +36,16 @@ def _head(report: Json) -> str:
         lines.append(f"left out: {data['left_out']} rated rows without any feature")
     lines.append(f"aggregator: {chosen['chosen']} over {len(report['features'])} features")
     if chosen["cross_validated_error"]:
-        errors = ", ".join(f"{name} {error:.3f}" for name, error in chosen["cross_validated_error"].items())
+        errors = ", ".join(
+            f"{name} {error:.3f}" for name, error in chosen["cross_validated_error"].items()
+        )
         lines.append(f"error over folds of the training rows, 1 being that of the mean: {errors}")
     lines += [f"could not be fitted: {name}: {why}" for name, why in chosen["failed"].items()]
-    sparse = [f"{name} {one['coverage']:.0%}" for name, one in report["features"].items() if one["coverage"] < 0.5]
+    sparse = [
+        f"{name} {one['coverage']:.0%}"
+        for name, one in report["features"].items()
+        if one["coverage"] < 0.5
+    ]
     if sparse:
         lines.append(f"features that fewer than half of the rows have: {', '.join(sparse)}")
     return "\n".join(lines)
@@ -42,18 +54,23 @@ def _head(report: Json) -> str:
 def _held_out(found: Json) -> list[str]:
     parts = []
     for aspect, one in found["aspects"].items():
-        rows: list[tuple[str, ...]] = [("", "Pearson", "Spearman", "Kendall", "evaluator better by (p)")]
+        rows: list[tuple[str, ...]] = [
+            ("", "Pearson", "Spearman", "Kendall", "evaluator better by (p)")
+        ]
         for name, row in one["agreement"].items():
             if "failed" in row:
                 rows.append((name, "-", "-", "-", row["failed"]))
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
             figures = (_spanned(row, c) for c in ("pearson", "spearman", "kendall"))
-            rows.append((label, *figures, _better(one["evaluator_minus"].get(name), one["resamples"])))
+            rows.append(
+                (label, *figures, _better(one["evaluator_minus"].get(name), one["resamples"]))
+            )
         parts.append(f"{aspect}, {one['n']} held-out rows\n{_aligned(rows)}")
     means = [("mean over the aspects", "Pearson", "Spearman", "Kendall")]
     means += [
-        (name, *(_figure(row[c]) for c in ("pearson", "spearman", "kendall"))) for name, row in found["mean"].items()
+        (name, *(_figure(row[c]) for c in ("pearson", "spearman", "kendall")))
+        for name, row in found["mean"].items()
     ]
     return [*parts, _aligned(means)]
 
@@ -98,10 +115,14 @@ def _importance(found: Json) -> str:
 def _alignment(layers: list[Json]) -> str:
     lines = ["iterative alignment"]
     for layer in layers:
-        lines.append(f"  layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator {layer['aggregator']}")
+        lines.append(
+            f"  layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator {layer['aggregator']}"
+        )
         if layer["agreement"]["pearson"] is not None:
             figures = layer["agreement"]
-            lines[-1] += f", held-out {_figure(figures['pearson'])} / {_figure(figures['spearman'])}"
+            lines[-1] += (
+                f", held-out {_figure(figures['pearson'])} / {_figure(figures['spearman'])}"
+            )
         lines += [
             f"    {row['criterion']} {row['importance']:.4f}" + (" *" if row["expanded"] else "")
             for row in layer["importance"]
@@ -113,7 +134,12 @@ def _data_curve(report: Json) -> str:
     name = report["aggregators"]["chosen"]
     rows = [("share of the training rows", "rows", name, "avg")]
     rows += [
-        (f"{row['fraction']:.0%}", str(row[name]["rows"] or "-"), _pair(row[name]), _pair(row.get("avg", row[name])))
+        (
+            f"{row['fraction']:.0%}",
+            str(row[name]["rows"] or "-"),
+            _pair(row[name]),
+            _pair(row.get("avg", row[name])),
+        )
         for row in report["data_efficiency"]
     ]
     return _aligned(rows)
@@ -129,14 +155,22 @@ def _criteria_curve(report: Json) -> str:
     if isinstance(found, dict):
         return f"criteria by importance: {found['failed']}"
     rows = [("criteria by importance", "Pearson", "Spearman", "last one added")]
-    rows += [(str(r["count"]), _figure(r.get("pearson")), _figure(r.get("spearman")), r["last"]) for r in found]
+    rows += [
+        (str(r["count"]), _figure(r.get("pearson")), _figure(r.get("spearman")), r["last"])
+        for r in found
+    ]
     return _aligned(rows)
 
 
 def _ablations(report: Json) -> str:
     rows = [("without", "Pearson", "Spearman", "left")]
     rows += [
-        (row["without"], _figure(row.get("pearson")), _figure(row.get("spearman")), row.get("left", ""))
+        (
+            row["without"],
+            _figure(row.get("pearson")),
+            _figure(row.get("spearman")),
+            row.get("left", ""),
+        )
         for row in report["ablations"]
     ]
     return _aligned(rows)
@@ -153,10 +187,20 @@ def _ranking(report: Json) -> str:
 def _experts(report: Json) -> str:
     if not report["experts"]:
         return ""
-    names = ("mean_of_pairs", "one_with_the_others", "evaluator_with_the_mean", "evaluator_with_one")
+    names = (
+        "mean_of_pairs",
+        "one_with_the_others",
+        "evaluator_with_the_mean",
+        "evaluator_with_one",
+    )
     rows = [("annotators", *(name.replace("_", " ") for name in names))]
     for aspect, one in report["experts"].items():
-        rows.append((aspect, *(" / ".join(_figure(one[n][c]) for c in ("pearson", "spearman")) for n in names)))
+        rows.append(
+            (
+                aspect,
+                *(" / ".join(_figure(one[n][c]) for c in ("pearson", "spearman")) for n in names),
+            )
+        )
     return _aligned(rows)
 
 
@@ -178,4 +222,7 @@ def _aligned(rows: Iterable[tuple[str, ...]]) -> str:
     if not table:
         return ""
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
-    return "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in table)
+    return "\n".join(
+        "  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    )

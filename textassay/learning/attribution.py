@@ -1,13 +1,15 @@
 """Attribution: which features a prediction rests on (local), and what people value (global).
 
-Knows functions on arrays; nothing of families of aggregators, except that a fitted `Aggregator` has `predict` and
-`contributions`. Exact Shapley values come from `Aggregator.contributions`; here stand what works for any function.
+Knows functions on arrays; nothing of families of aggregators, except that a fitted `Aggregator` has
+`predict` and `contributions`. Exact Shapley values come from `Aggregator.contributions`; here stand
+what works for any function.
 
 References:
     Breiman, "Random forests", Machine Learning 45 (2001), section 10, for permutation importance.
-    Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), section 21.8, for standard errors from influence.
-    Strumbelj and Kononenko, "Explaining prediction models and individual predictions with feature contributions",
-    Knowledge and Information Systems 41 (2014), for sampled Shapley values.
+    Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), section 21.8, for standard
+    errors from influence. Strumbelj and Kononenko, "Explaining prediction models and individual
+    predictions with feature contributions", Knowledge and Information Systems 41 (2014), for
+    sampled Shapley values.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Importance:
         mean: Shape (m, targets). 0 where the predictions do not rest on it, or gain nothing by it.
         sd: Standard deviation over the repeats, the same shape: what the choice of shuffles does.
         draws: Every repeat, shape (m, targets, repeats).
-        shifts: How far each group of rows moves `mean`, shape (m, targets, groups): what the choice of rows does.
+        shifts: How far each group of rows moves `mean`, shape (m, targets, groups): what the choice
+            of rows does.
     """
 
     names: tuple[str, ...]
@@ -52,8 +55,8 @@ class Importance:
     def interval(self, confidence: float = 0.95) -> Floats:
         """Return within which the importance lies for rows like these, shape (m, targets, 2); NaN below two groups.
 
-        For the predictor as it was fitted. Of a feature that tells nothing about the ratings it holds 0 as often as
-        `confidence` says.
+        For the predictor as it was fitted. Of a feature that tells nothing about the ratings it
+        holds 0 as often as `confidence` says.
         """
         return _interval(self.mean, self.shifts, confidence)
 
@@ -67,7 +70,8 @@ class Sampled:
     """Sampled Shapley values.
 
     Attributes:
-        values: Shape (n, targets, features). With `base` they add up to the predictions exactly, not only on average.
+        values: Shape (n, targets, features). With `base` they add up to the predictions exactly,
+            not only on average.
         base: Mean prediction over the sampled background rows, shape (targets,).
         standard_error: Of each value, over the sampled orders, the same shape as `values`.
     """
@@ -89,16 +93,17 @@ def permutation_importance(
 ) -> Importance:
     """Measure how much worse predictions get when a feature, or several together, are shuffled over the rows.
 
-    Take rows that the predictor was not trained on; on training rows noise looks important. Features that say the same
-    cover for each other: shuffle them together, as one entry of `columns`, to see what they carry.
+    Take rows that the predictor was not trained on; on training rows noise looks important.
+    Features that say the same cover for each other: shuffle them together, as one entry of
+    `columns`, to see what they carry.
 
     Args:
         predict: From features (n, features) to predictions (n, targets) or (n,).
         features: Shape (n, features); NaN where absent.
         human: Ratings, shape (n, targets) or (n,); NaN where absent.
         columns: What to shuffle: names of single features, or columns by name of their group.
-        groups: Group (source) of each row, length n, whose rows are not independent of each other; each row by itself
-            where absent. Intervals rest on them; the shuffles go over all rows.
+        groups: Group (source) of each row, length n, whose rows are not independent of each other;
+            each row by itself where absent. Intervals rest on them; the shuffles go over all rows.
         repeats: Number of shuffles.
         seed: Seed of the shuffles, the same ones for every entry.
 
@@ -112,7 +117,9 @@ def permutation_importance(
     entries = _entries(columns, x.shape[1])
     codes = np.arange(len(x)) if groups is None else group_codes(groups)
     if not len(codes) == len(y) == len(x):
-        raise DataError(f"features, ratings and groups must be equally long, not {len(x)}, {len(y)} and {len(codes)}")
+        raise DataError(
+            f"features, ratings and groups must be equally long, not {len(x)}, {len(y)} and {len(codes)}"
+        )
     error = _error_of(y)
     before = error(_columns(predict(x)))
     rng = np.random.default_rng(seed)
@@ -135,8 +142,8 @@ def permutation_importance(
 def pooled(parts: Sequence[Importance]) -> Importance:
     """Return the mean of importances of the same features in parts of the rows that share no group.
 
-    Where each part's predictor learnt from the other parts, intervals of 95 % held 0 in 92 to 97 % of trials with
-    features that tell nothing: a little less than promised for trees.
+    Where each part's predictor learnt from the other parts, intervals of 95 % held 0 in 92 to 97 %
+    of trials with features that tell nothing: a little less than promised for trees.
     """
     draws = np.concatenate([part.draws for part in parts], axis=2)
     mean = np.mean([part.mean for part in parts], axis=0)
@@ -149,13 +156,16 @@ def sampled_shapley(
 ) -> Sampled:
     """Estimate the Shapley values of any function, with the error of the estimate.
 
-    A sample draws an order of the features and a background row, and replaces the row's features by the example's one
-    by one: each step's change is credited to its feature. Every order is walked forwards and backwards.
+    A sample draws an order of the features and a background row, and replaces the row's features by
+    the example's one by one: each step's change is credited to its feature. Every order is walked
+    forwards and backwards.
 
     Args:
-        predict: From features (n, features) to predictions (n, targets) or (n,); gaps must not make it NaN.
+        predict: From features (n, features) to predictions (n, targets) or (n,); gaps must not make
+            it NaN.
         features: Rows to explain, shape (n, features).
-        background: Rows that stand for "nothing known", such as the training rows, shape (rows, features).
+        background: Rows that stand for "nothing known", such as the training rows, shape (rows,
+            features).
         samples: Number of walks, at least 2; two walks share an order and a background row.
         seed: Seed of orders and rows.
 
@@ -167,7 +177,9 @@ def sampled_shapley(
         raise ConfigurationError(f"sampling Shapley values needs at least 2 samples, not {samples}")
     x, rows = np.asarray(features, float), np.asarray(background, float)
     if not len(rows) or rows.shape[1:] != x.shape[1:]:
-        raise DataError(f"the background must have rows and the features' columns, not shape {rows.shape}")
+        raise DataError(
+            f"the background must have rows and the features' columns, not shape {rows.shape}"
+        )
     width = x.shape[1]
     rng = np.random.default_rng(seed)
     credits, starts = [], []
@@ -178,7 +190,11 @@ def sampled_shapley(
         starts.append(walks[0][1])
     found = np.stack(credits)
     base = np.mean(starts, axis=0)
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(found.shape[1:], np.nan)
+    error = (
+        found.std(axis=0, ddof=1) / np.sqrt(len(found))
+        if len(found) > 1
+        else np.full(found.shape[1:], np.nan)
+    )
     return Sampled(values=found.mean(axis=0), base=base, standard_error=error)
 
 
@@ -195,7 +211,12 @@ def global_importance(values: Floats) -> Floats:
 
 
 def explain(
-    aggregator: Aggregator, features: Floats, background: Floats, *, samples: int = 64, seed: int = 0
+    aggregator: Aggregator,
+    features: Floats,
+    background: Floats,
+    *,
+    samples: int = 64,
+    seed: int = 0,
 ) -> tuple[Floats, Floats]:
     """Return Shapley values (n, targets, features) and base (targets,): exact where the family allows, else sampled.
 
@@ -250,8 +271,8 @@ def _error_of(human: Floats) -> Callable[[Floats], Floats]:
 def _shifts(gained: Floats, lent: Floats, rated: Mask, codes: Codes) -> Floats:
     """Return how far each group moves the mean growth of the error, shape (targets, groups).
 
-    The growth is a mean over pairs of rows: one whose prediction changes and one whose feature it is lent. A row's
-    influence is its part in both roles, less the mean's.
+    The growth is a mean over pairs of rows: one whose prediction changes and one whose feature it
+    is lent. A row's influence is its part in both roles, less the mean's.
 
     Args:
         gained: Each row's part in the growth, in the first role, shape (n, targets).
@@ -284,7 +305,9 @@ def _columns(values: Floats) -> Floats:
     return array[:, None] if array.ndim == 1 else array
 
 
-def _entries(columns: Mapping[str, Sequence[int]] | Sequence[str] | None, width: int) -> dict[str, list[int]]:
+def _entries(
+    columns: Mapping[str, Sequence[int]] | Sequence[str] | None, width: int
+) -> dict[str, list[int]]:
     if columns is None:
         return {f"feature_{i}": [i] for i in range(width)}
     if isinstance(columns, Mapping):

@@ -1,8 +1,9 @@
 """Chooses a learner by cross-validation that keeps groups together, and blends the strong ones.
 
-Knows learners and squared errors. On recorded judges of summaries and dialogues the mean of regressions, forest and
-boosting beats each of them: they err in different ways. So the blend is taken unless one of them is clearly better;
-picking the best of many by their errors alone costs more than it brings. Where rows are few, trees take no part.
+Knows learners and squared errors. On recorded judges of summaries and dialogues the mean of
+regressions, forest and boosting beats each of them: they err in different ways. So the blend is
+taken unless one of them is clearly better; picking the best of many by their errors alone costs
+more than it brings. Where rows are few, trees take no part.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from textassay.learning.training import Explaining, Floats, Learned, Learner, Tr
 from textassay.learning.trees import learn_forest, learn_lightgbm
 from textassay.runtime.errors import DataError
 
-SMALL: Mapping[str, Learner] = {"avg": learn_avg, "corrw": learn_corrw, "nnls": learn_nnls, "ridge": learn_ridge}
+SMALL: Mapping[str, Learner] = {
+    "avg": learn_avg,
+    "corrw": learn_corrw,
+    "nnls": learn_nnls,
+    "ridge": learn_ridge,
+}
 LARGE: Mapping[str, Learner] = {"forest": learn_forest, "lightgbm": learn_lightgbm}
 BLEND = ("ridge", "nnls", "forest", "lightgbm")
 BLEND_OF_FEW = ("corrw", "nnls", "ridge")
@@ -28,7 +34,8 @@ BLEND_OF_FEW = ("corrw", "nnls", "ridge")
 _ROWS_FOR_TREES = 60
 _GROUPS_FOR_TREES = 8
 _GROUPS_WITHOUT_CORRW = 20
-"""Groups below which the blend leans on CorrW, which has one slope to learn where the others have many."""
+"""Groups below which the blend leans on CorrW, which has one slope to learn where the others have
+many."""
 _FOLDS = 5
 _ROWS_TO_CHOOSE = 5_000
 """Rows that the choice looks at; the chosen learner is then trained on all of them."""
@@ -61,7 +68,8 @@ class Blend:
 def learn_auto(training: Training) -> Learned:
     """Learn by the blend, or by a single candidate whose error over folds of groups is clearly lower.
 
-    The notes say which was chosen, every candidate's error (1 is that of predicting the mean) and why any was left out.
+    The notes say which was chosen, every candidate's error (1 is that of predicting the mean) and
+    why any was left out.
 
     Raises:
         DataError: There are fewer than two groups, or no candidate can be learnt.
@@ -72,16 +80,25 @@ def learn_auto(training: Training) -> Learned:
     held_out = cross_validate(training, candidates)
     if not held_out.squared:
         raise DataError(
-            "no aggregator can be learnt: " + "; ".join(f"{k}: {why}" for k, why in held_out.failed.items())
+            "no aggregator can be learnt: "
+            + "; ".join(f"{k}: {why}" for k, why in held_out.failed.items())
         )
-    wanted = BLEND_OF_FEW if few else BLEND if groups >= _GROUPS_WITHOUT_CORRW else ("corrw", *BLEND)
+    wanted = (
+        BLEND_OF_FEW if few else BLEND if groups >= _GROUPS_WITHOUT_CORRW else ("corrw", *BLEND)
+    )
     members = [name for name in wanted if name in held_out.squared]
     held_out.add_mean("blend", members)
     chosen = held_out.best(unless_clearly_better="blend")
     learned = [candidates[name](training) for name in (members if chosen == "blend" else [chosen])]
-    notes: dict[str, Any] = {"chosen": chosen, "held_out_error": held_out.errors(), "failed": held_out.failed}
+    notes: dict[str, Any] = {
+        "chosen": chosen,
+        "held_out_error": held_out.errors(),
+        "failed": held_out.failed,
+    }
     if few:
-        notes["few_rows"] = f"trees take part from {_ROWS_FOR_TREES} rows in {_GROUPS_FOR_TREES} groups"
+        notes["few_rows"] = (
+            f"trees take part from {_ROWS_FOR_TREES} rows in {_GROUPS_FOR_TREES} groups"
+        )
     if chosen != "blend":
         return Learned(learned[0].predictor, {**notes, **learned[0].notes})
     explaining = tuple(one.predictor for one in learned if isinstance(one.predictor, Explaining))
@@ -96,7 +113,9 @@ class HeldOut:
         failed: Why a learner has none.
     """
 
-    def __init__(self, training: Training, predicted: Mapping[str, Floats], failed: Mapping[str, str]) -> None:
+    def __init__(
+        self, training: Training, predicted: Mapping[str, Floats], failed: Mapping[str, str]
+    ) -> None:
         self.failed = dict(failed)
         self._target, self._predicted = training.target, dict(predicted)
         self._groups = np.unique(training.groups, return_inverse=True)[1]
@@ -140,10 +159,14 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
         inside, outside = training.rows(fold != number), fold == number
         for name in [name for name in candidates if name not in failed]:
             try:
-                predicted[name][outside] = candidates[name](inside).predictor.predict(training.features[outside])
+                predicted[name][outside] = candidates[name](inside).predictor.predict(
+                    training.features[outside]
+                )
             except DataError as error:
                 failed[name] = str(error)
-    return HeldOut(training, {k: values for k, values in predicted.items() if k not in failed}, failed)
+    return HeldOut(
+        training, {k: values for k, values in predicted.items() if k not in failed}, failed
+    )
 
 
 def _at_most(training: Training, rows: int) -> Training:

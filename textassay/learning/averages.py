@@ -1,7 +1,7 @@
 """Averages: the baselines AVG and CorrW of Fusion-Eval (section 4), which need next to no data.
 
-Knows standardised arrays. Both average the features that bear the target's name, or all where none does, and put the
-average on the scale of the ratings by a line through the training rows.
+Knows standardised arrays. Both average the features that bear the target's name, or all where none
+does, and put the average on the scale of the ratings by a line through the training rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def learn_corrw(training: Training) -> Learned:
     features = training.features - training.features.mean(axis=0)
     target = training.target - training.target.mean()
     norms = np.sqrt((features**2).sum(axis=0) * (target @ target))
-    r = np.divide(target @ features, norms, out=np.zeros(len(norms)), where=norms > 0) * training.own
+    r = (
+        np.divide(target @ features, norms, out=np.zeros(len(norms)), where=norms > 0)
+        * training.own
+    )
     total = np.abs(r).sum()
     return _on_scale(r / total if total > 0 else r, training, "corrw")
 

@@ -67,7 +67,9 @@ def learn_nnls(training: Training) -> Learned:
     features, target, intercept = _centred(training)
     weights = nnls(features, target)[0]
     if not weights.any():
-        raise DataError("nnls gives every feature the weight 0: none rises with the ratings; use 'ridge'")
+        raise DataError(
+            "nnls gives every feature the weight 0: none rises with the ratings; use 'ridge'"
+        )
     return Learned(_around_means(weights, intercept, training), {})
 
 
@@ -91,8 +93,13 @@ def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
     features, target, intercept = _centred(training)
     variances, axes = np.linalg.eigh(features.T @ features)
     along = axes.T @ (features.T @ target)
-    shrunk = [axes @ (along / (np.maximum(variances, 0) + penalty * len(target))) for penalty in penalties]
-    return [_around_means(np.asarray(weights, dtype=np.float64), intercept, training) for weights in shrunk]
+    shrunk = [
+        axes @ (along / (np.maximum(variances, 0) + penalty * len(target))) for penalty in penalties
+    ]
+    return [
+        _around_means(np.asarray(weights, dtype=np.float64), intercept, training)
+        for weights in shrunk
+    ]
 
 
 def _centred(training: Training) -> tuple[Floats, Floats, float]:

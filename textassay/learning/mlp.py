@@ -1,7 +1,8 @@
 """A small neural network: three layers, ReLU, heavily regularised.
 
-Knows standardised arrays. Trained on all rows at once by L-BFGS: with hundreds of rows that is faster than stochastic
-steps, and needs neither a learning rate nor a validation part, which costs more data than there are.
+Knows standardised arrays. Trained on all rows at once by L-BFGS: with hundreds of rows that is
+faster than stochastic steps, and needs neither a learning rate nor a validation part, which costs
+more data than there are.
 """
 
 from __future__ import annotations
@@ -93,7 +94,12 @@ def _train(training: Training, rng: np.random.Generator) -> tuple[Floats, Floats
         hidden = np.maximum(features @ inner.T + bias, 0.0)
         error = hidden @ outer + intercept - target
         back = np.outer(error, outer) * (hidden > 0)
-        slopes = (back.T @ features + _DECAY * inner, back.sum(axis=0), hidden.T @ error + _DECAY * outer, error.sum())
+        slopes = (
+            back.T @ features + _DECAY * inner,
+            back.sum(axis=0),
+            hidden.T @ error + _DECAY * outer,
+            error.sum(),
+        )
         value = error @ error + _DECAY * ((inner**2).sum() + outer @ outer)
         return float(value) / (2 * n), np.concatenate([np.ravel(slope) for slope in slopes]) / n
 
@@ -103,6 +109,8 @@ def _train(training: Training, rng: np.random.Generator) -> tuple[Floats, Floats
         rng.uniform(-1, 1, _HIDDEN) * np.sqrt(6 / (_HIDDEN + 1)),
         np.zeros(1),
     ]
-    found = minimize(loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    found = minimize(
+        loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}
+    ).x
     inner, bias, outer, intercept = np.split(found, bounds)
     return inner.reshape(_HIDDEN, width), bias, outer, float(intercept[0])

@@ -36,7 +36,8 @@ def group_codes(groups: Iterable[Hashable]) -> Codes:
 def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
     """Draw groups at random until they hold about the wanted fraction of rows.
 
-    A smaller fraction under the same seed gives a subset of a larger one, so a curve over fractions adds data.
+    A smaller fraction under the same seed gives a subset of a larger one, so a curve over fractions
+    adds data.
 
     Args:
         groups: Code of each row's group, shape (n,), as from `group_codes`.
@@ -54,7 +55,9 @@ def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
         raise ConfigurationError(f"a fraction to train on lies between 0 and 1, not {fraction!r}")
     sizes = np.bincount(groups)
     if len(sizes) < 2:
-        raise DataError(f"splitting by group needs at least 2 groups, not {len(sizes)}; check the field 'group'")
+        raise DataError(
+            f"splitting by group needs at least 2 groups, not {len(sizes)}; check the field 'group'"
+        )
     order = np.random.default_rng(seed).permutation(len(sizes))
     filled = np.cumsum(sizes[order])
     count = int(np.abs(filled - fraction * len(groups)).argmin()) + 1

@@ -1,7 +1,7 @@
 """What a learner is given and what it returns: one target, standardised, without gaps.
 
-Knows arrays only. `aggregators.py` prepares the data and puts several targets together; each family of learners
-stands in a file of its own.
+Knows arrays only. `aggregators.py` prepares the data and puts several targets together; each family
+of learners stands in a file of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Training:
         features: Standardised, shape (n, features); a gap is 0, which is the feature's mean.
         target: Standardised ratings, shape (n,).
         groups: Code of each row's group, shape (n,).
-        own: Which features bear the target's name, shape (features,); all where none does. Averages use these.
+        own: Which features bear the target's name, shape (features,); all where none does. Averages
+            use these.
         seed: Seed of everything random.
         threads: Threads a learner may use.
     """
@@ -40,7 +41,12 @@ class Training:
 
     def rows(self, chosen: Mask | Codes) -> Training:
         """Return the chosen rows."""
-        return replace(self, features=self.features[chosen], target=self.target[chosen], groups=self.groups[chosen])
+        return replace(
+            self,
+            features=self.features[chosen],
+            target=self.target[chosen],
+            groups=self.groups[chosen],
+        )
 
     def with_target(self, target: Floats) -> Training:
         """Return the same rows with another target."""
@@ -92,7 +98,7 @@ Raises:
 def dot(features: Floats, weights: Floats) -> Floats:
     """Return the product of each row with the weights, shape (n,).
 
-    Matrix products round differently for one row and for many, which would make a score depend on its batch; a sum
-    over the last axis does not.
+    Matrix products round differently for one row and for many, which would make a score depend on
+    its batch; a sum over the last axis does not.
     """
     return np.asarray((np.ascontiguousarray(features) * weights).sum(axis=1), float)

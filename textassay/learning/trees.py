@@ -1,8 +1,9 @@
 """Trees by LightGBM: a single tree, a random forest, gradient boosting.
 
-Knows standardised arrays. LightGBM's defaults need 20 rows a leaf and predict a constant below 40 rows without a word,
-so leaves shrink with the data here. Boosting respects the direction in which a feature clearly moves with the ratings:
-a judge's higher score never lowers the prediction, which is worth some hundreds of rows.
+Knows standardised arrays. LightGBM's defaults need 20 rows a leaf and predict a constant below 40
+rows without a word, so leaves shrink with the data here. Boosting respects the direction in which a
+feature clearly moves with the ratings: a judge's higher score never lowers the prediction, which is
+worth some hundreds of rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 from textassay.learning.training import Floats, Learned, Training
 
 _CLEAR = 2.0
-"""Standard errors from 0 beyond which a feature's correlation with the target counts as having a direction."""
+"""Standard errors from 0 beyond which a feature's correlation with the target counts as having a
+direction."""
 
 
 class Trees:
@@ -25,7 +27,8 @@ class Trees:
         text: The model as LightGBM writes it.
 
     References:
-        Lundberg et al., "From local explanations to global understanding with explainable AI for trees" (2020).
+        Lundberg et al., "From local explanations to global understanding with explainable AI for
+        trees" (2020).
     """
 
     def __init__(self, text: str) -> None:
@@ -43,7 +46,9 @@ class Trees:
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
         """Return exact Shapley values, shape (n, features), and the expected prediction."""
-        found = self._model.predict(np.ascontiguousarray(features), pred_contrib=True, num_threads=1)
+        found = self._model.predict(
+            np.ascontiguousarray(features), pred_contrib=True, num_threads=1
+        )
         found = np.asarray(found, float) / self._divisor
         return found[:, :-1], float(found[0, -1]) if len(found) else 0.0
 
@@ -99,10 +104,13 @@ def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.i
 def clear_directions(training: Training) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Return 1 or -1 for features whose covariance with the target is clearly above or below 0, else 0.
 
-    Standard errors are those of the rows' products, which scatter widely for a feature that helps at one end of its
-    range and harms at the other (White, 1980).
+    Standard errors are those of the rows' products, which scatter widely for a feature that helps
+    at one end of its range and harms at the other (White, 1980).
     """
-    features, target = training.features - training.features.mean(axis=0), training.target - training.target.mean()
+    features, target = (
+        training.features - training.features.mean(axis=0),
+        training.target - training.target.mean(),
+    )
     products = features * target[:, None]
     sums, standard_errors = products.sum(axis=0), np.sqrt((products**2).sum(axis=0))
     return np.where(np.abs(sums) > _CLEAR * standard_errors, np.sign(sums), 0).astype(np.intp)
@@ -126,5 +134,9 @@ def _train(training: Training, rounds: int, **settings: Any) -> Learned:
         "use_missing": False,
         **settings,
     }
-    data = lightgbm.Dataset(training.features, training.target, params={"verbosity": -1}, free_raw_data=True)
-    return Learned(Trees(lightgbm.train(parameters, data, rounds).model_to_string(num_iteration=-1)), {})
+    data = lightgbm.Dataset(
+        training.features, training.target, params={"verbosity": -1}, free_raw_data=True
+    )
+    return Learned(
+        Trees(lightgbm.train(parameters, data, rounds).model_to_string(num_iteration=-1)), {}
+    )

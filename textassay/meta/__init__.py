@@ -11,7 +11,7 @@ Example:
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import kendall, pearson, spearman
 from textassay.meta.levels import LEVELS, Level
-from textassay.meta.recorded import read_scores
+from textassay.meta.score_files import read_scores
 from textassay.meta.significance import Comparison, Difference, WilliamsTest, compare, williams
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
 

@@ -33,13 +33,15 @@ class Agreement:
         level: `dataset`, `group` or `system`.
         n: Rows with both numbers.
         coverage: `n` over rows with a human rating; `None` where none is rated.
-        groups: Groups that count: at group level those averaged over, else all that occur; `None` without groups.
+        groups: Groups that count: at group level those averaged over, else all that occur; `None`
+            without groups.
         groups_skipped: Groups left out because a side is constant there; 0 at the other levels.
         systems: Systems that occur; `None` without systems.
         pearson: Pearson's r; `None` where undefined.
         spearman: Spearman's rho with average ranks; `None` where undefined.
         kendall: Kendall's tau-b; `None` where undefined.
-        ci: 95 % interval of each coefficient, `None` where undefined; `None` as a whole where none was asked for.
+        ci: 95 % interval of each coefficient, `None` where undefined; `None` as a whole where none
+            was asked for.
     """
 
     level: Level
@@ -67,10 +69,11 @@ def correlate(
     """Return how well scores agree with human ratings.
 
     Args:
-        scores: Shape (n,); `None` or NaN where a row is unscored: it is left out, and `coverage` says so.
+        scores: Shape (n,); `None` or NaN where a row is unscored: it is left out, and `coverage`
+            says so.
         human: Shape (n,); `None` or NaN where a row is unrated.
-        groups: What each row belongs to (its source document), length n; needed at group level, and what the
-            bootstrap draws. Without groups it draws rows.
+        groups: What each row belongs to (its source document), length n; needed at group level, and
+            what the bootstrap draws. Without groups it draws rows.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
         bootstrap: Number of resamples behind the intervals; 0 for none.
@@ -79,14 +82,18 @@ def correlate(
     Raises:
         UnknownName: There is no such level.
         ConfigurationError: The level needs groups or systems and there are none.
-        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the level needs.
+        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the
+            level needs.
 
     Example:
         >>> round(correlate([1, 2, 3, 4], [1, 3, 2, 4]).spearman, 3)
         0.8
     """
     return agreement_of(
-        pair_up(scores, human, groups=groups, systems=systems, level=level), level, bootstrap=bootstrap, seed=seed
+        pair_up(scores, human, groups=groups, systems=systems, level=level),
+        level,
+        bootstrap=bootstrap,
+        seed=seed,
     )
 
 

@@ -2,8 +2,9 @@
 
 Knows paired rows and levels; nothing of examples or files.
 
-A resample is a set of counts, one per group, rather than a copy of rows. Every coefficient is then a function of
-weighted cells that are sorted once, so a thousand taus cost about as much as forty computed one by one.
+A resample is a set of counts, one per group, rather than a copy of rows. Every coefficient is then
+a function of weighted cells that are sorted once, so a thousand taus cost about as much as forty
+computed one by one.
 
 References:
     Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 8 and 13.
@@ -44,13 +45,16 @@ def intervals(
         confidence: Share of the resampled values inside.
 
     Returns:
-        `None` where there are fewer than two groups, or where the coefficient is undefined in half the resamples.
+        `None` where there are fewer than two groups, or where the coefficient is undefined in half
+        the resamples.
     """
     values = resampled(pairs, level, resamples=resamples, seed=seed)
     return {name: percentile_interval(values[name], confidence) for name in COEFFICIENTS}
 
 
-def resampled(pairs: Pairs, level: Level, *, resamples: int, seed: int) -> dict[Coefficient, Floats]:
+def resampled(
+    pairs: Pairs, level: Level, *, resamples: int, seed: int
+) -> dict[Coefficient, Floats]:
     """Return each coefficient in each resample, shape (resamples,); NaN where it is undefined there.
 
     Raises:
@@ -84,7 +88,9 @@ def draw_counts(groups: int, resamples: int, rng: np.random.Generator) -> Floats
     return np.ascontiguousarray(counts.reshape(resamples, groups).T, dtype=float)
 
 
-def _counts_in_chunks(groups: int, rows: int, resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
+def _counts_in_chunks(
+    groups: int, rows: int, resamples: int, rng: np.random.Generator
+) -> Iterator[Floats]:
     step = max(16, _CHUNK // max(rows, groups, 1))
     for start in range(0, resamples, step):
         yield draw_counts(groups, min(step, resamples - start), rng)
@@ -111,7 +117,9 @@ def _group(
     values = np.stack([np.where(defined, per_group[name], 0.0) for name in COEFFICIENTS])
     for counts in _counts_in_chunks(count, count, resamples, rng):
         used = defined.astype(float) @ counts
-        means = np.divide(values @ counts, used, out=np.full((len(values), len(used)), np.nan), where=used > 0)
+        means = np.divide(
+            values @ counts, used, out=np.full((len(values), len(used)), np.nan), where=used > 0
+        )
         yield dict(zip(COEFFICIENTS, means, strict=True))
 
 
@@ -124,7 +132,11 @@ def _system(
     cell = groups * systems + pairs.systems
     tables = [
         np.bincount(cell, weights=weights, minlength=count * systems).reshape(count, systems).T
-        for weights in (np.ones(len(cell)), pairs.scores - pairs.scores.mean(), pairs.human - pairs.human.mean())
+        for weights in (
+            np.ones(len(cell)),
+            pairs.scores - pairs.scores.mean(),
+            pairs.human - pairs.human.mean(),
+        )
     ]
     for counts in _counts_in_chunks(count, systems * systems, resamples, rng):
         rows, x, y = (np.ascontiguousarray((table @ counts).T) for table in tables)

@@ -1,6 +1,7 @@
 """Two arrays as a sparse contingency table, and the three coefficients of it under many sets of weights at once.
 
-Knows numbers and weights; what the weights stand for (a resample, all rows once) is the caller's affair.
+Knows numbers and weights; what the weights stand for (a resample, all rows once) is the caller's
+affair.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from textassay.meta.ranks import Floats, dense_ranks
 class Cells:
     """Two arrays as a sparse contingency table: its filled cells, ready for coefficients under many sets of weights.
 
-    Rows with equal (x, y) share a cell, so scores on a scale of few values need few of them. A weight is how often a
-    row counts, such as how often a resample has drawn it; results are those of the repeated rows.
+    Rows with equal (x, y) share a cell, so scores on a scale of few values need few of them. A
+    weight is how often a row counts, such as how often a resample has drawn it; results are those
+    of the repeated rows.
 
     Args:
         x: Shape (n,).
@@ -25,7 +27,9 @@ class Cells:
 
     def __init__(self, x: Floats, y: Floats) -> None:
         rx, ry = dense_ranks(x), dense_ranks(y)
-        if rx.max(initial=0) < ry.max(initial=0):  # inversions are counted in the side with fewer values
+        if rx.max(initial=0) < ry.max(
+            initial=0
+        ):  # inversions are counted in the side with fewer values
             x, y, rx, ry = y, x, ry, rx
         self._rows = np.lexsort((ry, rx))
         rx, ry = rx[self._rows], ry[self._rows]
@@ -103,7 +107,8 @@ def _tied(weights: Floats) -> Floats:
 def centred(rows: Floats) -> Floats:
     """Return rows of shape (rows, n) with mean 0 and no magnitude above 2; all scaled, so only ratios mean anything.
 
-    Done twice, so that numbers of any size, and such as differ in their last digits only, keep what tells them apart.
+    Done twice, so that numbers of any size, and such as differ in their last digits only, keep what
+    tells them apart.
     """
     for _ in range(2):
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)

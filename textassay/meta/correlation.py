@@ -1,7 +1,8 @@
 """Pearson's, Spearman's and Kendall's correlation of two arrays, and of many short pairs of rows at once.
 
-Knows numbers only. A correlation with a constant side is undefined: `None` from the functions of two arrays, NaN inside
-the results of the `_rows` functions, which are building blocks. Constant means exactly equal numbers.
+Knows numbers only. A correlation with a constant side is undefined: `None` from the functions of
+two arrays, NaN inside the results of the `_rows` functions, which are building blocks. Constant
+means exactly equal numbers.
 
 References:
     Kendall, "The treatment of ties in ranking problems", Biometrika 33 (1945), for tau-b.
@@ -116,21 +117,29 @@ def finite_array(values: ArrayLike | Sequence[float | None], name: str) -> Float
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be numbers (None or NaN where there is none): {error}") from error
+        raise DataError(
+            f"{name} must be numbers (None or NaN where there is none): {error}"
+        ) from error
     if array.ndim != 1:
         raise DataError(f"{name} must have one dimension, not shape {array.shape}")
     if (beyond := np.abs(array) > _LARGEST).any():
         row = int(np.flatnonzero(beyond)[0])
-        raise DataError(f"{name} hold {array[row]} at row {row}; a number must be finite and at most {_LARGEST:g}")
+        raise DataError(
+            f"{name} hold {array[row]} at row {row}; a number must be finite and at most {_LARGEST:g}"
+        )
     return array
 
 
-def _of_arrays(rows: Callable[[Floats, Floats], Floats], x: ArrayLike, y: ArrayLike) -> float | None:
+def _of_arrays(
+    rows: Callable[[Floats, Floats], Floats], x: ArrayLike, y: ArrayLike
+) -> float | None:
     a, b = finite_array(x, "x"), finite_array(y, "y")
     if len(a) != len(b):
         raise DataError(f"x and y must be equally long, not {len(a)} and {len(b)}")
     if np.isnan(a).any() or np.isnan(b).any():
-        raise DataError("x and y must not hold NaN; leave out rows without both numbers, as correlate() does")
+        raise DataError(
+            "x and y must not hold NaN; leave out rows without both numbers, as correlate() does"
+        )
     if len(a) < 2:
         return None
     value = float(rows(a[None, :], b[None, :])[0])
@@ -142,7 +151,9 @@ def _kendall_by_pairs(x: Floats, y: Floats) -> Floats:
     sx, sy = (np.sign(side[:, :, None] - side[:, None, :]) for side in (x, y))
     s = np.einsum("kij,kij->k", sx, sy)
     # ordered pairs on both sides of the fraction, so the factor 2 drops out
-    norms = np.sqrt(np.count_nonzero(sx, axis=(1, 2)) * np.count_nonzero(sy, axis=(1, 2)).astype(float))
+    norms = np.sqrt(
+        np.count_nonzero(sx, axis=(1, 2)) * np.count_nonzero(sy, axis=(1, 2)).astype(float)
+    )
     tau: Floats = np.divide(s, norms, out=np.full(len(x), np.nan), where=norms > 0)
     return tau
 

@@ -13,9 +13,10 @@ from textassay.meta.ranks import Codes, Floats
 class InversionCounter:
     """Counts pairs `i < j` with `ranks[i] > ranks[j]`, each pair weighted by `w[i] * w[j]`.
 
-    Two ranks differ first at one bit, seen from the top. So one pass per bit, over rows that agree in all higher
-    bits, meets every inversion exactly once: O(n log K) for K distinct ranks. The passes depend on the ranks alone
-    and are laid out once; counting under other weights is a gather, a running sum and a product for each.
+    Two ranks differ first at one bit, seen from the top. So one pass per bit, over rows that agree
+    in all higher bits, meets every inversion exactly once: O(n log K) for K distinct ranks. The
+    passes depend on the ranks alone and are laid out once; counting under other weights is a
+    gather, a running sum and a product for each.
 
     Args:
         ranks: Integers from 0, shape (n,), in the order in which inversions are counted.
@@ -23,7 +24,9 @@ class InversionCounter:
 
     def __init__(self, ranks: Codes) -> None:
         bits = int(ranks.max(initial=0)).bit_length()
-        self._passes = [found for bit in reversed(range(bits)) if (found := _one_bit(ranks, bit)) is not None]
+        self._passes = [
+            found for bit in reversed(range(bits)) if (found := _one_bit(ranks, bit)) is not None
+        ]
 
     def count(self, weights: Floats) -> Floats:
         """Return the weighted number of inversions, shape (b,).
@@ -45,9 +48,9 @@ def _one_bit(ranks: Codes, bit: int) -> tuple[Codes, Codes, Codes, Codes] | None
     """Lay out the pass over one bit.
 
     Returns:
-        Rows whose bit is set; rows whose bit is not set and which have at least one of the former before them among
-        rows of equal higher bits; and, for each of the latter, where the run of the former ends and starts.
-        `None` where there is no such row.
+        Rows whose bit is set; rows whose bit is not set and which have at least one of the former
+        before them among rows of equal higher bits; and, for each of the latter, where the run of
+        the former ends and starts. `None` where there is no such row.
     """
     prefix = ranks >> (bit + 1)
     order = np.argsort(prefix, kind="stable")

@@ -3,11 +3,12 @@
 Knows two arrays and what each row belongs to; nothing of examples, files or resampling.
 
 - `dataset`: all rows are pooled, one coefficient.
-- `group`: one coefficient per group (source document, dialogue), then the mean over groups in which both sides vary.
+- `group`: one coefficient per group (source document, dialogue), then the mean over groups in which
+  both sides vary.
 - `system`: the mean per system on each side, then one coefficient over the systems.
 
-Means are taken with `math.fsum`. A running sum tells apart systems whose ratings are equal, and so changes rank
-correlations that others have published.
+Means are taken with `math.fsum`. A running sum tells apart systems whose ratings are equal, and so
+changes rank correlations that others have published.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Pairs:
     Attributes:
         scores: Shape (n,).
         human: Shape (n,).
-        groups: Code of each row's group, from 0 without holes, shape (n,); `None` where no groups were given.
+        groups: Code of each row's group, from 0 without holes, shape (n,); `None` where no groups
+            were given.
         systems: The same for systems.
         rated: Number of rows with a human rating, scored or not.
     """
@@ -75,7 +77,8 @@ def pair_up(
     Raises:
         UnknownName: There is no such level.
         ConfigurationError: The level needs groups or systems and there are none.
-        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the level needs.
+        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the
+            level needs.
     """
     if level not in LEVELS:
         raise UnknownName("level", str(level), LEVELS)
@@ -149,7 +152,9 @@ def _over_points(x: Floats, y: Floats) -> dict[Coefficient, float | None]:
     return found
 
 
-def _numbered(labels: Labels | None, kept: Codes, n: int, kind: str, *, needed: bool) -> Codes | None:
+def _numbered(
+    labels: Labels | None, kept: Codes, n: int, kind: str, *, needed: bool
+) -> Codes | None:
     """Return codes in order of appearance; rows without a label count as groups of their own unless it is needed."""
     if labels is None:
         if needed:

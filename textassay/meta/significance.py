@@ -2,14 +2,16 @@
 
 Knows arrays, levels and resamples; nothing of examples or files.
 
-Two tests: a paired bootstrap over groups, which holds for every level and coefficient, and Williams' test for two
-Pearson correlations that share a variable. The latter takes points as independent of each other. Rows that share a
-source are not, so it flatters at data set level; it is at home at system level.
+Two tests: a paired bootstrap over groups, which holds for every level and coefficient, and
+Williams' test for two Pearson correlations that share a variable. The latter takes points as
+independent of each other. Rows that share a source are not, so it flatters at data set level; it is
+at home at system level.
 
 References:
     Williams, "The comparison of regression variables", J. R. Stat. Soc. B 21 (1959), 396-399.
-    Steiger, "Tests for comparing elements of a correlation matrix", Psychological Bulletin 87 (1980), 245-251, eq. 7.
-    Graham and Baldwin, "Testing for significance of increased correlation with human judgment", EMNLP 2014.
+    Steiger, "Tests for comparing elements of a correlation matrix", Psychological Bulletin 87
+    (1980), 245-251, eq. 7. Graham and Baldwin, "Testing for significance of increased correlation
+    with human judgment", EMNLP 2014.
 """
 
 from __future__ import annotations
@@ -53,8 +55,10 @@ class Difference:
         b: Coefficient of the second; `None` where undefined.
         difference: `a - b`; `None` where either is undefined.
         ci: 95 % interval of the difference over resampled groups; `None` where undefined.
-        p: Two-sided p-value of the paired bootstrap, at least 2 / (resamples + 1); `None` where undefined.
-        williams: Williams' test; `None` for rank coefficients, at group level, and where it is undefined.
+        p: Two-sided p-value of the paired bootstrap, at least 2 / (resamples + 1); `None` where
+            undefined.
+        williams: Williams' test; `None` for rank coefficients, at group level, and where it is
+            undefined.
     """
 
     a: float | None
@@ -101,7 +105,8 @@ def compare(
         a: Scores, shape (n,); `None` or NaN where unscored.
         b: Other scores of the same rows, shape (n,).
         human: Ratings of the same rows, shape (n,).
-        groups: What each row belongs to, length n; what the bootstrap draws. Without groups it draws rows.
+        groups: What each row belongs to, length n; what the bootstrap draws. Without groups it
+            draws rows.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
         bootstrap: Number of resamples, at least 1.
@@ -109,8 +114,10 @@ def compare(
 
     Raises:
         UnknownName: There is no such level.
-        ConfigurationError: The level needs groups or systems and there are none, or `bootstrap` is below 1.
-        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the level needs.
+        ConfigurationError: The level needs groups or systems and there are none, or `bootstrap` is
+            below 1.
+        DataError: Lengths differ, a number is infinite, or rows lack the group or system that the
+            level needs.
     """
     if bootstrap < 1:
         raise ConfigurationError(f"comparing needs at least 1 resample, not {bootstrap}")
@@ -121,7 +128,9 @@ def compare(
     for name in COEFFICIENTS:
         test = _williams_of(first, second, level) if name == "pearson" else None
         values = [getattr(point, name) for point in points]
-        found[name] = difference_between(values[0], values[1], draws[0][name] - draws[1][name], test)
+        found[name] = difference_between(
+            values[0], values[1], draws[0][name] - draws[1][name], test
+        )
     return Comparison(
         level=level,
         n=len(first.scores),
@@ -141,7 +150,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
         n: Number of points.
 
     Returns:
-        `None` where n is below 4, or the statistic is undefined because the two sets of scores are one.
+        `None` where n is below 4, or the statistic is undefined because the two sets of scores are
+        one.
 
     Raises:
         DataError: A correlation is outside -1 to 1.
@@ -173,11 +183,15 @@ def _same_rows(
         raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
     missing = np.isnan(x) | np.isnan(y)
     x[missing] = y[missing] = np.nan
-    first, second = (pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y))
+    first, second = (
+        pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y)
+    )
     return first, second
 
 
-def difference_between(a: float | None, b: float | None, drawn: Floats, test: WilliamsTest | None = None) -> Difference:
+def difference_between(
+    a: float | None, b: float | None, drawn: Floats, test: WilliamsTest | None = None
+) -> Difference:
     """Return the difference of two coefficients with interval and p-value.
 
     Args:
@@ -189,7 +203,14 @@ def difference_between(a: float | None, b: float | None, drawn: Floats, test: Wi
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
     interval = percentile_interval(drawn)
-    return Difference(a=a, b=b, difference=a - b, ci=interval, p=_two_sided(drawn) if interval else None, williams=test)
+    return Difference(
+        a=a,
+        b=b,
+        difference=a - b,
+        ci=interval,
+        p=_two_sided(drawn) if interval else None,
+        williams=test,
+    )
 
 
 def _two_sided(drawn: Floats) -> float:
@@ -202,7 +223,10 @@ def _two_sided(drawn: Floats) -> float:
 def _williams_of(first: Pairs, second: Pairs, level: Level) -> WilliamsTest | None:
     if level == "group":
         return None
-    sides = [system_means(pairs) if level == "system" else (pairs.scores, pairs.human) for pairs in (first, second)]
+    sides = [
+        system_means(pairs) if level == "system" else (pairs.scores, pairs.human)
+        for pairs in (first, second)
+    ]
     (a, human), (b, _) = sides
     r_a, r_b, r_ab = pearson(a, human), pearson(b, human), pearson(a, b)
     return None if r_a is None or r_b is None or r_ab is None else williams(r_a, r_b, r_ab, len(a))

@@ -11,7 +11,7 @@ from typing import Any
 
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.levels import LEVELS, Level
-from textassay.meta.recorded import Recorded
+from textassay.meta.score_files import Recorded
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
 
@@ -83,14 +83,16 @@ def agreement_table(
         scores: Value by aspect and id, as from `read_scores`.
         examples: The data with human ratings; texts are not kept.
         levels: Levels to report, each of `dataset`, `group`, `system`.
-        aspect_map: Which human aspect a score is held against: a mapping, or texts `SCORE=HUMAN`. A score may be
-            named more than once. Scores that are not named pair with the human aspect of the same name.
+        aspect_map: Which human aspect a score is held against: a mapping, or texts `SCORE=HUMAN`. A
+            score may be named more than once. Scores that are not named pair with the human aspect
+            of the same name.
         bootstrap: Number of resamples behind the intervals; 0 for none.
         seed: Seed of the resamples.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
-        ConfigurationError: Nothing pairs, or a level needs groups or systems and the data have none.
+        ConfigurationError: Nothing pairs, or a level needs groups or systems and the data have
+            none.
         DataError: No id occurs in both, or an example lacks the group or system that a level needs.
     """
     for level in levels:
@@ -155,7 +157,9 @@ class _People:
                 )
             for id_, label, human in zip(self.ids, labels, self._human, strict=True):
                 if label is None and human:
-                    raise DataError(f"level {level!r} needs the field {level!r} in the data; example {id_!r} has none")
+                    raise DataError(
+                        f"level {level!r} needs the field {level!r} in the data; example {id_!r} has none"
+                    )
 
 
 def _pair_names(
@@ -171,7 +175,12 @@ def _pair_names(
         if target not in human:
             raise UnknownName("human aspect in the aspect map", target, human)
         mapped.setdefault(score, []).append(target)
-    pairs = {(score, target): None for score in scores for target in mapped.get(score, [score]) if target in human}
+    pairs = {
+        (score, target): None
+        for score in scores
+        for target in mapped.get(score, [score])
+        if target in human
+    }
     if not pairs:
         raise ConfigurationError(
             f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects {', '.join(human)}; "

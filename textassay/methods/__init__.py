@@ -7,16 +7,16 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from textassay.methods import tasks, trees
 from textassay.methods.coascore import CoAScore
 from textassay.methods.decomp_eval import DecompEval
-from textassay.methods.evaluator import is_evaluator, load
+from textassay.methods.fitted.evaluator import is_evaluator, load
+from textassay.methods.fitted.scores import Learned, LearnedOptions
+from textassay.methods.fitted.tree import LearnedTree, LearnedTreeOptions
 from textassay.methods.fusion_eval import FusionEval
 from textassay.methods.g_eval import GEval
 from textassay.methods.gptscore import GPTScore
 from textassay.methods.hd_eval import HDEval
-from textassay.methods.learned import Learned, LearnedOptions
-from textassay.methods.learned_tree import LearnedTree, LearnedTreeOptions
+from textassay.methods.library import tasks, trees
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options
 from textassay.methods.tool_scores import ToolScores
@@ -35,13 +35,15 @@ METHODS: dict[str, Any] = {
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
 }
-"""Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own `Options`.
+"""Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own
+`Options`.
 
 Classes with `default_tools` take `tools` as well.
 """
 
 ENTRY_POINTS = "textassay.methods"
-"""Entry-point group in which other packages name their method classes; looked at when a name is not in `METHODS`."""
+"""Entry-point group in which other packages name their method classes; looked at when a name is not
+in `METHODS`."""
 
 
 def build(
@@ -72,7 +74,11 @@ def build(
         return _fitted(name, models, task, aspects, options or {})
     method = find(name)
     loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
-    built: Method = method(models, loaded, read, tools=assistants) if assistants else method(models, loaded, read)
+    built: Method = (
+        method(models, loaded, read, tools=assistants)
+        if assistants
+        else method(models, loaded, read)
+    )
     return built
 
 
@@ -81,7 +87,8 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
 
     Args:
         name: Name of a method.
-        tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; where empty, the method's own default.
+        tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; where empty, the method's
+            own default.
         models: What `lm_prob` asks where its spec names no model: the role `tools`.
 
     Raises:
@@ -92,7 +99,9 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
     wanted = tuple(tools)
     if default is None:
         if wanted:
-            raise ConfigurationError(f"{name} takes no tools; those that do: {', '.join(_WITH_TOOLS)}")
+            raise ConfigurationError(
+                f"{name} takes no tools; those that do: {', '.join(_WITH_TOOLS)}"
+            )
         return ()
     asked = (models.get("tools") or models.get("")) if isinstance(models, Mapping) else models
     return build_tools(wanted or default, model=asked)
@@ -138,23 +147,36 @@ def _points() -> dict[str, EntryPoint]:
 
 def _is_folder(name: str) -> bool:
     # asked last: the names of other packages' methods take a look at everything that is installed
-    return name not in METHODS and (is_evaluator(name) or Path(name).is_dir()) and name not in known()
+    return (
+        name not in METHODS and (is_evaluator(name) or Path(name).is_dir()) and name not in known()
+    )
 
 
 def _fitted(
-    folder: str, models: Models, task: str | None, aspects: Iterable[str | Aspect] | None, options: Mapping[str, Any]
+    folder: str,
+    models: Models,
+    task: str | None,
+    aspects: Iterable[str | Aspect] | None,
+    options: Mapping[str, Any],
 ) -> Method:
     if task is not None:
-        raise ConfigurationError(f"{folder} is a fitted evaluator and brings its own task; leave out --task {task}")
+        raise ConfigurationError(
+            f"{folder} is a fitted evaluator and brings its own task; leave out --task {task}"
+        )
     evaluator = load(folder)
     if evaluator.kind == "hd-eval":
         return LearnedTree(evaluator, models, aspects, LearnedTreeOptions.read(options))
     if models:
-        raise ConfigurationError(f"{folder} was fitted on recorded scores and asks no model; leave out --model")
+        raise ConfigurationError(
+            f"{folder} was fitted on recorded scores and asks no model; leave out --model"
+        )
     return Learned(evaluator, aspects, LearnedOptions.read(options))
 
 
-_WITH_TOOLS = [*(name for name, method in METHODS.items() if hasattr(method, "default_tools")), ToolScores.name]
+_WITH_TOOLS = [
+    *(name for name, method in METHODS.items() if hasattr(method, "default_tools")),
+    ToolScores.name,
+]
 
 
 __all__ = [

@@ -9,20 +9,28 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.answer_form import is_whole, points_of
+from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, grow
-from textassay.agents.fuser import Average, as_evidence
+from textassay.agents.individual_scorer import OneByOne
 from textassay.agents.joint_scorer import JointScorer, Ratings
-from textassay.agents.knowledge import Knowledge
-from textassay.agents.one_by_one import OneByOne
+from textassay.agents.related_aspects import Knowledge
 from textassay.agents.task import Task
-from textassay.methods import profiles, trees
 from textassay.methods.judging import Rating
+from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, Options, model_for
+from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph, Node, each
-from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, How, Score, ScoreError
-from textassay.runtime.share import once
+from textassay.runtime.graph.graph import Graph, Node, each
+from textassay.runtime.messages import (
+    Aspect,
+    AspectTree,
+    Assignment,
+    Example,
+    How,
+    Score,
+    ScoreError,
+)
 
 CHAIN_PROMPT, RATINGS_PROMPT = "coascore_aspects", "coascore_ratings"
 MOST_ASPECTS = 50
@@ -37,8 +45,9 @@ class CoAScoreOptions(Options):
     """Options of CoAScore."""
 
     variant: Variant = "full"
-    """`inter`: the task's other aspects as the chain; `no-scores`: definitions only; `random`: ratings of the chain
-    drawn from `seed`; `average`: the mean of the chain's ratings as the target's."""
+    """`inter`: the task's other aspects as the chain; `no-scores`: definitions only; `random`:
+    ratings of the chain drawn from `seed`; `average`: the mean of the chain's ratings as the
+    target's."""
     n_aspects: int = Field(default=10, ge=1, le=MOST_ASPECTS)
     """Number of relevant aspects (the paper: 5, 10 and 20)."""
     aspects_file: str | None = None
@@ -48,14 +57,16 @@ class CoAScoreOptions(Options):
 class CoAScore(Rating):
     """CoAScore (Gong and Mao 2023, arXiv 2312.10355).
 
-    1. For each target aspect the model names `n_aspects` relevant aspects with definitions (once a run).
+    1. For each target aspect the model names `n_aspects` relevant aspects with definitions (once a
+    run).
     2. All of them are rated for the example in one answer.
     3. The target aspect is rated with these definitions and ratings as knowledge.
     All at temperature 0, with one sample.
 
-    Deviations: the words of all three prompts are ours, since the paper's tables 9 to 11 are not in the copies we know;
-    relevant aspects are rated on the target's scale. Ratings that the joint answer leaves out are asked for again for
-    themselves; those that stay out are shown to the last stage as not rated, and without any there is no score.
+    Deviations: the words of all three prompts are ours, since the paper's tables 9 to 11 are not in
+    the copies we know; relevant aspects are rated on the target's scale. Ratings that the joint
+    answer leaves out are asked for again for themselves; those that stay out are shown to the last
+    stage as not rated, and without any there is no score.
     """
 
     name = "coascore"
@@ -65,14 +76,23 @@ class CoAScore(Rating):
     options: CoAScoreOptions
 
     def __init__(self, models: Models, task: Task, options: CoAScoreOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(options or CoAScoreOptions(), self.name, models, task)
-        if self.options.variant == "inter" and (options is None or "aspects_file" not in options.model_fields_set):
-            self.options = self.options.model_copy(update={"aspects_file": None})  # a profile's default, not needed
+        self.options, self.profile = profiles.settled(
+            options or CoAScoreOptions(), self.name, models, task
+        )
+        if self.options.variant == "inter" and (
+            options is None or "aspects_file" not in options.model_fields_set
+        ):
+            self.options = self.options.model_copy(
+                update={"aspects_file": None}
+            )  # a profile's default, not needed
         self._task = task
         self._chains, chains_digest = self._source_of_chains(models)
         self.joint = self._rater_of_chains(models)
         self.scorer = self.scorer_for(
-            models, task, self.options, variant="|".join((self.options.variant, chains_digest, self.joint.digest))
+            models,
+            task,
+            self.options,
+            variant="|".join((self.options.variant, chains_digest, self.joint.digest)),
         )
         self._average = Average(signature=self.signature)
         judge: Callable[..., Awaitable[Score]] = self._judge
@@ -94,26 +114,42 @@ class CoAScore(Rating):
         ]
         if self.options.variant == "no-scores":
             nodes[1:] = [
-                Node("scores", judge, example="input.example", aspect=each("input.aspects"), chain=each("chain"))
+                Node(
+                    "scores",
+                    judge,
+                    example="input.example",
+                    aspect=each("input.aspects"),
+                    chain=each("chain"),
+                )
             ]
         self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
 
     def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
         """Return what yields a target's chain, and what tells it apart from other sources."""
         if self.options.variant == "inter" and self.options.aspects_file is not None:
-            raise ConfigurationError("variant=inter takes the task's own aspects; leave aspects_file out")
+            raise ConfigurationError(
+                "variant=inter takes the task's own aspects; leave aspects_file out"
+            )
         if self.options.variant == "inter":
             return _Given(_other_aspects(self._task)), self._task.digest
         if self.options.aspects_file is not None:
-            given = _from_file(trees.load(self.options.aspects_file, self._task), self._task, self.options.aspects_file)
-            return _Given(given), trees.digest(chain for item in given.values() for chain in item.aspects)
+            given = _from_file(
+                trees.load(self.options.aspects_file, self._task),
+                self._task,
+                self.options.aspects_file,
+            )
+            return _Given(given), trees.digest(
+                chain for item in given.values() for chain in item.aspects
+            )
         namer = chain_namer(models, self._task, self.options)
         return _remembered(namer), namer.digest
 
     def _rater_of_chains(self, models: Models) -> JointScorer | OneByOne:
         """Return the agent of stage II; where a profile reads ratings from choices, every aspect has its own call."""
         if self.profile.ratings == "choices":
-            once_each = self.options.model_copy(update={"prompt": self.profile.prompt(LLMScore.prompt)})
+            once_each = self.options.model_copy(
+                update={"prompt": self.profile.prompt(LLMScore.prompt)}
+            )
             return OneByOne(self.scorer_for(models, self._task, once_each))
         return JointScorer(
             model=model_for(models, "scorer"),
@@ -134,28 +170,44 @@ class CoAScore(Rating):
 
     async def _draw_ratings(self, example: Example, chain: Decomposition) -> Ratings:
         """Draw ratings that depend on the seed, the example and the aspect alone."""
-        return Ratings(scores=tuple(_drawn(example, aspect, self.options.seed or 0) for aspect in chain.aspects))
+        return Ratings(
+            scores=tuple(
+                _drawn(example, aspect, self.options.seed or 0) for aspect in chain.aspects
+            )
+        )
 
-    async def _judge(self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings) -> Score:
+    async def _judge(
+        self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings
+    ) -> Score:
         told = (*_told(chain, ratings), *chain.notes, *ratings.notes)
         if example.output.strip() and all(score.value is None for score in ratings.scores):
-            return self._without_knowledge(example, aspect, ratings).model_copy(update={"evidence": told})
-        score = await self.scorer(example, aspect, knowledge=Knowledge.of(chain.aspects, ratings.scores))
-        return score.model_copy(update={"evidence": (*told, *score.evidence), "usage": ratings.usage + score.usage})
+            return self._without_knowledge(example, aspect, ratings).model_copy(
+                update={"evidence": told}
+            )
+        score = await self.scorer(
+            example, aspect, knowledge=Knowledge.of(chain.aspects, ratings.scores)
+        )
+        return score.model_copy(
+            update={"evidence": (*told, *score.evidence), "usage": ratings.usage + score.usage}
+        )
 
     async def _judge_unrated(self, example: Example, aspect: Aspect, chain: Decomposition) -> Score:
         score = await self.scorer(example, aspect, knowledge=Knowledge.of(chain.aspects))
         told = tuple({"text": part.name, "definition": part.definition} for part in chain.aspects)
         return score.model_copy(update={"evidence": (*told, *chain.notes, *score.evidence)})
 
-    async def _take_mean(self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings) -> Score:
+    async def _take_mean(
+        self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings
+    ) -> Score:
         score = await self._average(example, aspect, list(ratings.scores))
         told = (*_told(chain, ratings), *chain.notes, *ratings.notes)
         return score.model_copy(update={"evidence": told, "usage": ratings.usage})
 
     def _without_knowledge(self, example: Example, aspect: Aspect, ratings: Ratings) -> Score:
         declined = all(score.outcome == "abstained" for score in ratings.scores)
-        said = "; ".join(dict.fromkeys(score.error.message for score in ratings.scores if score.error))
+        said = "; ".join(
+            dict.fromkeys(score.error.message for score in ratings.scores if score.error)
+        )
         return Score(
             id=example.id,
             aspect=aspect.label,
@@ -200,7 +252,9 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
     )
 
 
-async def name_chains(models: Models, task: Task, options: CoAScoreOptions | None = None) -> GrownTree:
+async def name_chains(
+    models: Models, task: Task, options: CoAScoreOptions | None = None
+) -> GrownTree:
     """Name the chains of all of a task's aspects, as a tree that `trees.save` writes for `aspects_file`.
 
     Raises:
@@ -231,7 +285,9 @@ class _Given:
 def _other_aspects(task: Task) -> dict[str, Decomposition]:
     family = task.family or task.aspects
     if len(family) < 2:
-        raise ConfigurationError(f"variant=inter needs a task with several aspects; {task.name!r} has one")
+        raise ConfigurationError(
+            f"variant=inter needs a task with several aspects; {task.name!r} has one"
+        )
     return {
         target.id: Decomposition(of=target, aspects=tuple(a for a in family if a.id != target.id))
         for target in task.aspects
@@ -244,7 +300,9 @@ def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decompositi
         chain = tree.children(target.id)
         if not chain:
             known = ", ".join(root.name for root in tree.roots if tree.children(root.id))
-            raise ConfigurationError(f"{path} has no relevant aspects below {target.name!r}; it has some for: {known}")
+            raise ConfigurationError(
+                f"{path} has no relevant aspects below {target.name!r}; it has some for: {known}"
+            )
         chains[target.id] = Decomposition(of=target, aspects=chain)
     return chains
 

@@ -10,15 +10,15 @@ from textassay.agents.answerer import Answerer, AnswersInOrder
 from textassay.agents.asking import prompt_digest
 from textassay.agents.profile import Asking
 from textassay.agents.questions import QuestionBook, SentenceQuestions
-from textassay.agents.recomposer import Recomposer
 from textassay.agents.task import Task
-from textassay.methods import profiles
+from textassay.agents.yes_no_aggregator import Recomposer
 from textassay.methods.judging import Judging
+from textassay.methods.library import profiles
+from textassay.methods.library.toml import read_table, validated
 from textassay.methods.method import Models, PromptOptions, model_for
-from textassay.methods.toml_table import read_table, validated
-from textassay.prompts.table_files import table_file
+from textassay.prompts.packaged import table_file
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, How
 from textassay.version import __version__
 
@@ -29,32 +29,42 @@ class DecompEvalOptions(PromptOptions):
     instruction: bool = True
     """Whether the instruction is shown; without it, table 6's "w/o Instruction"."""
     subquestions: bool = True
-    """Whether sentences are asked about first; without them, table 6's "w/o Decomp. Q&A": one question, one call."""
+    """Whether sentences are asked about first; without them, table 6's "w/o Decomp. Q&A": one
+    question, one call."""
     question_first: bool = False
-    """Whether the question about the whole stands before the inputs: table 6's "w/ Prefix Yes/No Que."."""
+    """Whether the question about the whole stands before the inputs: table 6's "w/ Prefix Yes/No
+    Que."."""
     ask: Asking = "chat"
-    """Ask by messages (`chat`), or by a plain prompt (`plain`) for base models and completion servers."""
+    """Ask by messages (`chat`), or by a plain prompt (`plain`) for base models and completion
+    servers."""
     questions: str | None = None
-    """Path of a TOML file with questions, in the form of the package's `prompts/tables/decomp_eval.toml`."""
+    """Path of a TOML file with questions, in the form of the package's
+    `prompts/tables/decomp_eval.toml`."""
     least_mass: float = Field(default=0.0, ge=0, lt=1)
-    """Probability of yes and no together below which an answer is unusable; the paper has no such bound."""
+    """Probability of yes and no together below which an answer is unusable; the paper has no such
+    bound."""
 
 
 class DecompEval(Judging):
     """DecompEval (Ke et al. 2023, arXiv 2307.06869).
 
-    1. The aspect is a yes/no question about the output; instruction, inputs and question make the prompt (tables 8-10).
+    1. The aspect is a yes/no question about the output; instruction, inputs and question make the
+    prompt (tables 8-10).
     2. The output is cut into sentences, each with a sub-question.
-    3. These are answered in order; each answer (yes where P(yes) > P(no), a tie is no) joins the prompt of the next.
-    4. The question comes last, after all sub-questions with their answers: score = P(yes) / (P(yes) + P(no)).
-    5. Fluency and consistency of summaries are the average, engagingness of dialogue turns the sum, of the sentences'
+    3. These are answered in order; each answer (yes where P(yes) > P(no), a tie is no) joins the
+    prompt of the next.
+    4. The question comes last, after all sub-questions with their answers: score = P(yes) / (P(yes)
+    + P(no)).
+    5. Fluency and consistency of summaries are the average, engagingness of dialogue turns the sum,
+    of the sentences'
        own step 4 (section 4.2, after UniEval), and the question is not asked.
 
-    Deviations: texts stand between delimiters and one sentence says what these mean; sentences are cut by our rules
-    rather than by NLTK; "a word's probability" sums its spellings (yes, Yes, with and without a space before). Where
-    the paper has no question, ours stands in its place (`prompts/tables/decomp_eval.toml` marks which), or the task's
-    own, or one from a template that shows the definition. The average and the sum go over the answers of step 3. An
-    aspect whose question names a text that an example lacks is `abstained`.
+    Deviations: texts stand between delimiters and one sentence says what these mean; sentences are
+    cut by our rules rather than by NLTK; "a word's probability" sums its spellings (yes, Yes, with
+    and without a space before). Where the paper has no question, ours stands in its place
+    (`prompts/tables/decomp_eval.toml` marks which), or the task's own, or one from a template that
+    shows the definition. The average and the sum go over the answers of step 3. An aspect whose
+    question names a text that an example lacks is `abstained`.
     """
 
     name = "decomp-eval"
@@ -63,7 +73,9 @@ class DecompEval(Judging):
     Options = DecompEvalOptions
     options: DecompEvalOptions
 
-    def __init__(self, models: Models, task: Task, options: DecompEvalOptions | None = None) -> None:
+    def __init__(
+        self, models: Models, task: Task, options: DecompEvalOptions | None = None
+    ) -> None:
         self.options, self.profile = profiles.settled(
             options or DecompEvalOptions(), self.name, models, task, "answerer"
         )

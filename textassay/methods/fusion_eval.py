@@ -8,24 +8,25 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.assistants import UNIT, assistants_of
 from textassay.agents.llm_fuser import LLMFuser
 from textassay.agents.planner import OVERALL, Planner, RefusedPlan, is_overall
 from textassay.agents.task import Task
 from textassay.agents.tool_average import ToolAverage
-from textassay.methods import plans, profiles
+from textassay.agents.tool_descriptions import UNIT, assistants_of
 from textassay.methods.g_eval import GEval, GEvalOptions
 from textassay.methods.judging import Judging
+from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, Options, model_for
+from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, How, Plan, Scale
-from textassay.runtime.share import once
 from textassay.tools import Tool, ToolScorer
 from textassay.version import __version__
 
 Fusion = Literal["llm", "avg", "llmsel"]
-"""Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG and LLMSel."""
+"""Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG and
+LLMSel."""
 Plans = Callable[[], Awaitable[Plan | RefusedPlan]]
 
 TEMPERATURE = 0.1
@@ -40,15 +41,19 @@ class FusionEvalOptions(Options):
     form: Literal["number"] = "number"
     """Ratings are any number on the scale."""
     fusion: Fusion = "llm"
-    """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan names for the aspect."""
+    """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
+    names for the aspect."""
     plan: str = "auto"
-    """`auto`: the model writes it (role `planner`); `none` (FE-NoPlan); a published plan; or a plan file's path."""
+    """`auto`: the model writes it (role `planner`); `none` (FE-NoPlan); a published plan; or a plan
+    file's path."""
     direct: bool = False
     """Whether `avg` and `llmsel` take in a direct judgement by G-Eval, with `n` samples."""
     overall: bool | Literal["auto"] = "auto"
-    """Whether an overall score is asked for where the task has none; `auto`: where all its aspects are judged."""
+    """Whether an overall score is asked for where the task has none; `auto`: where all its aspects
+    are judged."""
     ranges: dict[str, Scale] = {}
-    """Values that count as 0 and 1 for `avg` and `llmsel`, by tool, for tools whose scale has no ends."""
+    """Values that count as 0 and 1 for `avg` and `llmsel`, by tool, for tools whose scale has no
+    ends."""
 
     @property
     def warmth(self) -> float:
@@ -59,32 +64,43 @@ class FusionEvalOptions(Options):
 class FusionEval(Judging):
     """Fusion-Eval (Shu et al. 2023, arXiv 2311.09204).
 
-    1. The planning model is told task, criteria and assistant evaluators, and writes which of them serve which
+    1. The planning model is told task, criteria and assistant evaluators, and writes which of them
+    serve which
        criterion, and the steps of judging (once a run). FE-NoPlan leaves this out.
     2. The assistant evaluators score the example.
-    3. The judge is told the criteria, what the evaluators measure, the plan and the scores, and rates all criteria and
+    3. The judge is told the criteria, what the evaluators measure, the plan and the scores, and
+    rates all criteria and
        the text as a whole in one answer, with explanations.
     4. `n` = 8 answers are sampled and their ratings averaged.
-    Baselines (section 3.2): AVG and LLMSel average the evaluators' scores, each mapped to 0-1, with or without that of
-    a direct evaluator; the value is then on 0-1.
+    Baselines (section 3.2): AVG and LLMSel average the evaluators' scores, each mapped to 0-1, with
+    or without that of a direct evaluator; the value is then on 0-1.
 
-    Deviations: the words of the planning prompt are ours, since the paper shows them only in a picture; what the
-    evaluators and criteria are always stands before the plan, since plans may be edited; texts stand between
-    delimiters. A plan that names something unknown or leaves a criterion out is asked for again once, and then refused:
-    its scores are `invalid`. An evaluator that abstains is told as missing; one that fails makes the scores errors.
+    Deviations: the words of the planning prompt are ours, since the paper shows them only in a
+    picture; what the evaluators and criteria are always stands before the plan, since plans may be
+    edited; texts stand between delimiters. A plan that names something unknown or leaves a
+    criterion out is asked for again once, and then refused: its scores are `invalid`. An evaluator
+    that abstains is told as missing; one that fails makes the scores errors.
     """
 
     name = "fusion-eval"
     prompt = "fusion_eval"
     default_tools = ("rougeL", "chrf", "coverage", "repetition")
-    """Tools where none are named: those that need no model, two of them against references and two without."""
+    """Tools where none are named: those that need no model, two of them against references and two
+    without."""
     Options = FusionEvalOptions
     options: FusionEvalOptions
 
     def __init__(
-        self, models: Models, task: Task, options: FusionEvalOptions | None = None, *, tools: Sequence[Tool] = ()
+        self,
+        models: Models,
+        task: Task,
+        options: FusionEvalOptions | None = None,
+        *,
+        tools: Sequence[Tool] = (),
     ) -> None:
-        self.options, self.profile = profiles.settled(options or FusionEvalOptions(), self.name, models, task)
+        self.options, self.profile = profiles.settled(
+            options or FusionEvalOptions(), self.name, models, task
+        )
         self._task = _with_overall(task, self.options)
         self.tools = tuple(tools)
         self.assistants = assistants_of(self.tools)
@@ -94,7 +110,9 @@ class FusionEval(Judging):
         nodes, self.signature, self.prompt_digest = make(models)
         given = [] if self.plan is None else [Node("plan", self.plan)]
         measured = Node("tools", ToolScorer(self.tools).score, example="input.example")
-        self.graph = Graph(self.name, input=Assignment, nodes=[*given, measured, *nodes], output="scores")
+        self.graph = Graph(
+            self.name, input=Assignment, nodes=[*given, measured, *nodes], output="scores"
+        )
 
     def _check(self, models: Models) -> None:
         options = self.options
@@ -107,7 +125,9 @@ class FusionEval(Judging):
                 "scorer",
             )
         if not self.tools:
-            raise ConfigurationError("fusion-eval fuses assistant evaluators; name some, such as --tools nli,bleurt")
+            raise ConfigurationError(
+                "fusion-eval fuses assistant evaluators; name some, such as --tools nli,bleurt"
+            )
         if options.fusion == "llm" and options.direct:
             raise ConfigurationError(
                 "direct=true goes with fusion=avg or fusion=llmsel; the judge rates directly anyway"
@@ -116,9 +136,14 @@ class FusionEval(Judging):
             raise ConfigurationError(
                 "fusion=llmsel averages the tools that a plan names; it does not go with plan=none"
             )
-        strange = next((name for name in options.ranges if name not in {tool.name for tool in self.tools}), None)
+        strange = next(
+            (name for name in options.ranges if name not in {tool.name for tool in self.tools}),
+            None,
+        )
         if strange is not None:
-            raise ConfigurationError(f"ranges names the tool {strange!r}, which is not among --tools")
+            raise ConfigurationError(
+                f"ranges names the tool {strange!r}, which is not among --tools"
+            )
 
     def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
         """Return what yields the plan, and what tells it apart from other plans."""
@@ -126,7 +151,9 @@ class FusionEval(Judging):
             return None, ""
         if self.options.plan != "auto":
             plan = plans.load(self.options.plan, self._task, [tool.name for tool in self.tools])
-            return _Given(plan), hashlib.sha256(plans.as_toml(plan).encode("utf-8", "surrogatepass")).hexdigest()[:6]
+            return _Given(plan), hashlib.sha256(
+                plans.as_toml(plan).encode("utf-8", "surrogatepass")
+            ).hexdigest()[:6]
         planner = planner_of(models, self._task, self.tools, self.options)
         return _Written(planner), planner.digest
 
@@ -148,20 +175,32 @@ class FusionEval(Judging):
             variant=self._plan_digest,
             profile=self.profile,
         )
-        wires: dict[str, Any] = {"example": "input.example", "aspects": "input.aspects", "assistance": "tools"}
+        wires: dict[str, Any] = {
+            "example": "input.example",
+            "aspects": "input.aspects",
+            "assistance": "tools",
+        }
         node = Node("scores", fuser, **wires, **self._plan_wire)
         return [node], fuser.signature, fuser.prompt_digest
 
     def _averaged(self, models: Models) -> tuple[list[Node], str, str]:
         """Return the nodes in which numbers are averaged, the signature of their scores and the prompts' digest."""
-        wires: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects"), "assistance": "tools"}
+        wires: dict[str, Any] = {
+            "example": "input.example",
+            "aspect": each("input.aspects"),
+            "assistance": "tools",
+        }
         nodes, direct = [], None
         if self.options.direct:
             direct = self._direct(models)
             nodes.append(Node("direct", direct.graph, input="input"))
             wires["direct"] = each("direct")
-        told = "\n".join([self._plan_digest, *(a.signature for a in self.assistants), repr(self.options.ranges)])
-        digest = hashlib.sha256(f"{told}\n{direct.signature if direct else ''}".encode()).hexdigest()[:6]
+        told = "\n".join(
+            [self._plan_digest, *(a.signature for a in self.assistants), repr(self.options.ranges)]
+        )
+        digest = hashlib.sha256(
+            f"{told}\n{direct.signature if direct else ''}".encode()
+        ).hexdigest()[:6]
         asked = model_for(models, "scorer").name if direct else "-"
         signature = f"method:{self.name}|model:{asked}|fusion:{self.options.fusion}|parts:{digest}|v:{__version__}"
         average = ToolAverage(self.assistants, self.options.ranges, signature)
@@ -207,14 +246,18 @@ class FusionEval(Judging):
         return {"plan.toml": plans.as_toml(written, source=f"written for the task {self.task}")}
 
 
-def planner_of(models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None) -> Planner:
+def planner_of(
+    models: Models, task: Task, tools: Sequence[Tool], options: FusionEvalOptions | None = None
+) -> Planner:
     """Return the agent that writes the plan; `plans.save` writes what it yields for `plan=FILE`.
 
     Raises:
         ConfigurationError: There is no model for it, or its profile says that it cannot write one.
     """
     profile = (options or FusionEvalOptions()).profile
-    profiles.needs_writing("a plan", "give one with --set plan=FILE, or take fusion=avg", profile, models, "planner")
+    profiles.needs_writing(
+        "a plan", "give one with --set plan=FILE, or take fusion=avg", profile, models, "planner"
+    )
     return Planner(
         model=model_for(models, "planner"),
         task=task,

@@ -8,12 +8,12 @@ from typing import Literal
 from textassay.agents.asking import prompt_digest
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.task import Task
-from textassay.methods import profiles
 from textassay.methods.judging import Rating
+from textassay.methods.library import profiles
 from textassay.methods.method import Models, Options, model_for
-from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.calls.single_flight import once
+from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment
-from textassay.runtime.share import once
 
 STEPS_PROMPT = "g_eval_steps"
 
@@ -32,20 +32,25 @@ class GEvalOptions(Options):
     """Options of G-Eval."""
 
     steps: Literal["auto", "task", "none"] = "auto"
-    """Whether the model writes the evaluation steps, they are taken from the task's file, or there are none."""
+    """Whether the model writes the evaluation steps, they are taken from the task's file, or there
+    are none."""
 
 
 class GEval(Rating):
     """G-Eval (Liu et al. 2023, arXiv 2303.16634).
 
-    1. For each aspect the model writes evaluation steps from the task and the criterion (once, temperature 0).
-    2. Task, criterion, steps, source and text are put into a form whose last line is the aspect's score.
-    3. `n` = 1: the score is the mean over labels, weighted by the token probabilities of the answer at temperature 0.
-       `n` > 1: it is the mean of `n` sampled answers at temperature 1 (the paper: n = 20), which estimates the same.
+    1. For each aspect the model writes evaluation steps from the task and the criterion (once,
+    temperature 0).
+    2. Task, criterion, steps, source and text are put into a form whose last line is the aspect's
+    score.
+    3. `n` = 1: the score is the mean over labels, weighted by the token probabilities of the answer
+    at temperature 0.
+       `n` > 1: it is the mean of `n` sampled answers at temperature 1 (the paper: n = 20), which
+       estimates the same.
 
-    Deviations: fluency is rated on the task's scale (the paper: 1-3); texts stand between delimiters; the mean over
-    labels is renormalised, since other tokens have some probability. A model without log-probabilities is an error
-    that names `--n 20`, never a fallback.
+    Deviations: fluency is rated on the task's scale (the paper: 1-3); texts stand between
+    delimiters; the mean over labels is renormalised, since other tokens have some probability. A
+    model without log-probabilities is an error that names `--n 20`, never a fallback.
     """
 
     name = "g-eval"
@@ -55,7 +60,9 @@ class GEval(Rating):
     options: GEvalOptions
 
     def __init__(self, models: Models, task: Task, options: GEvalOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(options or GEvalOptions(), self.name, models, task)
+        self.options, self.profile = profiles.settled(
+            options or GEvalOptions(), self.name, models, task
+        )
         self._task = task
         self.scorer = self.scorer_for(
             models,
@@ -93,4 +100,6 @@ class GEval(Rating):
 
     def _steps_variant(self) -> str:
         """Return what tells apart scores whose steps came about differently."""
-        return prompt_digest((STEPS_PROMPT,)) if self.options.steps == "auto" else self.options.steps
+        return (
+            prompt_digest((STEPS_PROMPT,)) if self.options.steps == "auto" else self.options.steps
+        )

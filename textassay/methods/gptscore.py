@@ -13,15 +13,15 @@ from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Over
 from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
 from textassay.agents.qualities import Qualities
 from textassay.agents.task import Task
-from textassay.methods import profiles, tasks
 from textassay.methods.judging import Judging
+from textassay.methods.library import profiles, tasks
+from textassay.methods.library.toml import read_table, validated
 from textassay.methods.method import Models, PromptOptions, model_for
-from textassay.methods.toml_table import read_table, validated
 from textassay.prompts import TASKS
-from textassay.prompts.table_files import table_file
-from textassay.runtime.data import Examples
+from textassay.prompts.packaged import table_file
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, Example, How
 from textassay.version import __version__
 
@@ -32,8 +32,9 @@ class GPTScoreOptions(PromptOptions):
     instruction: bool = True
     """Whether task and aspect are described."""
     demonstrations: str | None = None
-    """Data file with demonstrations, which are not judged where they are among the examples. For a boolean question a
-    line needs `answers`, such as `{"engagingness": "yes"}`; a line with `aspect` is shown for that aspect alone."""
+    """Data file with demonstrations, which are not judged where they are among the examples. For a
+    boolean question a line needs `answers`, such as `{"engagingness": "yes"}`; a line with `aspect`
+    is shown for that aspect alone."""
     k: int | None = Field(default=None, ge=1)
     """Number of demonstrations, from the beginning of the file; all where not given."""
     weights: Weights = "mean"
@@ -45,10 +46,11 @@ class GPTScoreOptions(PromptOptions):
     combine: tuple[str, ...] = ()
     """Names or codes of aspects whose definitions are joined to that of each judged one."""
     scored: Scored | None = None
-    """Score the text (`output`) or the `Yes` that answers a boolean question (`yes`); by default `yes` for dialogue."""
+    """Score the text (`output`) or the `Yes` that answers a boolean question (`yes`); by default
+    `yes` for dialogue."""
     pmi: bool = False
-    """Beyond the paper: take off the text's log-probability without what is given, log p(output | source) - log
-    p(output), so that dull texts are not liked for being likely."""
+    """Beyond the paper: take off the text's log-probability without what is given, log p(output |
+    source) - log p(output), so that dull texts are not liked for being likely."""
 
     @field_validator("direction", mode="before")
     @classmethod
@@ -58,21 +60,28 @@ class GPTScoreOptions(PromptOptions):
     @field_validator("combine", mode="before")
     @classmethod
     def _separated(cls, given: Any) -> Any:
-        return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+        return (
+            [name.strip() for name in given.split(",") if name.strip()]
+            if isinstance(given, str)
+            else given
+        )
 
 
 class GPTScore(Judging):
     """GPTScore (Fu et al. 2023, arXiv 2302.04166).
 
-    1. Task and aspect make an instruction, the source (or a reference) its input; demonstrations may stand before.
-    2. The score is the sum over the output's tokens of w_t log p(h_t | h_<t, T(d, a, S)), with w_t = 1/m (or 1).
+    1. Task and aspect make an instruction, the source (or a reference) its input; demonstrations
+    may stand before.
+    2. The score is the sum over the output's tokens of w_t log p(h_t | h_<t, T(d, a, S)), with w_t
+    = 1/m (or 1).
     3. On dialogue a boolean question is asked instead, and the score is that of the answer `Yes`.
 
-    A value is a signed log-probability without a scale. Deviations: a table (`prompts/tables/gptscore.toml`) says which
-    prompts and default directions are the paper's, which are ours, and where the paper's own reason argues against
-    its choice. Only `Yes` is scored, where the paper prints "Yes."; the conversation of a boolean question stands
-    between delimiters. Beyond the paper: hypo-ref and the mean of both directions as in BARTScore, several references,
-    and `pmi`.
+    A value is a signed log-probability without a scale. Deviations: a table
+    (`prompts/tables/gptscore.toml`) says which prompts and default directions are the paper's,
+    which are ours, and where the paper's own reason argues against its choice. Only `Yes` is
+    scored, where the paper prints "Yes."; the conversation of a boolean question stands between
+    delimiters. Beyond the paper: hypo-ref and the mean of both directions as in BARTScore, several
+    references, and `pmi`.
     """
 
     name = "gptscore"
@@ -81,7 +90,9 @@ class GPTScore(Judging):
     options: GPTScoreOptions
 
     def __init__(self, models: Models, task: Task, options: GPTScoreOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(options or GPTScoreOptions(), self.name, models, task)
+        self.options, self.profile = profiles.settled(
+            options or GPTScoreOptions(), self.name, models, task
+        )
         self._task = task
         model = model_for(models, "scorer")
         protocols, qualities, tables = read_protocols()
@@ -103,8 +114,17 @@ class GPTScore(Judging):
             prompt=self.options.prompt,
             profile=self.profile,
         )
-        prompt = self.options.prompt or self.profile.prompt("gptscore" if scored == "output" else "gptscore_question")
-        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest, *self.profile.marks)
+        prompt = self.options.prompt or self.profile.prompt(
+            "gptscore" if scored == "output" else "gptscore_question"
+        )
+        variants = (
+            self.options.instruction,
+            self.options.combine,
+            tables,
+            shown,
+            task.digest,
+            *self.profile.marks,
+        )
         self.prompt_digest = prompt_digest((prompt,), self.options.prompt_layout, *variants)
         self.signature = (
             f"method:{self.name}|model:{model.name}|prompt:{self.prompt_digest}|layout:{self.options.prompt_layout}"
@@ -120,7 +140,9 @@ class GPTScore(Judging):
                 Node("likelihoods", LikelihoodReader(model), passages=each("passages")),
                 Node(
                     "scores",
-                    LikelihoodScorer(self.options.weights, self.options.over_references, self.signature),
+                    LikelihoodScorer(
+                        self.options.weights, self.options.over_references, self.signature
+                    ),
                     example="input.example",
                     aspect=each("input.aspects"),
                     passages=each("passages"),
@@ -138,7 +160,9 @@ class GPTScore(Judging):
         """
         about_texts = self.options.direction != "default" or self.options.pmi
         if self.options.scored == "yes" and about_texts:
-            raise ConfigurationError("direction and pmi are about the text's own probability; use --set scored=output")
+            raise ConfigurationError(
+                "direction and pmi are about the text's own probability; use --set scored=output"
+            )
         if self.options.scored is not None:
             return self.options.scored
         return "yes" if asks and not about_texts else "output"
@@ -154,8 +178,14 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
     protocols, qualities = read_table(words), read_table(aspects)
     known = frozenset(aspect.definition for task in TASKS for aspect in tasks.load(task).aspects)
-    in_words = validated(aspects, qualities.content, Qualities).model_copy(update={"definitions": known})
-    return validated(words, protocols.content, Protocols), in_words, protocols.digest + qualities.digest
+    in_words = validated(aspects, qualities.content, Qualities).model_copy(
+        update={"definitions": known}
+    )
+    return (
+        validated(words, protocols.content, Protocols),
+        in_words,
+        protocols.digest + qualities.digest,
+    )
 
 
 def default_directions(task: str) -> Mapping[str, Directed]:
@@ -177,7 +207,9 @@ def read_demonstrations(path: str | None, k: int | None) -> tuple[tuple[Example,
     """
     if path is None:
         if k is not None:
-            raise ConfigurationError("k says how many demonstrations are shown; give them with demonstrations=FILE")
+            raise ConfigurationError(
+                "k says how many demonstrations are shown; give them with demonstrations=FILE"
+            )
         return (), ""
     data = Examples(Path(path))
     info = data.check()

@@ -7,15 +7,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
-from textassay.agents.fuser import Average, as_evidence
 from textassay.agents.task import Task
-from textassay.methods import profiles, trees
 from textassay.methods.judging import Rating
+from textassay.methods.library import profiles, trees
 from textassay.methods.method import Models, Options, model_for
 from textassay.prompts import TREES
+from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import (
     Aspect,
     AspectTree,
@@ -28,7 +29,6 @@ from textassay.runtime.messages import (
     Score,
     slug,
 )
-from textassay.runtime.share import once
 
 DECOMPOSE_PROMPT = "hd_eval_decompose"
 SCALE: Scale = (1.0, 5.0)
@@ -57,7 +57,9 @@ class Branch(Message):
     def placed(self) -> tuple[Placed, ...]:
         """Every node with its parent."""
         parents = {node.id: node for node in self.tree}
-        return tuple(Placed(aspect=node, parent=node.parent and parents[node.parent]) for node in self.tree)
+        return tuple(
+            Placed(aspect=node, parent=node.parent and parents[node.parent]) for node in self.tree
+        )
 
 
 class Criteria(Message):
@@ -71,27 +73,31 @@ class HDEvalOptions(Options):
     """Options of HD-Eval."""
 
     tree: str = PUBLISHED
-    """Tree file (TOML or JSON) or name of a published tree; `published`: the one of the task, and the model's own
-    decomposition for criteria that have none; `model`: the model's own for all."""
+    """Tree file (TOML or JSON) or name of a published tree; `published`: the one of the task, and
+    the model's own decomposition for criteria that have none; `model`: the model's own for all."""
     depth: int = Field(default=2, ge=1, le=6)
     """Layers of a tree that the model grows, with the first (the paper: 3, pruned)."""
     children: int = Field(default=4, ge=1, le=26)
     """Most parts of a criterion in a tree that the model grows."""
     output: Literal["aspects", "nodes"] = "aspects"
-    """One fused score for each criterion of the first layer, or the rating of every node for itself."""
+    """One fused score for each criterion of the first layer, or the rating of every node for
+    itself."""
 
 
 class HDEval(Rating):
     """HD-Eval (Liu et al. 2024, arXiv 2402.15754), applied without learning from people.
 
-    1. Criteria of the first layer are those that people rate; a tree below them comes from a file or from the model.
-    2. Every node, inner ones too, is rated on 1-5 with a prompt that names its parent: temperature 0, top-p 1,
+    1. Criteria of the first layer are those that people rate; a tree below them comes from a file
+    or from the model.
+    2. Every node, inner ones too, is rated on 1-5 with a prompt that names its parent: temperature
+    0, top-p 1,
        32 tokens, score first.
     3. A first-layer criterion's score is the average over its branch, itself included.
 
-    Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its ablation averages
-    over all nodes of the tree, where we keep to the criterion's own branch. A criterion is decomposed by itself
-    (equation 1), not together with its siblings as in the example of figure 10.
+    Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its
+    ablation averages over all nodes of the tree, where we keep to the criterion's own branch. A
+    criterion is decomposed by itself (equation 1), not together with its siblings as in the example
+    of figure 10.
     """
 
     name = "hd-eval"
@@ -102,15 +108,21 @@ class HDEval(Rating):
     options: HDEvalOptions
 
     def __init__(self, models: Models, task: Task, options: HDEvalOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(options or HDEvalOptions(), self.name, models, task)
+        self.options, self.profile = profiles.settled(
+            options or HDEvalOptions(), self.name, models, task
+        )
         self._given, roots = _given_branches(task, self.options)
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = task.model_copy(update={"aspects": roots})
-        self._decomposer = decomposer_for(models, self._task, self.options) if self._growing else None
+        self._decomposer = (
+            decomposer_for(models, self._task, self.options) if self._growing else None
+        )
         self._grow = once(self._grown)
         self.scorer = self.scorer_for(models, self._task, self.options, variant=self._digest())
         self._average = Average(signature=self.signature)
-        self.graph = self._graph_of_nodes() if self.options.output == "nodes" else self._graph_of_aspects()
+        self.graph = (
+            self._graph_of_nodes() if self.options.output == "nodes" else self._graph_of_aspects()
+        )
 
     def _graph_of_aspects(self) -> Graph:
         return Graph(
@@ -119,7 +131,12 @@ class HDEval(Rating):
             nodes=[
                 Node("tree", self._branch, aspect=each("input.aspects")),
                 Node("criteria", self._lay_out, branches="tree"),
-                Node("ratings", self._rate, example="input.example", criterion=each("criteria.placed")),
+                Node(
+                    "ratings",
+                    self._rate,
+                    example="input.example",
+                    criterion=each("criteria.placed"),
+                ),
                 Node(
                     "scores",
                     self._fuse,
@@ -139,7 +156,9 @@ class HDEval(Rating):
                 f"output=nodes needs a tree that is known before; {self._growing[0].name!r} stands in none. "
                 "Give one with tree=FILE (textassay tree writes one)"
             )
-        nodes = [Node("scores", self._rate_one, example="input.example", aspect=each("input.aspects"))]
+        nodes = [
+            Node("scores", self._rate_one, example="input.example", aspect=each("input.aspects"))
+        ]
         return Graph(self.name, input=Assignment, nodes=nodes, output="scores")
 
     async def _branch(self, aspect: Aspect) -> Branch:
@@ -165,20 +184,31 @@ class HDEval(Rating):
         return await self.scorer(example, aspect, parent=parent)
 
     async def _fuse(
-        self, example: Example, aspect: Aspect, branch: Branch, criteria: Criteria, ratings: list[Score | Failure]
+        self,
+        example: Example,
+        aspect: Aspect,
+        branch: Branch,
+        criteria: Criteria,
+        ratings: list[Score | Failure],
     ) -> Score:
         """Return the average over a branch, with every node's rating as evidence."""
         own = {node.id for node in branch.tree}
         pairs = zip((placed.aspect for placed in criteria.placed), ratings, strict=True)
         rated = [(node, part) for node, part in pairs if node.id in own]
         score = await self._average(example, aspect, [part for _, part in rated])
-        told = tuple({**as_evidence(part), "text": node.name, "id": node.id} for node, part in rated)
+        told = tuple(
+            {**as_evidence(part), "text": node.name, "id": node.id} for node, part in rated
+        )
         return score.model_copy(update={"evidence": (*told, *branch.notes)})
 
     def _digest(self) -> str:
         """Return what tells apart scores over different trees."""
         given = trees.digest(node for branch in self._given.values() for node in branch.tree)
-        grown = f"{self._decomposer.digest}|{self.options.depth}" if self._decomposer is not None else ""
+        grown = (
+            f"{self._decomposer.digest}|{self.options.depth}"
+            if self._decomposer is not None
+            else ""
+        )
         return f"{given}|{grown}"
 
     @property
@@ -195,7 +225,9 @@ class HDEval(Rating):
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the trees that are known before the run."""
-        trees_given = {root: [node.id for node in branch.tree] for root, branch in self._given.items()}
+        trees_given = {
+            root: [node.id for node in branch.tree] for root, branch in self._given.items()
+        }
         return super().describe() | {"trees": trees_given}
 
 
@@ -203,7 +235,8 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
     """Return the agent that takes one criterion apart (HD-Eval, section 2.1).
 
     Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot take any apart.
+        ConfigurationError: There is no model for it, or its profile says that it cannot take any
+            apart.
     """
     if options.depth > 1:
         profiles.needs_writing(
@@ -224,7 +257,9 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
     )
 
 
-async def decompose_task(models: Models, task: Task, options: HDEvalOptions | None = None) -> GrownTree:
+async def decompose_task(
+    models: Models, task: Task, options: HDEvalOptions | None = None
+) -> GrownTree:
     """Take a task's aspects apart into a tree of `depth` layers, which `trees.save` writes as a file to edit.
 
     Raises:
@@ -235,7 +270,9 @@ async def decompose_task(models: Models, task: Task, options: HDEvalOptions | No
     return await grow(decomposer_for(models, task, options), roots, options.depth)
 
 
-def _given_branches(task: Task, options: HDEvalOptions) -> tuple[dict[str, Branch], tuple[Aspect, ...]]:
+def _given_branches(
+    task: Task, options: HDEvalOptions
+) -> tuple[dict[str, Branch], tuple[Aspect, ...]]:
     """Return the branches that are known before the run, by the root's id, and all criteria of the first layer."""
     chosen = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
     if options.tree == BY_MODEL or (options.tree == PUBLISHED and task.name not in TREES):
@@ -245,7 +282,9 @@ def _given_branches(task: Task, options: HDEvalOptions) -> tuple[dict[str, Branc
     known = {root.id: _branch_below(root, tree) for root in tree.roots}
     if published:
         return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
-    if task.aspects == task.family or not task.family:  # nobody chose some of them: the tree says what is judged
+    if (
+        task.aspects == task.family or not task.family
+    ):  # nobody chose some of them: the tree says what is judged
         return known, tuple(branch.tree.roots[0] for branch in known.values())
     for aspect in chosen:
         if slug(aspect.name) not in known:

@@ -9,7 +9,7 @@ from textassay.agents.label_scorer import scorer_with
 from textassay.agents.profile import Profile
 from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
-from textassay.methods import profiles
+from textassay.methods.library import profiles
 from textassay.methods.method import Models, OfTask, Options, PromptOptions, model_for
 from textassay.runtime.messages import How
 
@@ -20,7 +20,8 @@ class Judging(OfTask):
     Attributes:
         options: How it was set up.
         profile: How the judge is asked, where it does not follow the papers' prompts.
-        prompt_digest: Hex digits that change with the words that are sent apart from the examples' own.
+        prompt_digest: Hex digits that change with the words that are sent apart from the examples'
+            own.
     """
 
     name: ClassVar[str]
@@ -39,7 +40,9 @@ class Judging(OfTask):
             **self.described_task(),
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
-            "profile": {"name": self.profile.name, "digest": self.profile.digest} if self.profile.digest else None,
+            "profile": {"name": self.profile.name, "digest": self.profile.digest}
+            if self.profile.digest
+            else None,
         }
 
 
@@ -60,7 +63,13 @@ class Rating(Judging):
 
     @classmethod
     def scorer_for(
-        cls, models: Models, task: Task, options: Options, *, how: Reading | None = None, variant: str = ""
+        cls,
+        models: Models,
+        task: Task,
+        options: Options,
+        *,
+        how: Reading | None = None,
+        variant: str = "",
     ) -> Scorer:
         """Return the method's judge.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from textassay.agents.task import Task
-from textassay.methods import profiles
 from textassay.methods.judging import Rating
+from textassay.methods.library import profiles
 from textassay.methods.method import Models, Options
-from textassay.runtime.graph import Graph, Node, each
+from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment
 
 
@@ -17,8 +17,9 @@ class LLMScore(Rating):
     2. It gives a reason in one sentence and a rating on the aspect's scale, at temperature 0.
     3. With `n` above 1 the mean of that many samples is taken (not in the paper).
 
-    Deviations: the words of the prompt are ours, since the paper's table 8 is not in the copies we know; the rating is
-    asked for with a reason. Models that are known to follow a JSON schema answer by one.
+    Deviations: the words of the prompt are ours, since the paper's table 8 is not in the copies we
+    know; the rating is asked for with a reason. Models that are known to follow a JSON schema
+    answer by one.
     """
 
     name = "llm-score"
@@ -32,7 +33,9 @@ class LLMScore(Rating):
         self.graph = Graph(
             self.name,
             input=Assignment,
-            nodes=[Node("scores", self.scorer, example="input.example", aspect=each("input.aspects"))],
+            nodes=[
+                Node("scores", self.scorer, example="input.example", aspect=each("input.aspects"))
+            ],
             output="scores",
         )
 
@@ -42,7 +45,8 @@ class LLMScore(Rating):
 class LLMScoreCoT(LLMScore):
     """LLMScore with chain of thought (CoAScore, section 4.2): the judge thinks aloud before it rates.
 
-    As `LLMScore`, but the prompt ends in the paper's "Let's think step by step:" and the rating comes at the end.
+    As `LLMScore`, but the prompt ends in the paper's "Let's think step by step:" and the rating
+    comes at the end.
     """
 
     name = "llm-score-cot"

@@ -1,6 +1,7 @@
 """What a method is: a graph from an assignment to scores, with a name, options and a signature.
 
-A run needs no more than `Method`. The built-in methods also share how options are read and models are chosen by role.
+A run needs no more than `Method`. The built-in methods also share how options are read and models
+are chosen by role.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
+from textassay.agents.reading.wording import Form
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
-from textassay.agents.wording import Form
-from textassay.runtime.data import DataInfo
+from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.graph import Graph
+from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, How, Message
 from textassay.runtime.model import Model
 
 Models = Model | Mapping[str, Model]
-"""One model for every role, or models by role; the role `""` serves every role that is not named."""
+"""One model for every role, or models by role; the role `""` serves every role that is not
+named."""
 
 
 @runtime_checkable
@@ -82,7 +84,8 @@ class OfTask:
         return {
             "task": {"name": self._task.name, "digest": self._task.digest},
             "aspects": [
-                {"name": a.label, "scale": list(a.scale), "higher_is_better": a.higher_is_better} for a in self.aspects
+                {"name": a.label, "scale": list(a.scale), "higher_is_better": a.higher_is_better}
+                for a in self.aspects
             ],
         }
 
@@ -119,7 +122,9 @@ class CheckedOptions(Message):
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "options"
-            raise ConfigurationError(f"option {where}: {first['msg']} (given: {first['input']!r})") from None
+            raise ConfigurationError(
+                f"option {where}: {first['msg']} (given: {first['input']!r})"
+            ) from None
 
 
 class PromptOptions(CheckedOptions):
@@ -130,8 +135,8 @@ class PromptOptions(CheckedOptions):
     prompt: str | None = None
     """Path of a prompt file (`.jinja`) in place of the method's own."""
     profile: str = "auto"
-    """How the judge is asked: `auto`, by the profile that bears the model's name, if there is one; `none`; a profile's
-    name or folder."""
+    """How the judge is asked: `auto`, by the profile that bears the model's name, if there is one;
+    `none`; a profile's name or folder."""
 
 
 class Options(PromptOptions):
@@ -173,5 +178,7 @@ def model_for(models: Models, role: str) -> Model:
         return models
     model = models.get(role) or models.get("")
     if model is None:
-        raise ConfigurationError(f"no model for the role {role!r}; give one with --model NAME or --model {role}=NAME")
+        raise ConfigurationError(
+            f"no model for the role {role!r}; give one with --model NAME or --model {role}=NAME"
+        )
     return model

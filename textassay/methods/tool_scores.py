@@ -8,7 +8,7 @@ from typing import Any
 from textassay.agents.task import Task
 from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph import Graph, Node
+from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.tools import ToolScorer
 from textassay.tools.tool import Tool
@@ -26,10 +26,17 @@ class ToolScores:
     Options = CheckedOptions
 
     def __init__(
-        self, models: Models, task: Task, options: CheckedOptions | None = None, *, tools: Sequence[Tool] = ()
+        self,
+        models: Models,
+        task: Task,
+        options: CheckedOptions | None = None,
+        *,
+        tools: Sequence[Tool] = (),
     ) -> None:
         if not tools:
-            raise ConfigurationError("no tools to score with; name them with --tools a,b (see: textassay tools list)")
+            raise ConfigurationError(
+                "no tools to score with; name them with --tools a,b (see: textassay tools list)"
+            )
         scorer = ToolScorer(tools)
         self.options = options or CheckedOptions()
         # the scale of an unbounded tool is null in its scores; the one here is never shown
@@ -43,7 +50,10 @@ class ToolScores:
             return await chosen.score(assignment.example)
 
         self.graph = Graph(
-            self.name, input=Assignment, nodes=[Node("scores", score, assignment="input")], output="scores"
+            self.name,
+            input=Assignment,
+            nodes=[Node("scores", score, assignment="input")],
+            output="scores",
         )
 
     @property
@@ -68,7 +78,11 @@ class ToolScores:
 
 
 def _aspect(tool: Tool) -> Aspect:
-    fields = {"name": tool.name, "definition": tool.description, "higher_is_better": tool.higher_is_better}
+    fields = {
+        "name": tool.name,
+        "definition": tool.description,
+        "higher_is_better": tool.higher_is_better,
+    }
     return Aspect(**fields) if tool.scale is None else Aspect(**fields, scale=tool.scale)
 
 

@@ -5,10 +5,8 @@ Takes and gives plain values; knows nothing of models, messages or methods.
 
 from textassay.prompts.fencing import fence, nonce
 from textassay.prompts.frames import Frame, frame
-from textassay.prompts.plan_files import PLANS, plan_file
+from textassay.prompts.packaged import PLANS, TASKS, TREES, plan_file, task_file, tree_file
 from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
-from textassay.prompts.task_files import TASKS, task_file
-from textassay.prompts.tree_files import TREES, tree_file
 
 __all__ = [
     "PLANS",

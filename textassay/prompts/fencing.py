@@ -4,8 +4,8 @@
     ...
     </source-3fa9c1d2>
 
-The number is a function of the texts alone: equal examples give equal prompts, so caches and prefix caches hit, and no
-text can hold the number that its own content leads to.
+The number is a function of the texts alone: equal examples give equal prompts, so caches and prefix
+caches hit, and no text can hold the number that its own content leads to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def nonce(texts: Iterable[str]) -> str:
     known = tuple(texts)
     joined = "\x1f".join([f"{len(text)}:{text}" for text in known])
     for attempt in count():
-        number = hashlib.sha256(f"{attempt}:{joined}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        number = hashlib.sha256(f"{attempt}:{joined}".encode("utf-8", "surrogatepass")).hexdigest()[
+            :8
+        ]
         if not any(number in text for text in known):
             return number
     raise AssertionError("unreachable")

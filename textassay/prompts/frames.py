@@ -1,7 +1,8 @@
 """A prompt rendered once around places for texts, so that a run over many examples does not render it anew for each.
 
-A frame is made with marks in place of the texts, cut at the marks, and filled by joining: no text is ever rendered. A
-prompt that changes a text (a filter, say) loses its mark and has no frame; it is rendered with the texts themselves.
+A frame is made with marks in place of the texts, cut at the marks, and filled by joining: no text
+is ever rendered. A prompt that changes a text (a filter, say) loses its mark and has no frame; it
+is rendered with the texts themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Renders prompt files: each compiled once, in a sandbox, every missing value an error, and texts never rendered again.
 
-A file is one user message, or several messages where it has blocks called `system`, `user` and `assistant`. Every
-file opens with a comment that names paper and section, or says `ours`. Files whose name begins with `_` are parts of
-others, which stand beside them or in this package.
+A file is one user message, or several messages where it has blocks called `system`, `user` and
+`assistant`. Every file opens with a comment that names paper and section, or says `ours`. Files
+whose name begins with `_` are parts of others, which stand beside them or in this package.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
     """Return the messages of a prompt.
 
     Args:
-        name: A prompt of this package, such as `g_eval`, or the path of a file that ends in `.jinja`.
+        name: A prompt of this package, such as `g_eval`, or the path of a file that ends in
+            `.jinja`.
         values: What the file names.
 
     Raises:
-        PromptFault: There is no such file, it is no valid template, or it names a value that is not given.
+        PromptFault: There is no such file, it is no valid template, or it names a value that is not
+            given.
     """
     template = _template(name)
     try:
@@ -86,7 +88,8 @@ def digest(names: Iterable[str], *variants: object) -> str:
     """Return 6 hex digits that change with the text of any of the prompts' files or with a variant.
 
     Args:
-        names: Prompts, as `render` takes them. Where a prompt lies does not count, what it says does.
+        names: Prompts, as `render` takes them. Where a prompt lies does not count, what it says
+            does.
         variants: Whatever else shapes what is sent, such as the layout.
     """
     texts = [text for name in sorted(names) for text in files(name).values()]
@@ -104,7 +107,9 @@ def _source(name: str) -> str:
         return _path(name).read_text(encoding="utf-8")
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in FOLDER.glob("[!_]*.jinja")))
-        raise PromptFault(f"no prompt {name!r}; known: {known}, or the path of a file that ends in .jinja") from None
+        raise PromptFault(
+            f"no prompt {name!r}; known: {known}, or the path of a file that ends in .jinja"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise PromptFault(f"prompt {name!r} cannot be read: {error}") from error
 
@@ -127,7 +132,9 @@ def _template(name: str) -> Template:
         raise PromptFault(f"prompt {name!r} is no valid template: {error}") from error
     strange = [block for block in template.blocks if block not in ROLES]
     if strange:
-        raise PromptFault(f"prompt {name!r} has a block {strange[0]!r}; blocks are called {', '.join(ROLES)}")
+        raise PromptFault(
+            f"prompt {name!r} has a block {strange[0]!r}; blocks are called {', '.join(ROLES)}"
+        )
     return template
 
 

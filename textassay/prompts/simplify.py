@@ -1,7 +1,8 @@
 """Makes English text plain for models that are too small for case and typography.
 
-Benchmarks hold lower-cased, tokenized outputs beside sources that are neither; a model of a few million parameters
-sees two spellings of a word as two words. What the embedded model was trained on went through here as well.
+Benchmarks hold lower-cased, tokenized outputs beside sources that are neither; a model of a few
+million parameters sees two spellings of a word as two words. What the embedded model was trained on
+went through here as well.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from __future__ import annotations
 import re
 
 _TYPOGRAPHY = str.maketrans(
-    {"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "`": "'"}
+    {
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201a": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u201e": '"',
+        "`": "'",
+    }
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015", "-")
     | {"\u2026": "...", "\u00a0": " ", "\u200b": ""}
 )

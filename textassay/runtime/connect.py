@@ -1,6 +1,7 @@
 """Puts a model together: the backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> cache -> single-flight -> budget -> retry -> limit -> keep -> deadline -> backend
+    draws -> meter -> cache -> single-flight -> budget -> retry -> limit -> keep -> deadline ->
+    backend
 
 This is the only file that knows all of them.
 """
@@ -17,28 +18,28 @@ from types import TracebackType
 from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.backends.dry_run import DryRunModel, Price
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
 from textassay.runtime.backends.llamacpp.embedded import embedded_model
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
-from textassay.runtime.backends.offline import DryRunModel, Price
-from textassay.runtime.backends.recorded import RecordedModel
-from textassay.runtime.budget import Budget, BudgetedModel
-from textassay.runtime.cache import CachedModel, KeptModel
-from textassay.runtime.deadline import DeadlineModel
-from textassay.runtime.draws import SplitDrawsModel
+from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.calls.budget import Budget, BudgetedModel
+from textassay.runtime.calls.cache import CachedModel, KeptModel
+from textassay.runtime.calls.limit import LimitedModel, Limiter
+from textassay.runtime.calls.retry import RetryingModel
+from textassay.runtime.calls.sampling import SplitDrawsModel
+from textassay.runtime.calls.single_flight import SharedModel
+from textassay.runtime.calls.timeout import DeadlineModel
+from textassay.runtime.calls.usage import Ledger, MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
-from textassay.runtime.limit import LimitedModel, Limiter
-from textassay.runtime.meter import Ledger, MeteredModel
 from textassay.runtime.model import Model, Wrapper
-from textassay.runtime.retry import RetryingModel
 from textassay.runtime.settings import Settings
-from textassay.runtime.share import SharedModel
-from textassay.runtime.store import AnswerStore, DiskStore
+from textassay.runtime.storage.answers import AnswerStore, DiskStore
 
 LOCAL_QUEUE = 4096
-"""Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in the order that shares
-most, and can only choose among those that it has been given."""
+"""Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
+the order that shares most, and can only choose among those that it has been given."""
 
 PREFIXES = (
     "direct/NAME",
@@ -58,10 +59,11 @@ def connect(
     Nothing is opened or asked yet; use it in `async with`.
 
     Args:
-        name: `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
-            `embedded`, `replay/RUN`, or a litellm name.
+        name: `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or
+            `llamacpp/HF_REPO:FILE`, `embedded`, `replay/RUN`, or a litellm name.
         settings: How it is asked; see `Settings`.
-        budget: A budget shared with other models; by default one of its own from `settings.max_cost`.
+        budget: A budget shared with other models; by default one of its own from
+            `settings.max_cost`.
         **overrides: Single fields of `Settings`, such as `rpm=500`.
 
     Raises:
@@ -91,12 +93,16 @@ class ConnectedModel(Wrapper):
         if self._is_local:
             self.price = (0.0, 0.0)
         calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
-        self.limiter = Limiter(rpm=settings.rpm, tpm=settings.tpm, concurrency=calls, adaptive=not self._is_local)
+        self.limiter = Limiter(
+            rpm=settings.rpm, tpm=settings.tpm, concurrency=calls, adaptive=not self._is_local
+        )
         self.failures: Counter[str] = Counter()
         self._stack = AsyncExitStack()
         super().__init__(self.answering_through(None))
 
-    def answering_through(self, store: AnswerStore | None, identity: Mapping[str, Any] | None = None) -> Model:
+    def answering_through(
+        self, store: AnswerStore | None, identity: Mapping[str, Any] | None = None
+    ) -> Model:
         """Return the backend in its wrappers with this store; limiter, budget and failures stay this model's.
 
         Args:
@@ -105,7 +111,9 @@ class ConnectedModel(Wrapper):
         """
         backend = self.backend if identity is None else KnownAs(self.backend, identity)
         # a local model's queue is its own: what waits there is not stuck
-        timed: Model = DeadlineModel(backend, timeout=None if self._is_local else self.settings.timeout)
+        timed: Model = DeadlineModel(
+            backend, timeout=None if self._is_local else self.settings.timeout
+        )
         if store is not None:
             timed = KeptModel(timed, store, timed.identity)
         retrying = RetryingModel(
@@ -130,7 +138,10 @@ class ConnectedModel(Wrapper):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Close the backend and the cache."""
         await self.aclose()
@@ -172,7 +183,11 @@ class KnownAs(Wrapper):
 
 
 def with_store(
-    model: Model, store: AnswerStore | None, *, dry: bool = False, identity: Mapping[str, Any] | None = None
+    model: Model,
+    store: AnswerStore | None,
+    *,
+    dry: bool = False,
+    identity: Mapping[str, Any] | None = None,
 ) -> Model:
     """Return `model` answering through another cache; a connected model keeps its limiter, retry and budget.
 
@@ -183,9 +198,13 @@ def with_store(
         identity: What its answers are filed under, instead of its own identity.
     """
     if dry:
-        backend, price = (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
+        backend, price = (
+            (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
+        )
         walked = DryRunModel(backend, price=price)
-        return surround(walked if identity is None else KnownAs(walked, identity), store, keep=False)
+        return surround(
+            walked if identity is None else KnownAs(walked, identity), store, keep=False
+        )
     if isinstance(model, ConnectedModel):
         return model.answering_through(store, identity)
     return surround(model if identity is None else KnownAs(model, identity), store)
@@ -217,9 +236,15 @@ def open_backend(name: str, settings: Settings) -> Model:
         return LlamaCppModel(name, rest, **settings.local.model_dump(exclude_none=True))
     if prefix == "direct":
         if settings.api_base is None:
-            raise ConfigurationError(f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1")
-        return DirectModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
-    return LiteLLMModel(name, api_base=settings.api_base, api_key=_key(settings), price=settings.price)
+            raise ConfigurationError(
+                f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1"
+            )
+        return DirectModel(
+            name, api_base=settings.api_base, api_key=_key(settings), price=settings.price
+        )
+    return LiteLLMModel(
+        name, api_base=settings.api_base, api_key=_key(settings), price=settings.price
+    )
 
 
 async def load_backend(name: str) -> None:
@@ -233,5 +258,7 @@ def _key(settings: Settings) -> str | None:
         return None
     key = os.environ.get(settings.api_key_env)
     if not key:
-        raise ConfigurationError(f"--api-key-env names {settings.api_key_env}, but that variable is not set")
+        raise ConfigurationError(
+            f"--api-key-env names {settings.api_key_env}, but that variable is not set"
+        )
     return key

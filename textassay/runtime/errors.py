@@ -27,8 +27,8 @@
     |-- StorageError              cache or journal cannot be read or written: stops the run, which stays resumable
     `-- BudgetReached             `--max-cost` is spent: stops the run, which stays resumable
 
-The first family is never retried and exits 2; the rest become typed outcomes of single scores or stop a run (exit 3).
-Messages never hold keys: backends strip them at the edge.
+The first family is never retried and exits 2; the rest become typed outcomes of single scores or
+stop a run (exit 3). Messages never hold keys: backends strip them at the edge.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class RateLimited(TransientError):
 
         Args:
             message: What the server said.
-            retry_after: Seconds to wait before the next request, or `None` where the server did not say.
+            retry_after: Seconds to wait before the next request, or `None` where the server did not
+                say.
         """
         super().__init__(message)
         self.retry_after = retry_after
@@ -111,7 +112,9 @@ class RateLimited(TransientError):
 class ServerFailed(TransientError):
     """The server answered with a 5xx status; carries Retry-After like `RateLimited` where it was sent."""
 
-    def __init__(self, message: str, *, status: int = 500, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int = 500, retry_after: float | None = None
+    ) -> None:
         """Keep status and waiting time (seconds) as the server gave them."""
         super().__init__(message)
         self.status, self.retry_after = status, retry_after

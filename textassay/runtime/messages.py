@@ -21,7 +21,8 @@ Scale = tuple[Number, Number]
 """`(low, high)`, both ends possible, low < high."""
 
 Outcome = Literal["scored", "abstained", "invalid", "error"]
-"""`abstained`: the judge declined; `invalid`: it answered, unusably; `error`: it could not be asked."""
+"""`abstained`: the judge declined; `invalid`: it answered, unusably; `error`: it could not be
+asked."""
 
 How = Literal["text", "sampled", "logprob", "loglikelihood", "tool", "fused"]
 """How a score was obtained."""
@@ -39,7 +40,8 @@ class Usage(Message):
     calls: int = Field(default=0, ge=0)
     """Requests that a model answered now."""
     cached_calls: int = Field(default=0, ge=0)
-    """Requests that were answered from the cache, or by sharing an equal request in flight; they cost nothing."""
+    """Requests that were answered from the cache, or by sharing an equal request in flight; they
+    cost nothing."""
     prompt_tokens: int = Field(default=0, ge=0)
     """Prompt tokens of `calls`."""
     completion_tokens: int = Field(default=0, ge=0)
@@ -74,7 +76,8 @@ class Example(Message):
     output: str
     """The text under evaluation."""
     source: str | None = None
-    """What the output was made from: article, dialogue history, meaning representation, source sentence."""
+    """What the output was made from: article, dialogue history, meaning representation, source
+    sentence."""
     context: str | None = None
     """Further input, such as the fact a dialogue turn should use."""
     references: tuple[str, ...] = ()
@@ -82,7 +85,8 @@ class Example(Message):
     system: str | None = None
     """Who made the output."""
     group: str | None = None
-    """What the output belongs to (its source document); correlations per group and splits go by it."""
+    """What the output belongs to (its source document); correlations per group and splits go by
+    it."""
     human: dict[str, Number | None] = Field(default_factory=dict)
     """Mean human rating by aspect, on the raters' own scale."""
     annotators: dict[str, tuple[Number | None, ...]] = Field(default_factory=dict)
@@ -128,7 +132,9 @@ class Aspect(Message):
     def _scale_goes_up(self) -> Self:
         low, high = self.scale
         if not low < high:
-            raise ValueError(f"aspect {self.name!r}: the scale must go up, not from {low:g} to {high:g}")
+            raise ValueError(
+                f"aspect {self.name!r}: the scale must go up, not from {low:g} to {high:g}"
+            )
         if not self.definition.strip():
             raise ValueError(f"aspect {self.name!r} needs a definition")
         return self
@@ -167,7 +173,9 @@ class AspectTree(Message):
             ids.add(aspect.id)
         for aspect in self.aspects:
             if aspect.parent is not None and aspect.parent not in ids:
-                raise ValueError(f"aspect {aspect.name!r} names the unknown parent {aspect.parent!r}")
+                raise ValueError(
+                    f"aspect {aspect.name!r} names the unknown parent {aspect.parent!r}"
+                )
         return self
 
     def __getitem__(self, aspect_id: str) -> Aspect:
@@ -252,9 +260,11 @@ class Score(Message):
     explanation: str | None = None
     """The judge's own words."""
     evidence: tuple[dict[str, Any], ...] = ()
-    """What the value rests on: objects with `text`, such as sub-questions with answers or sub-aspects with scores."""
+    """What the value rests on: objects with `text`, such as sub-questions with answers or
+    sub-aspects with scores."""
     usage: Usage = NOTHING
-    """Cost of this score; a call that serves several aspects counts on the first and is zero on the rest."""
+    """Cost of this score; a call that serves several aspects counts on the first and is zero on the
+    rest."""
     error: ScoreError | None = None
     """Why there is no value; `None` exactly when `outcome` is `scored`."""
     signature: str = ""
@@ -263,9 +273,13 @@ class Score(Message):
     @model_validator(mode="after")
     def _value_and_outcome_agree(self) -> Self:
         if (self.value is not None) != (self.outcome == "scored"):
-            raise ValueError(f"a score is 'scored' exactly when it has a value: {self.outcome!r} with {self.value!r}")
+            raise ValueError(
+                f"a score is 'scored' exactly when it has a value: {self.outcome!r} with {self.value!r}"
+            )
         if (self.error is None) != (self.outcome == "scored"):
-            raise ValueError(f"a score carries an error exactly when it is not 'scored': {self.outcome!r}")
+            raise ValueError(
+                f"a score carries an error exactly when it is not 'scored': {self.outcome!r}"
+            )
         if self.scale is not None:
             low, high = self.scale
             if not low < high:

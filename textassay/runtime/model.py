@@ -1,8 +1,9 @@
 """What a model is: requests, responses, the two protocols, and the base of everything that wraps a model.
 
-`generate` is the one ability every model has. `Scoring` is the second protocol, for those that can tell
-log-probabilities of given choices and of a given continuation. Cache, single-flight, budget, retry and limit are
-subclasses of `Wrapper` and know nothing of each other; `connect.py` puts them together.
+`generate` is the one ability every model has. `Scoring` is the second protocol, for those that can
+tell log-probabilities of given choices and of a given continuation. Cache, single-flight, budget,
+retry and limit are subclasses of `Wrapper` and know nothing of each other; `connect.py` puts them
+together.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Prompted(Message):
     prompt: str | None = None
     """A plain prompt, for base models and completion servers."""
     shorten: str | None = None
-    """The part of the text that may be cut at its end where all of it does not fit, as it stands in the prompt.
+    """The part of the text that may be cut at its end where all of it does not fit, as it stands in
+    the prompt.
 
     Only a local model that was opened with `truncate="source"` cuts anything."""
 
@@ -48,7 +50,9 @@ class Prompted(Message):
     @property
     def text(self) -> str:
         """All the text that is sent, for estimates of its length."""
-        return self.prompt if self.prompt is not None else "\n".join(m.content for m in self.messages)
+        return (
+            self.prompt if self.prompt is not None else "\n".join(m.content for m in self.messages)
+        )
 
 
 class Request(Prompted):
@@ -57,7 +61,8 @@ class Request(Prompted):
     n: int = Field(default=1, ge=1)
     """Number of answers wanted."""
     draw: int = Field(default=0, ge=0)
-    """Which repeat of an otherwise equal request this is, so that a repeat is not answered from the cache."""
+    """Which repeat of an otherwise equal request this is, so that a repeat is not answered from the
+    cache."""
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -67,13 +72,15 @@ class Request(Prompted):
     stop: tuple[str, ...] = ()
     """Texts that end an answer."""
     logprobs: int | None = Field(default=None, ge=0, le=20)
-    """Alternatives to return with log-probabilities for every sampled token; `None` for no log-probabilities."""
+    """Alternatives to return with log-probabilities for every sampled token; `None` for no
+    log-probabilities."""
     json_schema: Json | None = None
     """JSON schema that the answer must satisfy."""
     extra: Json = Field(default_factory=dict)
     """Further fields for the provider, sent as they are."""
     specimen: str = ""
-    """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the cache key."""
+    """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the
+    cache key."""
 
 
 class TokenLogprob(Message):
@@ -117,7 +124,8 @@ class ChoicesResponse(Message):
     """Answer to a `ChoicesRequest`."""
 
     logprobs: dict[str, float | None]
-    """Natural log of the summed probability of a label's surface forms; `None` where the model did not report any."""
+    """Natural log of the summed probability of a label's surface forms; `None` where the model did
+    not report any."""
     usage: Usage = NOTHING
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)
@@ -283,8 +291,16 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
     """
     if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
         return model
-    wanted = "log-probabilities of given choices" if ability == "choices" else "the log-probability of a given text"
+    wanted = (
+        "log-probabilities of given choices"
+        if ability == "choices"
+        else "the log-probability of a given text"
+    )
     raise CapabilityError(
         f"model {model.name!r} does not tell {wanted}; use a local model (llamacpp/PATH.gguf)"
-        + (" or an API that returns top_logprobs" if ability == "choices" else " or a server whose completions echo")
+        + (
+            " or an API that returns top_logprobs"
+            if ability == "choices"
+            else " or a server whose completions echo"
+        )
     )

@@ -16,18 +16,20 @@ class LocalSettings(Message):
     """How a local model is loaded. Unlike the rest, these may change answers; they are part of a model's identity."""
 
     n_ctx: int | None = Field(default=None, ge=1)
-    """Longest prompt and answer together, in tokens; the model's own, at most 8192, where not given."""
+    """Longest prompt and answer together, in tokens; the model's own, at most 8192, where not
+    given."""
     n_gpu_layers: int | None = Field(default=None, ge=-1)
     """Layers on the GPU, -1 for all; by default all that the build can put there."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of one evaluation; as many as this process may use where not given."""
     mode: Literal["exact", "throughput"] = "exact"
-    """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch, for GPUs."""
+    """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch,
+    for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
     """Type of the cached keys and values."""
     truncate: Literal["error", "source"] | None = None
-    """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the source, which the score
-    then tells (`source`, the default of the embedded model)."""
+    """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the
+    source, which the score then tells (`source`, the default of the embedded model)."""
 
 
 class Settings(Message):
@@ -36,10 +38,11 @@ class Settings(Message):
     api_base: str | None = None
     """Base address of the server, ending in `/v1` where the server's documentation writes it so."""
     api_key_env: str | None = None
-    """Name of the environment variable that holds the key; litellm finds its providers' own without it."""
+    """Name of the environment variable that holds the key; litellm finds its providers' own without
+    it."""
     concurrency: int = Field(default=64, ge=1)
-    """Most calls in flight to one model; fewer are used while the server asks for that. For a local model, which
-    queues calls itself, only how many examples are in work."""
+    """Most calls in flight to one model; fewer are used while the server asks for that. For a local
+    model, which queues calls itself, only how many examples are in work."""
     rpm: Positive | None = None
     """Most requests a minute; `None` for no limit."""
     tpm: Positive | None = None
@@ -53,7 +56,8 @@ class Settings(Message):
     max_cost: Positive | None = None
     """US dollars after which the run stops, resumable."""
     price: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] | None = None
-    """US dollars for a million prompt tokens and for a million sampled tokens, where they are not known."""
+    """US dollars for a million prompt tokens and for a million sampled tokens, where they are not
+    known."""
     cache: Path | None = None
     """Folder of the answers' cache; `None` keeps answers in the run folder, where there is one."""
     no_cache: bool = False

@@ -1,8 +1,9 @@
 """Dynamic batching: many callers, one worker thread, batches of like length sized by tokens.
 
-Requests wait while the worker is busy, so batches grow with the load and a lone request is not held up. Every batch
-holds the oldest waiting request, so none starves, and its nearest neighbours in length, so little is padding.
-Knows nothing of models: it is given a function that makes a request countable and one that answers a batch.
+Requests wait while the worker is busy, so batches grow with the load and a lone request is not held
+up. Every batch holds the oldest waiting request, so none starves, and its nearest neighbours in
+length, so little is padding. Knows nothing of models: it is given a function that makes a request
+countable and one that answers a batch.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Batcher(Generic[Asked, Encoded, Answer]):
             encode: Turns a request into what the model takes; runs in the worker thread.
             answer: Answers a batch, in order; runs in the worker thread.
             length: Tokens of an encoded request.
-            batch_tokens: Most tokens in a batch, padding included; a longer request makes a batch of its own.
+            batch_tokens: Most tokens in a batch, padding included; a longer request makes a batch
+                of its own.
             batch_size: Most requests in a batch.
             linger_seconds: How long an idle worker waits for company after a request came.
             name: Shown in the name of the thread.
@@ -103,7 +105,9 @@ class Batcher(Generic[Asked, Encoded, Answer]):
                 waiting.append(_Waiting(self._number, asked))
             self._inbox.extend(waiting)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=f"textassay-{self.name}", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._work, name=f"textassay-{self.name}", daemon=True
+                )
                 self._thread.start()
             self._condition.notify()
         return [w.future for w in waiting]
@@ -125,20 +129,25 @@ class Batcher(Generic[Asked, Encoded, Answer]):
                     self._condition.wait()
                 if not ready and not self._closed and len(self._inbox) < self.batch_size:
                     self._condition.wait_for(
-                        lambda: self._closed or len(self._inbox) >= self.batch_size, self.linger_seconds
+                        lambda: self._closed or len(self._inbox) >= self.batch_size,
+                        self.linger_seconds,
                     )
                 arrived, closed = list(self._inbox), self._closed
                 self._inbox.clear()
             if closed:
                 for waiting in [*ready, *arrived]:
                     if waiting.future.set_running_or_notify_cancel():
-                        waiting.future.set_exception(ModelClosed(f"the model of {self.name} was closed"))
+                        waiting.future.set_exception(
+                            ModelClosed(f"the model of {self.name} was closed")
+                        )
                 return
             self._admit(arrived, ready)
             self._answer_next(ready)
 
     def _admit(
-        self, arrived: list[_Waiting[Asked, Encoded, Answer]], ready: list[_Waiting[Asked, Encoded, Answer]]
+        self,
+        arrived: list[_Waiting[Asked, Encoded, Answer]],
+        ready: list[_Waiting[Asked, Encoded, Answer]],
     ) -> None:
         for waiting in arrived:
             if waiting.future.cancelled():
@@ -190,7 +199,13 @@ class Batcher(Generic[Asked, Encoded, Answer]):
                 high += 1
 
     def _padding(
-        self, ready: list[_Waiting[Asked, Encoded, Answer]], low: int, high: int, tokens: int, *, joins: int
+        self,
+        ready: list[_Waiting[Asked, Encoded, Answer]],
+        low: int,
+        high: int,
+        tokens: int,
+        *,
+        joins: int,
     ) -> int | None:
         """Return the padding of the stretch `low:high`, or `None` where it would be too large or too wasteful.
 

@@ -1,6 +1,7 @@
 """Greedy matching of contextual token embeddings, as in BERTScore (Zhang et al., 2020), over any encoder.
 
-No weighting by rarity and no rescaling by a baseline; long texts are embedded in windows, none is cut off.
+No weighting by rarity and no rescaling by a baseline; long texts are embedded in windows, none is
+cut off.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from textassay.tools.states import windowed
 from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
-"""The encoder used where none is named, read at its 17th layer, as the authors chose for English."""
+"""The encoder used where none is named, read at its 17th layer, as the authors chose for
+English."""
 
 
 class Match(NamedTuple):
@@ -56,9 +58,11 @@ class BertScore(ComparingTool):
         Args:
             name: Name of the tool.
             model: An encoder: a folder or a Hub id with a revision.
-            layer: Layer whose states are compared; where `None` the last, and 17 for the default encoder.
+            layer: Layer whose states are compared; where `None` the last, and 17 for the default
+                encoder.
             measure: F1, precision (is all of the output in the other text?) or recall.
-            against: `references`, `source`, or `auto` for references where there are any and else the source.
+            against: `references`, `source`, or `auto` for references where there are any and else
+                the source.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             batch_tokens: Most tokens in a batch, padding included.
@@ -91,12 +95,21 @@ class BertScore(ComparingTool):
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
         """Match against every target and keep the best F1."""
-        parts = await asyncio.to_thread(lambda: [windowed(engine, text, self.splitter) for text in (output, *texts)])
-        answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part.encodings]))
+        parts = await asyncio.to_thread(
+            lambda: [windowed(engine, text, self.splitter) for text in (output, *texts)]
+        )
+        answers = iter(
+            await self.ask(engine, [encoding for part in parts for encoding in part.encodings])
+        )
         states = [part.token_states([next(answers) for _ in part.encodings]) for part in parts]
         if not all(len(s) for s in states):
-            return Abstention(type="NoTokens", message=f"{self.name}: the model's vocabulary knows nothing of a text")
-        matches = await asyncio.to_thread(lambda: [greedy_match(states[0], other) for other in states[1:]])
+            return Abstention(
+                type="NoTokens",
+                message=f"{self.name}: the model's vocabulary knows nothing of a text",
+            )
+        matches = await asyncio.to_thread(
+            lambda: [greedy_match(states[0], other) for other in states[1:]]
+        )
         best = max(matches, key=lambda m: m.f1)
         return Measurement(
             value={"f": best.f1, "p": best.precision, "r": best.recall}[self.measure_],

@@ -1,7 +1,8 @@
 """BLEURT: a regressor trained on human ratings of how well a candidate says what a reference says.
 
-Sellam et al. (2020), Pu et al. (2021). With the source in the reference's place, as Fusion-Eval uses it, it is used
-outside of what it was trained for; such scores are marked. Texts longer than the input are read in windows.
+Sellam et al. (2020), Pu et al. (2021). With the source in the reference's place, as Fusion-Eval
+uses it, it is used outside of what it was trained for; such scores are marked. Texts longer than
+the input are read in windows.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Bleurt(ComparingTool):
         Args:
             name: Name of the tool.
             model: A checkpoint with one output: a folder or a Hub id with a revision.
-            against: `references`, `source`, or `auto` for references where there are any and else the source.
+            against: `references`, `source`, or `auto` for references where there are any and else
+                the source.
             combine: What several references give: the best or the mean.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
@@ -78,10 +80,16 @@ class Bleurt(ComparingTool):
         """Model and treatment of several references."""
         return {**super().settings(), "refs": self.combine}
 
-    async def compare(self, engine: Engine, output: str, texts: tuple[str, ...], against: str) -> Measurement:
+    async def compare(
+        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+    ) -> Measurement:
         """Score against every target; in windows, the mean over parts of the output of the best reference window."""
-        plans = await asyncio.to_thread(lambda: [self._plan(engine, text, output) for text in texts])
-        answers = await self.ask(engine, [encoding for plan in plans for _, row in plan for encoding in row])
+        plans = await asyncio.to_thread(
+            lambda: [self._plan(engine, text, output) for text in texts]
+        )
+        answers = await self.ask(
+            engine, [encoding for plan in plans for _, row in plan for encoding in row]
+        )
         one_output(answers[0].shape, self.runner.label)
         values, at = [], 0
         for plan in plans:
@@ -96,13 +104,17 @@ class Bleurt(ComparingTool):
             value=value,
             explanation=f"{'source in place of a reference' if against == 'source' else f'{len(texts)} references'}, "
             f"{windows} windows",
-            evidence=tuple({"text": text, "bleurt": v} for text, v in zip(texts, values, strict=True))
+            evidence=tuple(
+                {"text": text, "bleurt": v} for text, v in zip(texts, values, strict=True)
+            )
             if against == "references"
             else (),
             marks={"against": against},
         )
 
-    def _plan(self, engine: Engine, reference: str, output: str) -> list[tuple[str, list[Encoding]]]:
+    def _plan(
+        self, engine: Engine, reference: str, output: str
+    ) -> list[tuple[str, list[Encoding]]]:
         """Return every part of the output with its pairs, one for each window of the reference."""
         tokenizer = engine.tokenizer
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
@@ -131,4 +143,6 @@ def one_output(shape: tuple[int, ...], label: str) -> None:
         ConfigurationError: It has more than one output.
     """
     if int(np.prod(shape)) != 1:
-        raise ConfigurationError(f"{label} is no regressor: it has {int(np.prod(shape))} outputs, BLEURT has one")
+        raise ConfigurationError(
+            f"{label} is no regressor: it has {int(np.prod(shape))} outputs, BLEURT has one"
+        )

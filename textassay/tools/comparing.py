@@ -12,7 +12,8 @@ from textassay.tools.sentences import SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement, premise, references
 
 Against = Literal["auto", "references", "source"]
-"""What the output is compared with; `auto` takes the references where there are any, else the source, and says so."""
+"""What the output is compared with; `auto` takes the references where there are any, else the
+source, and says so."""
 
 
 class ComparingTool(ModelTool):
@@ -35,14 +36,17 @@ class ComparingTool(ModelTool):
         Args:
             name: Name of the tool.
             model: A folder, or a Hub id with a revision.
-            against: `references`, `source`, or `auto` for references where there are any and else the source.
+            against: `references`, `source`, or `auto` for references where there are any and else
+                the source.
             splitter: Finds sentences, where a text must be read in windows.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             layer: Layer whose states are read, where the tool reads states; the last where `None`.
             batch_tokens: Most tokens in a batch, padding included.
         """
-        super().__init__(name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens)
+        super().__init__(
+            name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens
+        )
         self.against, self.splitter = against, splitter
         if against != "auto":
             self.needs = ("premise",) if against == "source" else ("references",)
@@ -69,7 +73,9 @@ class ComparingTool(ModelTool):
         """
 
 
-def targets(name: str, example: Example, against: Against) -> tuple[tuple[str, ...], str] | Abstention:
+def targets(
+    name: str, example: Example, against: Against
+) -> tuple[tuple[str, ...], str] | Abstention:
     """Return the texts to compare an output with, and whether they are `references` or the `source`.
 
     Args:
@@ -84,6 +90,10 @@ def targets(name: str, example: Example, against: Against) -> tuple[tuple[str, .
     if text is not None:
         return (text,), "source"
     if against == "source":
-        return Abstention(type="MissingSource", message=f"{name} needs a source, which this example lacks")
+        return Abstention(
+            type="MissingSource", message=f"{name} needs a source, which this example lacks"
+        )
     wanted = "references" if against == "references" else "references or a source"
-    return Abstention(type="MissingReferences", message=f"{name} needs {wanted}, which this example lacks")
+    return Abstention(
+        type="MissingReferences", message=f"{name} needs {wanted}, which this example lacks"
+    )

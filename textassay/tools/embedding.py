@@ -1,7 +1,7 @@
 """Likeness of two texts as the cosine of their embeddings, over any sentence encoder.
 
-Reads how tokens are pooled from the folder, as sentence-transformers writes it, and refuses folders with further
-layers that it would have to leave out.
+Reads how tokens are pooled from the folder, as sentence-transformers writes it, and refuses folders
+with further layers that it would have to leave out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.states import windowed
 from textassay.tools.tool import Measurement
 
-DEFAULT_SENTENCE_ENCODER = "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
+DEFAULT_SENTENCE_ENCODER = (
+    "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
+)
 """The encoder used where none is named; 22 million parameters, Apache-2.0, English."""
 
 Pooling = Literal["mean", "cls"]
@@ -51,9 +53,10 @@ class Embedding(ComparingTool):
         Args:
             name: Name of the tool.
             model: A sentence encoder: a folder or a Hub id with a revision.
-            pooling: How tokens become one vector; `auto` reads it from the folder, which means the mean
-                where it says nothing.
-            against: `references`, `source`, or `auto` for references where there are any and else the source.
+            pooling: How tokens become one vector; `auto` reads it from the folder, which means the
+                mean where it says nothing.
+            against: `references`, `source`, or `auto` for references where there are any and else
+                the source.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             batch_tokens: Most tokens in a batch, padding included.
@@ -79,15 +82,25 @@ class Embedding(ComparingTool):
         """Model and pooling."""
         return {**super().settings(), "pooling": self.pooling}
 
-    async def compare(self, engine: Engine, output: str, texts: tuple[str, ...], against: str) -> Measurement:
+    async def compare(
+        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+    ) -> Measurement:
         """Return the highest cosine over targets."""
-        pooling = await asyncio.to_thread(pooling_of, engine.files.folder, self.runner.label, self.pooling)
+        pooling = await asyncio.to_thread(
+            pooling_of, engine.files.folder, self.runner.label, self.pooling
+        )
         judged, *others = await self._embed(engine, [output, *texts], pooling)
-        return Measurement(value=max(float(judged @ other) for other in others), marks={"against": against})
+        return Measurement(
+            value=max(float(judged @ other) for other in others), marks={"against": against}
+        )
 
     async def _embed(self, engine: Engine, texts: list[str], pooling: Pooling) -> list[Array]:
-        parts = await asyncio.to_thread(lambda: [windowed(engine, text, self.splitter) for text in texts])
-        answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part.encodings]))
+        parts = await asyncio.to_thread(
+            lambda: [windowed(engine, text, self.splitter) for text in texts]
+        )
+        answers = iter(
+            await self.ask(engine, [encoding for part in parts for encoding in part.encodings])
+        )
         return [pool([next(answers) for _ in part.encodings], pooling) for part in parts]
 
 
@@ -115,9 +128,13 @@ def pooling_of(folder: Path, label: str, wanted: Literal["auto", "mean", "cls"])
     """
     modules = folder / "modules.json"
     if modules.is_file():
-        kinds = [str(module["type"]).rpartition(".")[2] for module in json.loads(modules.read_bytes())]
+        kinds = [
+            str(module["type"]).rpartition(".")[2] for module in json.loads(modules.read_bytes())
+        ]
         if odd := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
-            raise ConfigurationError(f"{label} has further layers ({', '.join(odd)}), which this tool does not run")
+            raise ConfigurationError(
+                f"{label} has further layers ({', '.join(odd)}), which this tool does not run"
+            )
     if wanted != "auto":
         return wanted
     config = folder / "1_Pooling" / "config.json"
@@ -131,4 +148,6 @@ def pooling_of(folder: Path, label: str, wanted: Literal["auto", "mean", "cls"])
         return "mean"
     if on == ["pooling_mode_cls_token"]:
         return "cls"
-    raise ConfigurationError(f"{label} pools by {', '.join(on) or 'nothing known'}; known: mean and cls")
+    raise ConfigurationError(
+        f"{label} pools by {', '.join(on) or 'nothing known'}; known: mean and cls"
+    )

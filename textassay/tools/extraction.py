@@ -73,7 +73,9 @@ class Coverage(Computed):
         if not output:
             return too_short(self.name, 1)
         fragments = [
-            f for f in extractive_fragments(folded_words(premise(example) or ""), output) if f >= self.shortest
+            f
+            for f in extractive_fragments(folded_words(premise(example) or ""), output)
+            if f >= self.shortest
         ]
         density = math.fsum(f * f for f in fragments) / len(output)
         return Measurement(
@@ -102,7 +104,11 @@ def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[i
             if longest and source[j + longest] != output[i + longest]:
                 continue
             length = 0
-            while i + length < len(output) and j + length < len(source) and source[j + length] == output[i + length]:
+            while (
+                i + length < len(output)
+                and j + length < len(source)
+                and source[j + length] == output[i + length]
+            ):
                 length += 1
             longest = max(longest, length)
         if longest:

@@ -8,8 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from textassay.runtime.messages import Example, Scale
 from textassay.tools.tool import Abstention, Measurement, Need, TextTool
 
-Measure = Callable[[Example], float | Measurement | Abstention | Awaitable[float | Measurement | Abstention]]
-"""What `tool` makes a tool of; a plain function runs in a worker thread, a coroutine function on the event loop."""
+Measure = Callable[
+    [Example], float | Measurement | Abstention | Awaitable[float | Measurement | Abstention]
+]
+"""What `tool` makes a tool of; a plain function runs in a worker thread, a coroutine function on
+the event loop."""
 
 
 class FunctionTool(TextTool):
@@ -29,16 +32,23 @@ class FunctionTool(TextTool):
         """Keep the function and what is said about it.
 
         Args:
-            function: Takes an `Example` and returns a number (or a `Measurement`, or an `Abstention`).
+            function: Takes an `Example` and returns a number (or a `Measurement`, or an
+                `Abstention`).
             name: Name of the tool.
             description: Words for a planner.
             scale: Lowest and highest value; `None` where unbounded.
             higher_is_better: Whether a high value speaks for the text.
             needs: Inputs without which the tool abstains.
-            revision: Part of the signature; change it when the function starts to give other numbers.
+            revision: Part of the signature; change it when the function starts to give other
+                numbers.
         """
         self.function, self.name, self.description = function, name, description
-        self.scale, self.higher_is_better, self.needs, self.revision = scale, higher_is_better, needs, revision
+        self.scale, self.higher_is_better, self.needs, self.revision = (
+            scale,
+            higher_is_better,
+            needs,
+            revision,
+        )
 
     def settings(self) -> Mapping[str, object]:
         """The revision that the author gave."""

@@ -1,8 +1,8 @@
 """Language-model probability: how likely the output is, given what it was made from.
 
-Fusion-Eval uses "the conditional probability of the response given the fact and conversation", 0 to 1, and does not
-say how tokens are put together. Our reading: exp of the mean log-probability of the output's tokens, so that length
-does not decide.
+Fusion-Eval uses "the conditional probability of the response given the fact and conversation", 0 to
+1, and does not say how tokens are put together. Our reading: exp of the mean log-probability of the
+output's tokens, so that length does not decide.
 """
 
 from __future__ import annotations
@@ -39,16 +39,21 @@ class LMProb(TextTool):
 
         Args:
             name: Name of the tool.
-            model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at the first score.
+            model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at
+                the first score.
             asked: A model that is open already, instead of `model`; it stays the caller's to close.
-            template: The prompt; `{premise}` stands for context and source. The output follows directly.
-            unconditional: Whether the output is scored without a premise, after the template's other words.
+            template: The prompt; `{premise}` stands for context and source. The output follows
+                directly.
+            unconditional: Whether the output is scored without a premise, after the template's
+                other words.
 
         Raises:
             ConfigurationError: The template has no place for the premise.
         """
         if not unconditional and template.count(_PLACE) != 1:
-            raise ConfigurationError(f"the template of {name} needs {_PLACE} exactly once: {template!r}")
+            raise ConfigurationError(
+                f"the template of {name} needs {_PLACE} exactly once: {template!r}"
+            )
         if model is not None and asked is not None:
             raise ConfigurationError(f"{name} takes a model's name or an open model, not both")
         self.name, self.model, self.asked = name, model, asked
@@ -67,17 +72,27 @@ class LMProb(TextTool):
     def settings(self) -> Mapping[str, object]:
         """Model and template."""
         name = self.asked.name if self.asked else self.model
-        return {"model": name, "template": repr(self.template), "unconditional": self.unconditional or None}
+        return {
+            "model": name,
+            "template": repr(self.template),
+            "unconditional": self.unconditional or None,
+        }
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Ask for the log-probabilities of the output's tokens."""
         model = await self._model()
         text = "" if self.unconditional else premise(example) or ""
         before, _, after = self.template.partition(_PLACE)
-        request = ContinuationRequest(prompt=f"{before}{text}{after}", continuation=example.output.strip())
+        request = ContinuationRequest(
+            prompt=f"{before}{text}{after}", continuation=example.output.strip()
+        )
         answer = await scoring(model, "continuation").continuation(request)
         mean = answer.logprob / len(answer.tokens)
-        cut = f"; {answer.truncated_tokens} tokens of the premise were left out" if answer.truncated_tokens else ""
+        cut = (
+            f"; {answer.truncated_tokens} tokens of the premise were left out"
+            if answer.truncated_tokens
+            else ""
+        )
         return Measurement(
             value=min(1.0, math.exp(mean)),
             explanation=f"mean log-probability {mean:.4g} over {len(answer.tokens)} tokens{cut}",

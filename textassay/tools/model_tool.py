@@ -74,7 +74,9 @@ class ModelTool(TextTool):
         """
         longest = max(map(len, encodings), default=0)
         if engine.max_tokens is not None and longest > engine.max_tokens:
-            raise ContextTooLong(f"{self.name}: {longest} tokens, but the model takes {engine.max_tokens}")
+            raise ContextTooLong(
+                f"{self.name}: {longest} tokens, but the model takes {engine.max_tokens}"
+            )
         return await self.runner.ask(encodings)
 
     async def aclose(self) -> None:

@@ -1,7 +1,8 @@
 """Natural language inference: does the source entail the output?
 
-Long sources are read in windows and outputs sentence by sentence, as in SummaC (Laban et al., 2022): each pair gets
-P(entailment), each output sentence the maximum over windows, the output the mean over its sentences.
+Long sources are read in windows and outputs sentence by sentence, as in SummaC (Laban et al.,
+2022): each pair gets P(entailment), each output sentence the maximum over windows, the output the
+mean over its sentences.
 """
 
 from __future__ import annotations
@@ -59,9 +60,11 @@ class NLI(ModelTool):
 
         Args:
             name: Name of the tool.
-            model: A sequence classifier with the label "entailment": a folder or a Hub id with a revision.
+            model: A sequence classifier with the label "entailment": a folder or a Hub id with a
+                revision.
             premise: Which text is the premise; the other is the hypothesis.
-            window: Whether a window of the premise is one sentence, or as many as fit into `window_tokens`.
+            window: Whether a window of the premise is one sentence, or as many as fit into
+                `window_tokens`.
             window_tokens: Longest window of the premise; less where the model takes less.
             overlap: Sentences that a window of `tokens` repeats from the one before.
             hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
@@ -71,7 +74,12 @@ class NLI(ModelTool):
             splitter: Finds sentences.
         """
         super().__init__(name, model, engine=engine, device=device, batch_tokens=batch_tokens)
-        self.premise, self.window, self.window_tokens, self.overlap = premise, window, window_tokens, overlap
+        self.premise, self.window, self.window_tokens, self.overlap = (
+            premise,
+            window,
+            window_tokens,
+            overlap,
+        )
         self.hypothesis, self.splitter = hypothesis, splitter
         self.scale, self.needs = (0.0, 1.0), ("premise",)
         texts = ("the source (fact and conversation in dialogue)", "the output")
@@ -87,7 +95,9 @@ class NLI(ModelTool):
         return {
             **super().settings(),
             "premise": self.premise,
-            "window": self.window if self.window == "sentence" else f"{self.window_tokens}+{self.overlap}",
+            "window": self.window
+            if self.window == "sentence"
+            else f"{self.window_tokens}+{self.overlap}",
             "hypothesis": self.hypothesis,
             "splitter": self.splitter.signature,
         }
@@ -104,7 +114,12 @@ class NLI(ModelTool):
         table = table.reshape(len(pairs.windows), len(pairs.sentences))
         best = table.max(axis=0)
         evidence: tuple[dict[str, Any], ...] = tuple(
-            {"text": text, "entailment": float(p), "window": int(table[:, i].argmax()), "windows": len(pairs.windows)}
+            {
+                "text": text,
+                "entailment": float(p),
+                "window": int(table[:, i].argmax()),
+                "windows": len(pairs.windows),
+            }
             for i, (text, p) in enumerate(zip(pairs.sentences, best, strict=True))
         )
         return Measurement(
@@ -116,8 +131,11 @@ class NLI(ModelTool):
     def _pairs(self, engine: Engine, first: str, second: str) -> _Pairs:
         tokenizer = engine.tokenizer
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
-        sentences = self.splitter.split(second) if self.hypothesis == "sentences" else [second.strip()]
-        # a hypothesis may take half of the input; one that is longer is cut, and every part counts as a sentence
+        sentences = (
+            self.splitter.split(second) if self.hypothesis == "sentences" else [second.strip()]
+        )
+        # a hypothesis may take half of the input; one that is longer is cut, and every part counts
+        # as a sentence
         sentences = fit(sentences, tokenizer.count, max(1, room // 2))
         limit = max(1, min(self.window_tokens, room - max(map(tokenizer.count, sentences))))
         parts = self.splitter.split(first)
@@ -126,7 +144,9 @@ class NLI(ModelTool):
             if self.window == "sentence"
             else pack(parts, tokenizer.count, limit, overlap=self.overlap)
         )
-        return _Pairs(windows, sentences, [tokenizer.encode(w, s) for w in windows for s in sentences])
+        return _Pairs(
+            windows, sentences, [tokenizer.encode(w, s) for w in windows for s in sentences]
+        )
 
 
 def entailment_index(config: Mapping[str, Any], label: str) -> int:

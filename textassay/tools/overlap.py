@@ -1,7 +1,7 @@
 """Overlap with references as the field's own libraries count it: ROUGE, BLEU, chrF and TER.
 
-The libraries do the counting (rouge-score, sacrebleu) and are imported on first use; here stand their settings, what
-several references mean, and when a number would be meaningless.
+The libraries do the counting (rouge-score, sacrebleu) and are imported on first use; here stand
+their settings, what several references mean, and when a number would be meaningless.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Rouge(Computed):
         Args:
             name: Name of the tool; the variant's where left out.
             variant: What is counted: words, pairs of words, or longest common subsequences.
-            measure: F1, precision (share of the output found) or recall (share of the reference found).
+            measure: F1, precision (share of the output found) or recall (share of the reference
+                found).
             refs: `best` takes the reference with the highest F1, `first` looks at the first only.
             stemmer: Whether endings are cut off by Porter's rules (English).
         """
@@ -84,10 +85,14 @@ class Rouge(Computed):
             )
         if self.variant == "rougeLsum":
             targets = tuple("\n".join(DEFAULT_SPLITTER.split(target)) for target in targets)
-            best = scorer.score_multi(targets, "\n".join(DEFAULT_SPLITTER.split(example.output)))[self.variant]
+            best = scorer.score_multi(targets, "\n".join(DEFAULT_SPLITTER.split(example.output)))[
+                self.variant
+            ]
         else:
             best = scorer.score_multi(targets, example.output)[self.variant]
-        return Measurement(value={"f": best.fmeasure, "p": best.precision, "r": best.recall}[self.measure_])
+        return Measurement(
+            value={"f": best.fmeasure, "p": best.precision, "r": best.recall}[self.measure_]
+        )
 
 
 class _CachedTokens:
@@ -133,8 +138,8 @@ class Bleu(Computed):
         Args:
             name: Name of the tool.
             lowercase: Whether case is ignored.
-            tokenize: `13a` for languages with spaces, `zh` for Chinese, `char` for others without; none of them
-                downloads anything.
+            tokenize: `13a` for languages with spaces, `zh` for Chinese, `char` for others without;
+                none of them downloads anything.
             smooth: What happens to n-grams that match nowhere.
             max_order: Longest n-gram.
         """
@@ -167,7 +172,9 @@ class Bleu(Computed):
             max_ngram_order=self.max_order,
             effective_order=True,
         )
-        return Measurement(value=metric.sentence_score(example.output, list(references(example))).score)
+        return Measurement(
+            value=metric.sentence_score(example.output, list(references(example))).score
+        )
 
 
 class Chrf(Computed):
@@ -176,7 +183,13 @@ class Chrf(Computed):
     kind: ClassVar[str] = "chrf"
 
     def __init__(
-        self, name: str = "chrf", *, lowercase: bool = True, char_order: int = 6, word_order: int = 0, beta: int = 2
+        self,
+        name: str = "chrf",
+        *,
+        lowercase: bool = True,
+        char_order: int = 6,
+        word_order: int = 0,
+        beta: int = 2,
     ) -> None:
         """Keep the settings, which are sacrebleu's.
 
@@ -214,7 +227,9 @@ class Chrf(Computed):
             word_order=self.word_order,
             beta=self.beta,
         )
-        return Measurement(value=metric.sentence_score(example.output, list(references(example))).score)
+        return Measurement(
+            value=metric.sentence_score(example.output, list(references(example))).score
+        )
 
 
 class Ter(Computed):
@@ -222,7 +237,9 @@ class Ter(Computed):
 
     kind: ClassVar[str] = "ter"
 
-    def __init__(self, name: str = "ter", *, lowercase: bool = True, normalized: bool = False) -> None:
+    def __init__(
+        self, name: str = "ter", *, lowercase: bool = True, normalized: bool = False
+    ) -> None:
         """Keep the settings, which are sacrebleu's.
 
         Args:
@@ -248,7 +265,9 @@ class Ter(Computed):
     def compute(self, example: Example) -> Measurement | Abstention:
         """Score against the closest reference."""
         metric = _sacrebleu("TER", case_sensitive=not self.lowercase, normalized=self.normalized)
-        return Measurement(value=metric.sentence_score(example.output, list(references(example))).score)
+        return Measurement(
+            value=metric.sentence_score(example.output, list(references(example))).score
+        )
 
 
 @lru_cache(maxsize=16)

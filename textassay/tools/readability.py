@@ -1,7 +1,7 @@
 """Flesch reading ease, for English.
 
-Syllables are counted by rules of spelling, not by a dictionary (the dictionary-based packages download theirs): nine
-words in ten come out right, which is enough for a mean over a text.
+Syllables are counted by rules of spelling, not by a dictionary (the dictionary-based packages
+download theirs): nine words in ten come out right, which is enough for a mean over a text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _VOWELS = re.compile(r"[aeiouy]+")
 _HIATUS = re.compile(
     r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie|ying\b"
 )
-_SILENT_END = re.compile(r"(?<![aeiouyl])e$|(?<=[aeiouy])le$|(?<![aeiouytd])ed$|(?<![aeiouysxzl])es$|(?<=[cgsxz]h)es$")
+_SILENT_END = re.compile(
+    r"(?<![aeiouyl])e$|(?<=[aeiouy])le$|(?<![aeiouytd])ed$|(?<![aeiouysxzl])es$|(?<=[cgsxz]h)es$"
+)
 
 
 class Readability(Computed):
@@ -29,7 +31,9 @@ class Readability(Computed):
 
     kind: ClassVar[str] = "readability"
 
-    def __init__(self, name: str = "readability", *, splitter: SentenceSplitter = DEFAULT_SPLITTER) -> None:
+    def __init__(
+        self, name: str = "readability", *, splitter: SentenceSplitter = DEFAULT_SPLITTER
+    ) -> None:
         """Keep the settings.
 
         Args:

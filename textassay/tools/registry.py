@@ -1,8 +1,8 @@
 """Tools by name: what exists, and how a spec such as `sum_bleurt=bleurt:PATH?engine=onnx` becomes a tool.
 
-`KINDS` is a plain dict from kind to a callable that makes a tool; other packages add kinds through the entry-point
-group `textassay.tools`, which is looked at when a name is not in the dict. Making a tool loads nothing: models are
-found and read at the first score.
+`KINDS` is a plain dict from kind to a callable that makes a tool; other packages add kinds through
+the entry-point group `textassay.tools`, which is looked at when a name is not in the dict. Making a
+tool loads nothing: models are found and read at the first score.
 """
 
 from __future__ import annotations
@@ -66,10 +66,15 @@ GROUPS: dict[str, tuple[str, ...]] = {"rouge": ("rouge1", "rouge2", "rougeL")}
 ENTRY_POINTS = "textassay.tools"
 """Entry-point group in which other packages name their tools: a factory, or a `FunctionTool`."""
 
-EXTRAS: dict[str, tuple[str, ...]] = {"nli": ("torch", "transformers"), "onnx": ("onnxruntime", "tokenizers")}
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "nli": ("torch", "transformers"),
+    "onnx": ("onnxruntime", "tokenizers"),
+}
 """Modules that each extra of the package brings."""
 
-_SPEC = re.compile(r"(?:(?P<name>[\w.\-]+)=)?(?P<kind>[\w.\-]+)(?::(?P<model>[^?]+))?(?:\?(?P<options>.*))?")
+_SPEC = re.compile(
+    r"(?:(?P<name>[\w.\-]+)=)?(?P<kind>[\w.\-]+)(?::(?P<model>[^?]+))?(?:\?(?P<options>.*))?"
+)
 
 
 class ToolSpec(Message):
@@ -124,7 +129,8 @@ def _describe(kind: str, made: Tool) -> ToolDescription:
         higher_is_better=made.higher_is_better,
         needs=made.needs,
         extra=extra,
-        installed=not usable or any(all(find_spec(module) for module in EXTRAS.get(e, ())) for e in usable),
+        installed=not usable
+        or any(all(find_spec(module) for module in EXTRAS.get(e, ())) for e in usable),
     )
 
 
@@ -138,13 +144,15 @@ def build(
 
     Args:
         specs: Each a spec such as `rougeL`, `bleu?lowercase=false`, `nli:/models/nli?engine=onnx`,
-            `sum_bleurt=bleurt:PATH`, the name of an entry of `table`, the name of a group, or a tool made elsewhere.
-        table: The configuration's `[tools.NAME]` tables: `kind` (the name itself where left out), `model`, and the
-            kind's options.
+            `sum_bleurt=bleurt:PATH`, the name of an entry of `table`, the name of a group, or a
+            tool made elsewhere.
+        table: The configuration's `[tools.NAME]` tables: `kind` (the name itself where left out),
+            `model`, and the kind's options.
         model: What `lm_prob` asks where its spec names no model; stays the caller's to close.
 
     Raises:
-        ConfigurationError: A spec cannot be read, an option is unknown or of the wrong type, or two tools share a name.
+        ConfigurationError: A spec cannot be read, an option is unknown or of the wrong type, or two
+            tools share a name.
     """
     tools: list[Tool] = []
     for spec in specs:
@@ -155,7 +163,9 @@ def build(
     names = [made.name for made in tools]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigurationError(f"two tools are called {twice[0]!r}; give one another name: other={twice[0]}")
+        raise ConfigurationError(
+            f"two tools are called {twice[0]!r}; give one another name: other={twice[0]}"
+        )
     return tuple(tools)
 
 
@@ -172,9 +182,17 @@ def parse(spec: str) -> ToolSpec:
             "rougeL, or sum_bleurt=bleurt:/models/sum?engine=onnx"
         )
     try:
-        options = dict(parse_qsl(match["options"] or "", strict_parsing=bool(match["options"]), keep_blank_values=True))
+        options = dict(
+            parse_qsl(
+                match["options"] or "",
+                strict_parsing=bool(match["options"]),
+                keep_blank_values=True,
+            )
+        )
     except ValueError:
-        raise ConfigurationError(f"cannot read the options of the tool {spec!r}; write ?OPTION=VALUE&...") from None
+        raise ConfigurationError(
+            f"cannot read the options of the tool {spec!r}; write ?OPTION=VALUE&..."
+        ) from None
     return ToolSpec(kind=match["kind"], name=match["name"], model=match["model"], options=options)
 
 
@@ -182,7 +200,8 @@ def as_text(spec: ToolSpec) -> str:
     """Return the text that `parse` reads as this spec.
 
     Raises:
-        ConfigurationError: There is none: an option is no number, text or truth value, or the model's name has a `?`.
+        ConfigurationError: There is none: an option is no number, text or truth value, or the
+            model's name has a `?`.
     """
     for name, value in spec.options.items():
         if not isinstance(value, str | int | float):
@@ -190,7 +209,9 @@ def as_text(spec: ToolSpec) -> str:
                 f"option {name} of the tool {spec.name or spec.kind}: {value!r} is no single value"
             )
     if spec.model is not None and ("?" in spec.model or not spec.model):
-        raise ConfigurationError(f"the tool {spec.name or spec.kind}: a model cannot be called {spec.model!r}")
+        raise ConfigurationError(
+            f"the tool {spec.name or spec.kind}: a model cannot be called {spec.model!r}"
+        )
     options = urlencode({name: str(value) for name, value in spec.options.items()})
     model = f":{spec.model}" if spec.model is not None else ""
     return f"{spec.name or spec.kind}={spec.kind}{model}{'?' if options else ''}{options}"
@@ -216,7 +237,9 @@ def _expand(spec: str, table: Mapping[str, Mapping[str, Any]]) -> list[ToolSpec]
     if parsed.kind not in GROUPS:
         return [parsed]
     if parsed.name or parsed.model:
-        raise ConfigurationError(f"{parsed.kind!r} stands for {', '.join(GROUPS[parsed.kind])}; name one of them")
+        raise ConfigurationError(
+            f"{parsed.kind!r} stands for {', '.join(GROUPS[parsed.kind])}; name one of them"
+        )
     return [ToolSpec(kind=kind, options=parsed.options) for kind in GROUPS[parsed.kind]]
 
 
@@ -228,7 +251,9 @@ def _make(spec: ToolSpec, model: Model | None) -> Tool:
     return factory(**_checked(factory, spec.kind, options, model))
 
 
-def _checked(factory: Factory, kind: str, options: dict[str, Any], model: Model | None) -> dict[str, Any]:
+def _checked(
+    factory: Factory, kind: str, options: dict[str, Any], model: Model | None
+) -> dict[str, Any]:
     """Return the options as the factory's annotations want them."""
     parameters = inspect.signature(factory).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -252,7 +277,9 @@ def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
     except PydanticSchemaGenerationError:
         return value  # a protocol, such as a sentence splitter: given in Python only
     except ValidationError as error:
-        raise ConfigurationError(f"option {name} of the tool {kind}: {value!r}: {error.errors()[0]['msg']}") from None
+        raise ConfigurationError(
+            f"option {name} of the tool {kind}: {value!r}: {error.errors()[0]['msg']}"
+        ) from None
 
 
 def _hints(factory: Factory) -> dict[str, Any]:
@@ -276,9 +303,13 @@ def _load(point: EntryPoint) -> Factory:
         found = point.load()
     except (ImportError, AttributeError) as error:
         package = point.dist.name if point.dist else "another package"
-        raise ConfigurationError(f"the tool {point.name!r} of {package} cannot be loaded: {error}") from error
+        raise ConfigurationError(
+            f"the tool {point.name!r} of {package} cannot be loaded: {error}"
+        ) from error
     if isinstance(found, FunctionTool):
         return lambda name: found.renamed(name)
     if not callable(found):
-        raise ConfigurationError(f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool")
+        raise ConfigurationError(
+            f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool"
+        )
     return typing.cast(Factory, found)

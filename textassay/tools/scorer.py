@@ -39,7 +39,8 @@ class ToolScorer:
     async def score(self, example: Example) -> list[Score]:
         """Score with every tool; the scores stand in the order of the tools.
 
-        A tool that fails on this example gives a score with the outcome `error`, and the others go on.
+        A tool that fails on this example gives a score with the outcome `error`, and the others go
+        on.
 
         Raises:
             TextassayError: A failure that would hit every example, such as a missing extra.
@@ -78,6 +79,9 @@ class ToolScorer:
         return self
 
     async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         await self.aclose()

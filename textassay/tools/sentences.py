@@ -1,7 +1,8 @@
 """Sentences of a text: a protocol, and a splitter by rules that needs no model and no download.
 
-The rules know list items, abbreviations, initials, quotations, the end marks of several scripts, and tokenised text
-(`a draw on sunday . he was`). One pass over the text: time is linear in its length, whatever it holds.
+The rules know list items, abbreviations, initials, quotations, the end marks of several scripts,
+and tokenised text (`a draw on sunday . he was`). One pass over the text: time is linear in its
+length, whatever it holds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _TITLES = """
     jun jul aug sep sept oct nov dec
 """
 # May end a sentence: they do where a word follows that begins sentences and no names.
-_SHORT_FORMS = "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
+_SHORT_FORMS = (
+    "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
+)
 _OPENERS = """
     the a an he she it they we i you this that these those there but and so in on at as if when while however his her
     their our its my your what who why how where meanwhile for after before by with from to not no yes
@@ -38,7 +41,9 @@ _BREAK = re.compile(
 )
 _ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
-_HARD_WRAP = range(40, 121)  # width of a line, in characters, that an editor or terminal may have wrapped
+_HARD_WRAP = range(
+    40, 121
+)  # width of a line, in characters, that an editor or terminal may have wrapped
 
 
 class SentenceSplitter(Protocol):
@@ -73,7 +78,9 @@ class RuleSplitter:
 
     def split(self, text: str) -> list[str]:
         """Return the sentences of a text; see `SentenceSplitter`."""
-        return [sentence for start, end in self._spans(text) if (sentence := text[start:end].strip())]
+        return [
+            sentence for start, end in self._spans(text) if (sentence := text[start:end].strip())
+        ]
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         start = 0
@@ -106,17 +113,25 @@ class RuleSplitter:
         if not after:
             return True
         mark = match["end"].rstrip(")]}\"'\u2019\u201d\u00bb ")
-        if match.start() == start or text[match.start() - 1].isspace():  # the mark stands alone: tokenised text
+        if (
+            match.start() == start or text[match.start() - 1].isspace()
+        ):  # the mark stands alone: tokenised text
             return self._ends_tokenised(text, start, match)
         if mark != ".":
             asks = mark in ("!", "?") and match["end"] == mark
             return asks or not after[0].islower()
         before = _LAST_WORD.search(text, max(start, match.start() - 30), match.start())
-        return self._dot_ends(before[0] if before else "", text[start : match.start()].strip(), after)
+        return self._dot_ends(
+            before[0] if before else "", text[start : match.start()].strip(), after
+        )
 
     def _ends_tokenised(self, text: str, start: int, match: re.Match[str]) -> bool:
         words = text[max(start, match.start() - 30) : match.start()].split()
-        return not (words and words[-1].lower() in self.abbreviations and words[-1].lower() not in ("no", "v", "mar"))
+        return not (
+            words
+            and words[-1].lower() in self.abbreviations
+            and words[-1].lower() not in ("no", "v", "mar")
+        )
 
     def _dot_ends(self, word: str, sentence: str, after: str) -> bool:
         low = word.lower().lstrip("-\u2013\u2014")

@@ -37,5 +37,9 @@ def windowed(engine: Engine, text: str, splitter: SentenceSplitter) -> Windowed:
     """
     tokenizer = engine.tokenizer
     room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=False)
-    texts = [text] if tokenizer.count(text) <= room else pack(splitter.split(text), tokenizer.count, max(1, room))
+    texts = (
+        [text]
+        if tokenizer.count(text) <= room
+        else pack(splitter.split(text), tokenizer.count, max(1, room))
+    )
     return Windowed(tuple(tokenizer.encode(part) for part in texts))

@@ -19,14 +19,18 @@ class Length(Computed):
     kind: ClassVar[str] = "length"
 
     def __init__(
-        self, name: str = "length", *, unit: LengthUnit = "words", splitter: SentenceSplitter = DEFAULT_SPLITTER
+        self,
+        name: str = "length",
+        *,
+        unit: LengthUnit = "words",
+        splitter: SentenceSplitter = DEFAULT_SPLITTER,
     ) -> None:
         """Keep the settings.
 
         Args:
             name: Name of the tool.
-            unit: `words` leaves punctuation out, `tokens` are separated by white space, `characters` counts every
-                code point.
+            unit: `words` leaves punctuation out, `tokens` are separated by white space,
+                `characters` counts every code point.
             splitter: Finds sentences, for the unit `sentences`.
         """
         self.name, self.unit, self.splitter = name, unit, splitter
@@ -37,7 +41,10 @@ class Length(Computed):
 
     def settings(self) -> Mapping[str, object]:
         """The unit."""
-        return {"unit": self.unit, "splitter": self.splitter.signature if self.unit == "sentences" else None}
+        return {
+            "unit": self.unit,
+            "splitter": self.splitter.signature if self.unit == "sentences" else None,
+        }
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Count."""
@@ -83,4 +90,7 @@ class Repetition(Computed):
 
 def too_short(name: str, n: int) -> Abstention:
     """Return what a tool says of an output with fewer than `n` words."""
-    return Abstention(type="OutputTooShort", message=f"{name} needs at least {n} word(s), and the output has fewer")
+    return Abstention(
+        type="OutputTooShort",
+        message=f"{name} needs at least {n} word(s), and the output has fewer",
+    )

@@ -1,7 +1,8 @@
 """What a tool is: an assistant evaluator with a name, words for a planner, and one method, `score`.
 
-`Tool` is the interface that agents and runs rely on. `TextTool` is the base that our own tools share: it looks after
-missing inputs, empty outputs and signatures, so that a tool only measures. Knows no model, no metric and no agent.
+`Tool` is the interface that agents and runs rely on. `TextTool` is the base that our own tools
+share: it looks after missing inputs, empty outputs and signatures, so that a tool only measures.
+Knows no model, no metric and no agent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from textassay.runtime.messages import Example, Message, Number, Scale, Score, S
 from textassay.version import __version__
 
 Need = Literal["source", "context", "premise", "references"]
-"""An input besides the output; `premise` is `context` and `source` together, of which one is enough."""
+"""An input besides the output; `premise` is `context` and `source` together, of which one is
+enough."""
 
 
 @runtime_checkable
@@ -58,7 +60,8 @@ class Tool(Protocol):
         """Measure one example; `abstained` with a typed reason where an input is missing or the output is empty.
 
         Raises:
-            ConfigurationError: The tool cannot work at all: a missing extra, a folder that is no model.
+            ConfigurationError: The tool cannot work at all: a missing extra, a folder that is no
+                model.
             ModelError: Its model could not be asked.
         """
         ...
@@ -80,7 +83,8 @@ class Measurement(Message):
     usage: Usage = Usage()
     """Model calls behind the value."""
     marks: dict[str, str] = {}
-    """Facts about this very measurement that make it comparable only with its like; they join the signature."""
+    """Facts about this very measurement that make it comparable only with its like; they join the
+    signature."""
 
 
 class Abstention(Message):
@@ -147,7 +151,10 @@ class TextTool(ABC):
     def missing(self, example: Example) -> Abstention | None:
         """Return why the example cannot be measured, or `None` where it can."""
         if not example.output.strip():
-            return Abstention(type="EmptyOutput", message=f"the output is empty, so {self.name} has nothing to measure")
+            return Abstention(
+                type="EmptyOutput",
+                message=f"the output is empty, so {self.name} has nothing to measure",
+            )
         present: dict[Need, bool] = {
             "source": bool(example.source and example.source.strip()),
             "context": bool(example.context and example.context.strip()),
@@ -156,7 +163,13 @@ class TextTool(ABC):
         }
         for need in self.needs:
             if not present[need]:
-                wanted = "a source or context" if need == "premise" else "references" if need == "references" else need
+                wanted = (
+                    "a source or context"
+                    if need == "premise"
+                    else "references"
+                    if need == "references"
+                    else need
+                )
                 return Abstention(
                     type="MissingSource" if need == "premise" else f"Missing{need.capitalize()}",
                     message=f"{self.name} needs {wanted}, which this example lacks",
@@ -185,7 +198,8 @@ class Computed(TextTool):
 def premise(example: Example) -> str | None:
     """Return what the output was made from: the context (a fact), then the source (a conversation, an article).
 
-    In dialogue this is fact and conversation together (Fusion-Eval, table 3), elsewhere just the source.
+    In dialogue this is fact and conversation together (Fusion-Eval, table 3), elsewhere just the
+    source.
     """
     parts = [text.strip() for text in (example.context, example.source) if text and text.strip()]
     return "\n".join(parts) or None

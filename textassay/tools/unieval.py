@@ -1,8 +1,9 @@
 """UniEval (Zhong et al., 2022): a T5 model that answers yes/no questions about a text.
 
-The value is P(Yes) / (P(Yes) + P(No)) of the answer's first token. The questions are the published models' own: they
-were trained on these words, so others would give other numbers. Where the paper asks sentence by sentence, the values
-are averaged (summed for engagingness). Inputs are read whole where the paper cuts them at 1,024 tokens.
+The value is P(Yes) / (P(Yes) + P(No)) of the answer's first token. The questions are the published
+models' own: they were trained on these words, so others would give other numbers. Where the paper
+asks sentence by sentence, the values are averaged (summed for engagingness). Inputs are read whole
+where the paper cuts them at 1,024 tokens.
 """
 
 from __future__ import annotations
@@ -48,14 +49,22 @@ _DOCUMENT: tuple[str, Part] = ("document", "source")
 _HISTORY: tuple[str, Part] = ("dialogue history", "source")
 _FACT: tuple[str, Part] = ("fact", "context")
 _REFERENCE: tuple[str, Part] = ("reference", "references")
-_CONSISTENCY = Question("Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean")
+_CONSISTENCY = Question(
+    "Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean"
+)
 
 QUESTIONS: dict[tuple[str, str], Question] = {
-    ("summarization", "coherence"): Question("Is this a coherent summary to the document?", "summary", (_DOCUMENT,)),
+    ("summarization", "coherence"): Question(
+        "Is this a coherent summary to the document?", "summary", (_DOCUMENT,)
+    ),
     ("summarization", "consistency"): _CONSISTENCY,
     ("summarization", "fluency"): Question("Is this a fluent paragraph?", "paragraph", (), "mean"),
-    ("summarization", "relevance"): Question("Is this summary relevant to the reference?", "summary", (_REFERENCE,)),
-    ("dialogue", "naturalness"): Question("Is this a natural response in the dialogue?", "response"),
+    ("summarization", "relevance"): Question(
+        "Is this summary relevant to the reference?", "summary", (_REFERENCE,)
+    ),
+    ("dialogue", "naturalness"): Question(
+        "Is this a natural response in the dialogue?", "response"
+    ),
     ("dialogue", "coherence"): Question(
         "Is this a coherent response given the dialogue history?", "response", (_HISTORY,)
     ),
@@ -68,7 +77,9 @@ QUESTIONS: dict[tuple[str, str], Question] = {
     ("dialogue", "groundedness"): Question(
         "Is this response consistent with knowledge in the fact?", "response", (_FACT,)
     ),
-    ("dialogue", "understandability"): Question("Is this an understandable response in the dialogue?", "response"),
+    ("dialogue", "understandability"): Question(
+        "Is this an understandable response in the dialogue?", "response"
+    ),
     ("data-to-text", "naturalness"): Question("Is this a fluent utterance?", "utterance"),
     ("data-to-text", "informativeness"): Question(
         "Is this sentence informative according to the reference?", "sentence", (_REFERENCE,)
@@ -100,10 +111,12 @@ class UniEval(ModelTool):
 
         Args:
             name: Name of the tool.
-            model: An encoder-decoder model: a folder or a Hub id; the published one of the task where left out.
+            model: An encoder-decoder model: a folder or a Hub id; the published one of the task
+                where left out.
             task: `summarization`, `dialogue`, `data-to-text` or `fact`.
             aspect: One of the task's aspects; see `QUESTIONS`.
-            max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory does.
+            max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory
+                does.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             batch_tokens: Most tokens in a batch, padding included.
             splitter: Finds sentences.
@@ -115,9 +128,15 @@ class UniEval(ModelTool):
         if task not in tasks:
             raise UnknownName("task of UniEval", task, tasks)
         if (task, aspect) not in QUESTIONS:
-            raise UnknownName(f"aspect of UniEval's {task}", aspect, [a for t, a in QUESTIONS if t == task])
+            raise UnknownName(
+                f"aspect of UniEval's {task}", aspect, [a for t, a in QUESTIONS if t == task]
+            )
         super().__init__(
-            name, model or DEFAULT_UNIEVAL[task], engine="transformers", device=device, batch_tokens=batch_tokens
+            name,
+            model or DEFAULT_UNIEVAL[task],
+            engine="transformers",
+            device=device,
+            batch_tokens=batch_tokens,
         )
         self.task, self.aspect, self.max_tokens, self.splitter = task, aspect, max_tokens, splitter
         self.question = QUESTIONS[task, aspect]
@@ -139,15 +158,21 @@ class UniEval(ModelTool):
         engine = await self.runner.open()
         whole = self.question.sentences == "whole"
         texts = [example.output.strip()] if whole else self.splitter.split(example.output)
-        encodings = await asyncio.to_thread(lambda: [self._encode(engine, text, example) for text in texts])
+        encodings = await asyncio.to_thread(
+            lambda: [self._encode(engine, text, example) for text in texts]
+        )
         if (longest := max(map(len, encodings))) > self.max_tokens:
-            raise ContextTooLong(f"{self.name}: {longest} tokens, but max_tokens is {self.max_tokens}")
+            raise ContextTooLong(
+                f"{self.name}: {longest} tokens, but max_tokens is {self.max_tokens}"
+            )
         yes, no = (answer_token(engine, word, self.runner.label) for word in ("Yes", "No"))
         values = [p_yes(float(a[yes]), float(a[no])) for a in await self.runner.ask(encodings)]
         total = math.fsum(values)
         return Measurement(
             value=total if self.question.sentences == "sum" else total / len(values),
-            evidence=tuple({"text": text, "p_yes": p} for text, p in zip(texts, values, strict=True)),
+            evidence=tuple(
+                {"text": text, "p_yes": p} for text, p in zip(texts, values, strict=True)
+            ),
         )
 
     def _encode(self, engine: Engine, text: str, example: Example) -> Encoding:
@@ -177,7 +202,9 @@ def answer_token(engine: Engine, word: str, label: str) -> int:
     """
     ids = engine.tokenizer.encode_plain(word)
     if not ids or ids[0] == engine.tokenizer.unknown:
-        raise ConfigurationError(f"the vocabulary of {label} does not know {word!r}, so it is no UniEval model")
+        raise ConfigurationError(
+            f"the vocabulary of {label} does not know {word!r}, so it is no UniEval model"
+        )
     return ids[0]
 
 

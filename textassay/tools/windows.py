@@ -43,7 +43,9 @@ def pack(sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
             break
         # at least one new sentence in every window
         back = overlap
-        while back and (end - back <= start or count(" ".join(pieces[end - back : end + 1])) > limit):
+        while back and (
+            end - back <= start or count(" ".join(pieces[end - back : end + 1])) > limit
+        ):
             back -= 1
         start = end - back
     return windows

@@ -1,7 +1,7 @@
 """Words and n-grams as the lexical tools count them.
 
-A word is a run of letters and digits, with inner apostrophes and hyphens; Han characters and kana stand alone, since
-their scripts do not mark words. Nothing here is specific to English.
+A word is a run of letters and digits, with inner apostrophes and hyphens; Han characters and kana
+stand alone, since their scripts do not mark words. Nothing here is specific to English.
 """
 
 from __future__ import annotations

@@ -29,14 +29,21 @@ from textassay.runtime.model import (
 pytestmark = pytest.mark.asyncio
 
 KEY = "sk-a-Key-that-nobody-may-see-0123456789"
-CHAT = (ChatMessage(role="system", content="You rate."), ChatMessage(role="user", content="Rate this text."))
+CHAT = (
+    ChatMessage(role="system", content="You rate."),
+    ChatMessage(role="user", content="Rate this text."),
+)
 SCHEMA = {"type": "object", "properties": {"rating": {"type": "integer"}}, "required": ["rating"]}
 
 Backend = Callable[..., Model]
 NETWORKED = {
     "direct": lambda url, **more: DirectModel("direct/judge", api_base=url, api_key=KEY, **more),
-    "litellm-openai": lambda url, **more: LiteLLMModel("openai/judge", api_base=url, api_key=KEY, **more),
-    "litellm-vllm": lambda url, **more: LiteLLMModel("hosted_vllm/judge", api_base=url, api_key=KEY, **more),
+    "litellm-openai": lambda url, **more: LiteLLMModel(
+        "openai/judge", api_base=url, api_key=KEY, **more
+    ),
+    "litellm-vllm": lambda url, **more: LiteLLMModel(
+        "hosted_vllm/judge", api_base=url, api_key=KEY, **more
+    ),
 }
 
 
@@ -99,7 +106,9 @@ async def test_the_price_gives_the_cost(connect, mock_server):
     """Cost is tokens times the price per million."""
     server = await mock_server()
     usage = (await connect(server.url, price=(2.0, 8.0)).generate(chat())).usage
-    assert usage.cost == pytest.approx((2 * usage.prompt_tokens + 8 * usage.completion_tokens) / 1e6)
+    assert usage.cost == pytest.approx(
+        (2 * usage.prompt_tokens + 8 * usage.completion_tokens) / 1e6
+    )
 
 
 async def test_n_samples_come_in_one_request(connect, mock_server):
@@ -115,7 +124,10 @@ async def test_seed_and_draw_make_answers_repeatable(connect, mock_server):
     """The same draw gives the same answer, another draw another request."""
     server = await mock_server(reply=lambda body, draw: f"seed {body['seed']}")
     model = connect(server.url)
-    texts = [(await model.generate(chat(seed=7, draw=d, temperature=1.0))).samples[0].text for d in (0, 0, 3)]
+    texts = [
+        (await model.generate(chat(seed=7, draw=d, temperature=1.0))).samples[0].text
+        for d in (0, 0, 3)
+    ]
     assert texts == ["seed 7", "seed 7", "seed 10"]
 
 
@@ -161,7 +173,13 @@ async def test_sampling_settings_reach_the_server(connect, mock_server):
         chat(temperature=0.5, top_p=0.9, max_tokens=17, stop=("\n\n", "END"), json_schema=SCHEMA)
     )
     (body,) = seen
-    wanted = {"model": "judge", "temperature": 0.5, "top_p": 0.9, "max_tokens": 17, "stop": ["\n\n", "END"]}
+    wanted = {
+        "model": "judge",
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_tokens": 17,
+        "stop": ["\n\n", "END"],
+    }
     assert {k: body.get(k) for k in wanted} == wanted
     assert body["messages"] == [{"role": m.role, "content": m.content} for m in CHAT]
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA
@@ -185,7 +203,9 @@ async def test_choices_are_read_from_the_first_token(connect, mock_server):
     model = connect(server.url)
     assert isinstance(model, Scoring)
     answer = await model.choices(
-        ChoicesRequest(messages=CHAT, choices={"yes": ("yes", "Yes"), "no": ("no", "No"), "q": ("Q",)})
+        ChoicesRequest(
+            messages=CHAT, choices={"yes": ("yes", "Yes"), "no": ("no", "No"), "q": ("Q",)}
+        )
     )
     assert answer.logprobs["q"] is None
     assert 0 < answer.mass < 1
@@ -197,7 +217,9 @@ async def test_a_continuation_has_the_probabilities_of_its_tokens(connect, mock_
     """The tokens are exactly those of the continuation."""
     server = await mock_server()
     model = connect(server.url)
-    answer = await model.continuation(ContinuationRequest(prompt="It rained,", continuation=" so we stayed at home."))
+    answer = await model.continuation(
+        ContinuationRequest(prompt="It rained,", continuation=" so we stayed at home.")
+    )
     assert "".join(t.token for t in answer.tokens) == " so we stayed at home."
     assert answer.logprob == pytest.approx(math.fsum(t.logprob for t in answer.tokens))
     assert answer.logprob < 0
@@ -206,7 +228,9 @@ async def test_a_continuation_has_the_probabilities_of_its_tokens(connect, mock_
 async def test_a_continuation_works_where_one_token_must_be_sampled(connect, mock_server):
     """A server that refuses max_tokens=0 is asked for one token, which is left out."""
     server = await mock_server(refuse_zero_tokens=True)
-    answer = await connect(server.url).continuation(ContinuationRequest(prompt="It rained,", continuation=" so what?"))
+    answer = await connect(server.url).continuation(
+        ContinuationRequest(prompt="It rained,", continuation=" so what?")
+    )
     assert "".join(t.token for t in answer.tokens) == " so what?"
 
 
@@ -214,14 +238,18 @@ async def test_a_server_that_does_not_echo_cannot_tell_continuations(connect, mo
     """Never a number for a text the server did not score."""
     server = await mock_server(ignore_echo=True)
     with pytest.raises(errors.CapabilityError, match="echo"):
-        await connect(server.url).continuation(ContinuationRequest(prompt="It rained,", continuation=" so what?"))
+        await connect(server.url).continuation(
+            ContinuationRequest(prompt="It rained,", continuation=" so what?")
+        )
 
 
 async def test_a_chat_has_no_continuation(connect, mock_server):
     """A chat cannot be continued by a given text."""
     server = await mock_server()
     with pytest.raises(errors.CapabilityError, match="plain prompt"):
-        await connect(server.url).continuation(ContinuationRequest(messages=CHAT, continuation=" x"))
+        await connect(server.url).continuation(
+            ContinuationRequest(messages=CHAT, continuation=" x")
+        )
 
 
 STATUSES = [
@@ -254,7 +282,8 @@ async def test_every_status_has_its_error(connect, mock_server, status, error, k
 
 
 @pytest.mark.parametrize(
-    ("style", "expected"), [("seconds", 2.5), ("ms", 2.5), ("date", 3.0), ("text", 2.5), ("none", None)]
+    ("style", "expected"),
+    [("seconds", 2.5), ("ms", 2.5), ("date", 3.0), ("text", 2.5), ("none", None)],
 )
 async def test_every_form_of_retry_after_is_understood(connect, mock_server, style, expected):
     """Seconds, milliseconds, a date, or words in the message."""
@@ -262,7 +291,9 @@ async def test_every_form_of_retry_after_is_understood(connect, mock_server, sty
     error = await failure(connect(server.url), chat())
     assert type(error) is errors.RateLimited
     assert error.retry_after == (
-        expected if expected is None else pytest.approx(expected, abs=0.8 if style == "date" else 1e-9)
+        expected
+        if expected is None
+        else pytest.approx(expected, abs=0.8 if style == "date" else 1e-9)
     )
 
 
@@ -360,15 +391,21 @@ async def test_a_script_behaves_like_the_others():
     assert isinstance(model, Scoring)
     response = await model.generate(chat(n=3, temperature=1.0))
     assert response == Response(
-        samples=tuple(Sample(text=f"Rating: {i}") for i in range(3)), usage=response.usage, model="scripted"
+        samples=tuple(Sample(text=f"Rating: {i}") for i in range(3)),
+        usage=response.usage,
+        model="scripted",
     )
     assert response.usage.calls == 1
     assert response.usage.prompt_tokens > 0
-    assert (await model.choices(ChoicesRequest(messages=CHAT, choices={"yes": ("Yes",), "no": ("No",)}))).logprobs == {
+    assert (
+        await model.choices(ChoicesRequest(messages=CHAT, choices={"yes": ("Yes",), "no": ("No",)}))
+    ).logprobs == {
         "yes": -0.1,
         "no": None,
     }
-    assert (await model.continuation(ContinuationRequest(prompt="a", continuation=" b"))).logprob == -1.0
+    assert (
+        await model.continuation(ContinuationRequest(prompt="a", continuation=" b"))
+    ).logprob == -1.0
     await model.aclose()
     await model.aclose()
     with pytest.raises(errors.ModelClosed):

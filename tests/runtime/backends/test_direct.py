@@ -33,20 +33,30 @@ async def test_a_key_with_a_line_end_is_refused_without_being_shown():
 
 async def test_it_is_a_model_that_scores_and_connects_late():
     """Making one opens nothing and needs no loop."""
-    model = await asyncio.to_thread(DirectModel, "direct/org/judge", api_base="http://127.0.0.1:1/v1/")
+    model = await asyncio.to_thread(
+        DirectModel, "direct/org/judge", api_base="http://127.0.0.1:1/v1/"
+    )
     assert isinstance(model, Model)
     assert isinstance(model, Scoring)
     assert model.name == "direct/org/judge"
-    assert model.identity == {"backend": "openai-compatible", "model": "org/judge", "api_base": "http://127.0.0.1:1/v1"}
+    assert model.identity == {
+        "backend": "openai-compatible",
+        "model": "org/judge",
+        "api_base": "http://127.0.0.1:1/v1",
+    }
     await model.aclose()
 
 
 async def test_it_sends_the_key_and_further_fields(mock_server):
     """Extra fields go to the server as they are; without a key there is no header."""
     seen = []
-    server = await mock_server(require_key="sesame", reply=lambda body, draw: seen.append(body) or "ok")
+    server = await mock_server(
+        require_key="sesame", reply=lambda body, draw: seen.append(body) or "ok"
+    )
     model = DirectModel("direct/m", api_base=server.url, api_key="sesame")
-    await model.generate(ASK.model_copy(update={"extra": {"top_k": 5, "chat_template_kwargs": {"x": True}}}))
+    await model.generate(
+        ASK.model_copy(update={"extra": {"top_k": 5, "chat_template_kwargs": {"x": True}}})
+    )
     await model.aclose()
     assert seen[0]["top_k"] == 5
     assert seen[0]["chat_template_kwargs"] == {"x": True}
@@ -112,12 +122,16 @@ async def test_a_redirect_is_not_followed():
     """The key must not go to another host; the message says where it would have gone."""
 
     async def redirect(request: web.BaseRequest) -> web.Response:
-        return web.Response(status=308, headers={"Location": "https://elsewhere.example/v1/chat/completions"})
+        return web.Response(
+            status=308, headers={"Location": "https://elsewhere.example/v1/chat/completions"}
+        )
 
     runner = web.ServerRunner(web.Server(redirect))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    model = DirectModel("direct/m", api_base=f"http://127.0.0.1:{runner.addresses[0][1]}/v1", api_key="k")
+    model = DirectModel(
+        "direct/m", api_base=f"http://127.0.0.1:{runner.addresses[0][1]}/v1", api_key="k"
+    )
     with pytest.raises(errors.ModelNotFound, match=r"elsewhere\.example"):
         await model.generate(ASK)
     await model.aclose()

@@ -31,10 +31,14 @@ def copy(tmp_path_factory) -> Path:
     fixture = pytest.importorskip("tests.gguf_fixture")
     root = tmp_path_factory.mktemp("copy")
     package = Path(textassay.__file__).parent
-    shutil.copytree(package, root / "textassay", ignore=shutil.ignore_patterns("__pycache__", "*.gguf*"))
+    shutil.copytree(
+        package, root / "textassay", ignore=shutil.ignore_patterns("__pycache__", "*.gguf*")
+    )
     folder = root / "textassay" / "models"
     folder.mkdir(exist_ok=True)
-    shape = fixture.Shape(width=32, layers=1, heads=2, hidden=32, context=512, dtype="f32", chat_template=None)
+    shape = fixture.Shape(
+        width=32, layers=1, heads=2, hidden=32, context=512, dtype="f32", chat_template=None
+    )
     content = fixture.write_model(folder / FILE, shape).path.read_bytes()
     (folder / CHECKSUM).write_text(f"{hashlib.sha256(content).hexdigest()}  {FILE}\n")
     return root
@@ -53,8 +57,19 @@ def run(root: Path, *arguments: object, code: str = RUN) -> subprocess.Completed
 
 
 def score(root: Path, out: str, code: str = RUN) -> subprocess.CompletedProcess[str]:
-    (root / "data.jsonl").write_text(json.dumps({"id": "x", "output": "It rained.", "source": "rain and wind " * 300}))
-    flags = ("--task", "summarization", "--aspects", "fluency", "--method", "g-eval", "--progress", "none")
+    (root / "data.jsonl").write_text(
+        json.dumps({"id": "x", "output": "It rained.", "source": "rain and wind " * 300})
+    )
+    flags = (
+        "--task",
+        "summarization",
+        "--aspects",
+        "fluency",
+        "--method",
+        "g-eval",
+        "--progress",
+        "none",
+    )
     return run(root, "score", "data.jsonl", *flags, "--model", "embedded", "--out", out, code=code)
 
 
@@ -75,7 +90,10 @@ def test_it_scores_and_says_what_did_not_fit(copy):
 def test_without_the_library_it_says_what_to_install(copy):
     done = score(copy, "uninstalled", code=WITHOUT_LLAMA_CPP)
     assert done.returncode == 2
-    assert all(words in done.stderr for words in ("textassay[llamacpp]", "C++ compiler", "Models behind an API"))
+    assert all(
+        words in done.stderr
+        for words in ("textassay[llamacpp]", "C++ compiler", "Models behind an API")
+    )
     assert not (copy / "uninstalled").exists()
 
 

@@ -20,25 +20,65 @@ REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 HOST = ConnectionKey("host", 80, False, True, None, None, None)
 
 BODIES = [
-    (400, {"error": {"code": 400, "message": "too big", "type": "exceed_context_size_error"}}, errors.ContextTooLong),
-    (400, {"message": "This model's maximum context length is 8 tokens", "code": 400}, errors.ContextTooLong),
-    (400, {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}, errors.ContextTooLong),
-    (400, {"error": {"message": "max_tokens is too large: 9. It supports at most 8"}}, errors.RequestRefused),
+    (
+        400,
+        {"error": {"code": 400, "message": "too big", "type": "exceed_context_size_error"}},
+        errors.ContextTooLong,
+    ),
+    (
+        400,
+        {"message": "This model's maximum context length is 8 tokens", "code": 400},
+        errors.ContextTooLong,
+    ),
+    (
+        400,
+        {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}},
+        errors.ContextTooLong,
+    ),
+    (
+        400,
+        {"error": {"message": "max_tokens is too large: 9. It supports at most 8"}},
+        errors.RequestRefused,
+    ),
     (400, {"error": {"message": "Your credit balance is too low"}}, errors.QuotaExhausted),
-    (400, {"error": {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}, errors.ContentRefused),
-    (400, {"error": {"message": "The model `x` does not exist", "code": "model_not_found"}}, errors.ModelNotFound),
+    (
+        400,
+        {"error": {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+        errors.ContentRefused,
+    ),
+    (
+        400,
+        {"error": {"message": "The model `x` does not exist", "code": "model_not_found"}},
+        errors.ModelNotFound,
+    ),
     (403, {"error": {"message": "Your input was flagged", "code": 403}}, errors.ContentRefused),
     (403, {"detail": "not for you"}, errors.AuthenticationFailed),
     (404, "<html>nginx</html>", errors.ModelNotFound),
     (307, "", errors.ModelNotFound),
     (408, "", errors.TimedOut),
     (413, "Payload Too Large", errors.RequestRefused),
-    (429, {"error": {"message": "Request too large for judge on tokens per min"}}, errors.RequestRefused),
-    (429, [{"error": {"message": "You exceeded your current quota. Please retry in 34.5s."}}], errors.RateLimited),
-    (429, {"error": {"message": "You exceeded your current quota, check billing details"}}, errors.QuotaExhausted),
+    (
+        429,
+        {"error": {"message": "Request too large for judge on tokens per min"}},
+        errors.RequestRefused,
+    ),
+    (
+        429,
+        [{"error": {"message": "You exceeded your current quota. Please retry in 34.5s."}}],
+        errors.RateLimited,
+    ),
+    (
+        429,
+        {"error": {"message": "You exceeded your current quota, check billing details"}},
+        errors.QuotaExhausted,
+    ),
     (429, {"error": {"message": "x", "type": "insufficient_quota"}}, errors.QuotaExhausted),
     (429, "", errors.RateLimited),
-    (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, errors.ServerFailed),
+    (
+        529,
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        errors.ServerFailed,
+    ),
     (500, {"error": "context window of the moon"}, errors.ServerFailed),
 ]
 
@@ -83,7 +123,9 @@ def test_a_quotation_is_short_printable_and_without_the_key(text, at):
     assert KEY[:12] not in said
 
 
-@pytest.mark.parametrize("echo", [KEY.upper(), KEY[:20] + "...", KEY[:9] + "****" + KEY[-4:], "sk-proj-" + "x" * 30])
+@pytest.mark.parametrize(
+    "echo", [KEY.upper(), KEY[:20] + "...", KEY[:9] + "****" + KEY[-4:], "sk-proj-" + "x" * 30]
+)
 def test_parts_of_keys_are_removed(echo):
     """Servers echo keys in part, or another key than ours."""
     said = http_errors.scrub(f"Incorrect API key provided: {echo}. Find yours elsewhere.", KEY)
@@ -93,20 +135,36 @@ def test_parts_of_keys_are_removed(echo):
 
 def test_control_characters_are_escaped():
     """A server cannot write to the terminal."""
-    assert http_errors.quote(b"\x1b[31mred\x07\xff \xe2\x80\xae") == "\\x1b[31mred\\x07\ufffd \\u202e"
+    assert (
+        http_errors.quote(b"\x1b[31mred\x07\xff \xe2\x80\xae") == "\\x1b[31mred\\x07\ufffd \\u202e"
+    )
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
         (
-            aiohttp.ClientConnectorError(HOST, ConnectionRefusedError(errno.ECONNREFUSED, "refused")),
+            aiohttp.ClientConnectorError(
+                HOST, ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+            ),
             errors.NothingListening,
         ),
-        (aiohttp.ClientConnectorDNSError(HOST, socket.gaierror(-2, "Name unknown")), errors.NothingListening),
-        (aiohttp.ClientConnectorError(HOST, OSError(errno.EHOSTUNREACH, "no route")), errors.NothingListening),
-        (aiohttp.ClientConnectorError(HOST, OSError(errno.EMFILE, "too many files")), errors.ConnectionFailed),
-        (aiohttp.ClientConnectorError(HOST, OSError(errno.ETIMEDOUT, "timed out")), errors.TimedOut),
+        (
+            aiohttp.ClientConnectorDNSError(HOST, socket.gaierror(-2, "Name unknown")),
+            errors.NothingListening,
+        ),
+        (
+            aiohttp.ClientConnectorError(HOST, OSError(errno.EHOSTUNREACH, "no route")),
+            errors.NothingListening,
+        ),
+        (
+            aiohttp.ClientConnectorError(HOST, OSError(errno.EMFILE, "too many files")),
+            errors.ConnectionFailed,
+        ),
+        (
+            aiohttp.ClientConnectorError(HOST, OSError(errno.ETIMEDOUT, "timed out")),
+            errors.TimedOut,
+        ),
         (aiohttp.ServerDisconnectedError(), errors.ConnectionFailed),
         (aiohttp.ClientOSError(errno.ECONNRESET, "reset"), errors.ConnectionFailed),
         (aiohttp.ClientPayloadError("cut"), errors.ConnectionFailed),
@@ -124,7 +182,9 @@ def test_low_level_exceptions(error, kind):
 def test_the_origin_behind_a_wrapped_exception_counts():
     """Libraries wrap; the cause tells."""
     outer = RuntimeError("Connection error.")
-    outer.__cause__ = aiohttp.ClientConnectorError(HOST, ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
+    outer.__cause__ = aiohttp.ClientConnectorError(
+        HOST, ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+    )
     assert http_errors.is_transport(outer)
     assert type(http_errors.from_exception(outer, where="h")) is errors.NothingListening
     assert not http_errors.is_transport(ValueError("x"))
@@ -132,6 +192,11 @@ def test_the_origin_behind_a_wrapped_exception_counts():
 
 def test_an_error_inside_a_success():
     """Gateways answer 200 with an error in the body."""
-    limited = http_errors.from_error_payload({"error": {"code": 429, "message": "slow down"}}, where="h")
+    limited = http_errors.from_error_payload(
+        {"error": {"code": 429, "message": "slow down"}}, where="h"
+    )
     assert type(limited) is errors.RateLimited
-    assert type(http_errors.from_error_payload({"error": "what"}, where="h")) is errors.MalformedResponse
+    assert (
+        type(http_errors.from_error_payload({"error": "what"}, where="h"))
+        is errors.MalformedResponse
+    )

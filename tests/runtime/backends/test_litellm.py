@@ -65,7 +65,9 @@ async def test_a_known_model_costs_what_the_table_says(mock_server):
     model = LiteLLMModel("openai/gpt-4.1-mini", api_base=server.url, api_key="k")
     usage = (await model.generate(ASK)).usage
     await model.aclose()
-    assert usage.cost == pytest.approx((0.4 * usage.prompt_tokens + 1.6 * usage.completion_tokens) / 1e6)
+    assert usage.cost == pytest.approx(
+        (0.4 * usage.prompt_tokens + 1.6 * usage.completion_tokens) / 1e6
+    )
 
 
 async def test_an_unknown_provider_is_a_mistake_of_configuration():
@@ -80,7 +82,9 @@ async def test_an_unknown_provider_is_a_mistake_of_configuration():
 )
 async def test_parameters_the_provider_does_not_take_are_never_dropped(fields, said):
     """The error names the option; nothing is sent."""
-    model = LiteLLMModel("anthropic/claude-sonnet-4-20250514", api_key="k", api_base="http://127.0.0.1:9")
+    model = LiteLLMModel(
+        "anthropic/claude-sonnet-4-20250514", api_key="k", api_base="http://127.0.0.1:9"
+    )
     with pytest.raises(errors.CapabilityError, match=said):
         await model.generate(ASK.model_copy(update=fields))
     await model.aclose()
@@ -88,7 +92,9 @@ async def test_parameters_the_provider_does_not_take_are_never_dropped(fields, s
 
 async def test_a_plain_prompt_is_not_turned_into_a_chat():
     """litellm would do so in silence."""
-    model = LiteLLMModel("anthropic/claude-sonnet-4-20250514", api_key="k", api_base="http://127.0.0.1:9")
+    model = LiteLLMModel(
+        "anthropic/claude-sonnet-4-20250514", api_key="k", api_base="http://127.0.0.1:9"
+    )
     with pytest.raises(errors.CapabilityError, match="takes chats only"):
         await model.generate(Request(prompt="Once upon a time"))
     assert model.capabilities.continuation is False

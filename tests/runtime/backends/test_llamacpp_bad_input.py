@@ -41,7 +41,11 @@ def run(coroutine):
 CASES = {
     "no such file": ('run(load(folder / "none.gguf"))', "ModelNotFound", "no file"),
     "a folder": ("run(load(folder))", "ModelNotFound", "is a folder"),
-    "empty file": ('(folder / "e.gguf").touch(); run(load(folder / "e.gguf"))', "ConfigurationError", "not a GGUF"),
+    "empty file": (
+        '(folder / "e.gguf").touch(); run(load(folder / "e.gguf"))',
+        "ConfigurationError",
+        "not a GGUF",
+    ),
     "not a GGUF": (
         '(folder / "t.gguf").write_text("hello " * 99); run(load(folder / "t.gguf"))',
         "ConfigurationError",
@@ -78,7 +82,11 @@ CASES = {
         "ConfigurationError",
         "GiB are free",
     ),
-    "more context than trained": ("run(load(made(), n_ctx=4096))", "ConfigurationError", "beyond the 2048 tokens"),
+    "more context than trained": (
+        "run(load(made(), n_ctx=4096))",
+        "ConfigurationError",
+        "beyond the 2048 tokens",
+    ),
     "no chat template": (
         """
         async def ask():
@@ -237,7 +245,12 @@ def test_bad_input_ends_in_an_error_and_not_in_a_crash(case: str, tmp_path: Path
     code, kind, words = CASES[case]
     script = textwrap.dedent(PRELUDE) + textwrap.dedent(code)
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert kind in done.stdout

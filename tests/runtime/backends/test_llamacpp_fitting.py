@@ -24,7 +24,9 @@ def beginnings(source: str) -> list[str]:
     return [source[:place] for place in [*ends, *inside]]
 
 
-@given(st.lists(WORDS, min_size=1, max_size=30).map(" ".join), st.integers(2, 200), st.integers(1, 9))
+@given(
+    st.lists(WORDS, min_size=1, max_size=30).map(" ".join), st.integers(2, 200), st.integers(1, 9)
+)
 def test_the_longest_beginning_that_fits_is_kept(source, limit, dear):
     """Whatever characters weigh, so also where a guess from their mean is far off."""
 
@@ -39,7 +41,10 @@ def test_the_longest_beginning_that_fits_is_kept(source, limit, dear):
         return cut.prompt
 
     if length(request.prompt) <= limit:
-        assert fit(request, plan, length, limit=limit, truncate="source", name="m") == (request.prompt, 0)
+        assert fit(request, plan, length, limit=limit, truncate="source", name="m") == (
+            request.prompt,
+            0,
+        )
         return
     fitting = [f"«{kept}»" for kept in beginnings(source) if length(f"«{kept}»") <= limit]
     if not fitting:

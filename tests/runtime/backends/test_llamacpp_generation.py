@@ -19,7 +19,9 @@ from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
 
 pytestmark = [
     pytest.mark.asyncio,
-    pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+    ),
 ]
 
 
@@ -29,11 +31,15 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 
 def local(file: Written, **options: object) -> LlamaCppModel:
-    return LlamaCppModel("llamacpp/model.gguf", file.path, **{"n_gpu_layers": 0, "threads": 1, **options})
+    return LlamaCppModel(
+        "llamacpp/model.gguf", file.path, **{"n_gpu_layers": 0, "threads": 1, **options}
+    )
 
 
 def chat(text: str = "rate the summary", **fields: object) -> Request:
-    return Request(messages=(ChatMessage(role="user", content=text),), **{"max_tokens": 12, **fields})
+    return Request(
+        messages=(ChatMessage(role="user", content=text),), **{"max_tokens": 12, **fields}
+    )
 
 
 async def test_greedy_answers_follow_the_network(file):
@@ -84,14 +90,20 @@ async def test_a_seed_repeats_and_a_draw_changes_the_answer(file):
 async def test_samples_are_distributed_as_the_model_says(file):
     """The first tokens of many samples occur as often as their probabilities ask for."""
     async with local(file) as model:
-        response = await model.generate(chat(temperature=1.0, seed=1, n=2000, max_tokens=1, logprobs=1))
+        response = await model.generate(
+            chat(temperature=1.0, seed=1, n=2000, max_tokens=1, logprobs=1)
+        )
     drawn = [sample.logprobs[0] for sample in response.samples if sample.logprobs]
-    whole = [token for token in drawn if "\ufffd" not in token.token]  # half characters all look alike
+    whole = [
+        token for token in drawn if "\ufffd" not in token.token
+    ]  # half characters all look alike
     chances = {token.token: math.exp(token.logprob) for token in whole}
     for token, count in Counter(token.token for token in whole).most_common(6):
         assert abs(count - 2000 * chances[token]) < 4.5 * math.sqrt(2000 * chances[token])
     async with local(file) as model:
-        nucleus = await model.generate(chat(temperature=1.0, top_p=0.05, seed=1, n=50, max_tokens=1))
+        nucleus = await model.generate(
+            chat(temperature=1.0, top_p=0.05, seed=1, n=50, max_tokens=1)
+        )
     assert len({sample.text for sample in nucleus.samples}) <= 2
 
 
@@ -100,7 +112,11 @@ async def test_stop_texts_end_an_answer_and_are_left_out(file):
     async with local(file) as model:
         whole = (await model.generate(chat(temperature=1.0, seed=2, max_tokens=40))).samples[0].text
         stop = whole[10:13]
-        cut = (await model.generate(chat(temperature=1.0, seed=2, max_tokens=40, stop=(stop,), logprobs=0))).samples[0]
+        cut = (
+            await model.generate(
+                chat(temperature=1.0, seed=2, max_tokens=40, stop=(stop,), logprobs=0)
+            )
+        ).samples[0]
     assert cut.text == whole[: whole.index(stop)]
     assert cut.finish_reason == "stop"
     assert len(cut.logprobs) <= 40
@@ -111,7 +127,11 @@ SCHEMA = {
     "properties": {
         "score": {"type": "integer", "minimum": 1, "maximum": 5},
         "why": {"type": "string", "maxLength": 8},
-        "labels": {"type": "array", "items": {"enum": ['a "quoted" one', "é", None]}, "maxItems": 2},
+        "labels": {
+            "type": "array",
+            "items": {"enum": ['a "quoted" one', "é", None]},
+            "maxItems": 2,
+        },
     },
     "required": ["score", "labels"],
     "additionalProperties": False,
@@ -121,7 +141,9 @@ SCHEMA = {
 async def test_a_json_schema_is_kept(file):
     """Every sample is JSON of the schema, bounds and quotes included."""
     async with local(file) as model:
-        response = await model.generate(chat(temperature=1.0, seed=3, n=12, max_tokens=200, json_schema=SCHEMA))
+        response = await model.generate(
+            chat(temperature=1.0, seed=3, n=12, max_tokens=200, json_schema=SCHEMA)
+        )
     for sample in response.samples:
         answer = json.loads(sample.text)
         assert answer["score"] in range(1, 6)
@@ -135,7 +157,9 @@ async def test_no_chat_template_is_an_error_that_names_the_way_around(tmp_path):
     """Messages need the file's template; a plain prompt does not."""
     bare = write_model(tmp_path / "bare.gguf", Shape(chat_template=None))
     broken = write_model(tmp_path / "broken.gguf", Shape(chat_template="{% for %}"))
-    choosy = write_model(tmp_path / "choosy.gguf", Shape(chat_template="{{ raise_exception('no system role') }}"))
+    choosy = write_model(
+        tmp_path / "choosy.gguf", Shape(chat_template="{{ raise_exception('no system role') }}")
+    )
     async with local(bare) as model:
         with pytest.raises(ConfigurationError, match=r"it has none.*Request\(prompt="):
             await model.generate(chat())
@@ -159,10 +183,14 @@ async def test_cancelled_and_closed(file):
     """A waiting request is cancelled at once, closing fails what is queued, and a closed model says so."""
     model = local(file)
     await model.open()
-    long = asyncio.ensure_future(model.generate(chat(temperature=1.0, seed=0, n=50, max_tokens=1900)))
+    long = asyncio.ensure_future(
+        model.generate(chat(temperature=1.0, seed=0, n=50, max_tokens=1900))
+    )
     await asyncio.sleep(0.05)  # until it is running
     waiting = asyncio.ensure_future(model.generate(chat("waits")))
-    other = asyncio.ensure_future(model.continuation(ContinuationRequest(prompt="a", continuation=" b")))
+    other = asyncio.ensure_future(
+        model.continuation(ContinuationRequest(prompt="a", continuation=" b"))
+    )
     await asyncio.sleep(0.02)
     waiting.cancel()
     async with asyncio.timeout(0.5):
@@ -180,7 +208,10 @@ async def test_cancelled_and_closed(file):
 
 async def test_throughput_mode_writes_the_same_answers(file):
     """Several answers at a time follow the same seeds; a tie in rounding may part them late."""
-    asked = [chat(f"rate {word}", temperature=0.7, seed=1, n=2, max_tokens=8) for word in ("yes", "no", "the", "good")]
+    asked = [
+        chat(f"rate {word}", temperature=0.7, seed=1, n=2, max_tokens=8)
+        for word in ("yes", "no", "the", "good")
+    ]
     async with local(file) as exact, local(file, mode="throughput", sequences=4) as quick:
         expected = [await exact.generate(request) for request in asked]
         found = await asyncio.gather(*(quick.generate(request) for request in asked))
@@ -192,7 +223,9 @@ async def test_throughput_mode_writes_the_same_answers(file):
     assert np.mean(same) >= 0.75
 
 
-async def test_loading_warns_where_offload_was_asked_for_and_cannot_be(file: Written, tmp_path: Path):
+async def test_loading_warns_where_offload_was_asked_for_and_cannot_be(
+    file: Written, tmp_path: Path
+):
     """A build without GPU support says so when layers were asked for, and stays quiet when they were not."""
     from textassay.runtime.backends.llamacpp.library import offloads
 

@@ -17,13 +17,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.runtime.backends.llamacpp.chunks import LEAST, SMALLEST_LIMIT, first_output, plan, reusable
+from textassay.runtime.backends.llamacpp.chunks import (
+    LEAST,
+    SMALLEST_LIMIT,
+    first_output,
+    plan,
+    reusable,
+)
 from textassay.runtime.backends.llamacpp.digest import file_digest, parts
 from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
 from textassay.runtime.backends.llamacpp.order import PATIENCE, Order
 from textassay.runtime.backends.llamacpp.source import HubFile, locate, parse
 from textassay.runtime.backends.llamacpp.worker import Worker
-from textassay.runtime.chain import chained
+from textassay.runtime.calls.conversation import chained
 from textassay.runtime.errors import ConfigurationError, ModelClosed, ModelNotFound
 
 ROOT = Path(__file__).parents[3]
@@ -184,7 +190,10 @@ async def test_a_wait_ends_with_the_next_task_though_others_share_more_with_the_
 
     async with asyncio.timeout(5):
         chain = asyncio.ensure_future(ask_in_turn(b"source q1", b"sour q2"))
-        others = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"source q3", b"source q1 and")]
+        others = [
+            asyncio.ensure_future(worker.submit(Note(key)))
+            for key in (b"source q3", b"source q1 and")
+        ]
         await asyncio.sleep(0)
         box.gate.set()
         await asyncio.gather(chain, *others)
@@ -220,7 +229,11 @@ async def test_a_wait_ends_with_its_chain_however_that_ends(way):
         assert await worker.submit(Note(b"b")) == b"b"
         worker.stop()
         await worker.stopped()
-    assert asker.cancelled() if way == "cancelled" else (asker.exception() is not None) == (way == "raises")
+    assert (
+        asker.cancelled()
+        if way == "cancelled"
+        else (asker.exception() is not None) == (way == "raises")
+    )
 
 
 @pytest.mark.asyncio
@@ -413,7 +426,9 @@ def test_deep_nesting_is_refused():
 
 def test_bounds_become_the_numbers_between_them():
     """Integers are listed, and enum values are escaped twice: once for JSON, once for the grammar."""
-    assert '"2" | "3" | "4"' in json_grammar({"type": "integer", "minimum": 2, "exclusiveMaximum": 5})
+    assert '"2" | "3" | "4"' in json_grammar(
+        {"type": "integer", "minimum": 2, "exclusiveMaximum": 5}
+    )
     assert '"\\"a\\\\\\"b\\""' in json_grammar({"enum": ['a"b']})
     assert json.loads(json.dumps('a"b')) == 'a"b'
 
@@ -477,7 +492,12 @@ for spec in ("org/name:judge.gguf", "org/name:other.gguf", "org/none:judge.gguf"
 
 def hub(home: Path, *arguments: str, **environment: str) -> list[str]:
     """Ask a small hub on this machine from a process of its own; return what came out, line by line."""
-    settings = {"HF_HOME": str(home), "PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "*"}
+    settings = {
+        "HF_HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "HF_HUB_DISABLE_XET": "1",
+        "NO_PROXY": "*",
+    }
     done = subprocess.run(
         [sys.executable, "-c", HUB, *arguments],
         env={**os.environ, **settings, **environment},
@@ -523,8 +543,10 @@ def test_the_digest_follows_the_content_and_all_parts(tmp_path):
 def test_the_backend_is_imported_without_llama_cpp():
     """Importing the package loads neither llama_cpp nor huggingface_hub."""
     code = (
-        "import sys, textassay.runtime.backends.llamacpp as _, textassay.runtime.doctor as _;"
+        "import sys, textassay.runtime.backends.llamacpp as _, textassay.runtime.backends.doctor as _;"
         "print([n for n in ('llama_cpp', 'huggingface_hub') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -11,11 +11,13 @@ from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
 from textassay.runtime.connect import surround
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, scoring
-from textassay.runtime.store import DiskStore
+from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = [
     pytest.mark.asyncio,
-    pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+    ),
 ]
 
 
@@ -27,7 +29,9 @@ async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
     written = Request(prompt="the summary", temperature=1, seed=1, max_tokens=4)
 
     async def answers(mode: str) -> tuple[list[object], int]:
-        async with LlamaCppModel("llamacpp/m", file.path, n_gpu_layers=0, threads=1, mode=mode, n_ctx=512) as local:
+        async with LlamaCppModel(
+            "llamacpp/m", file.path, n_gpu_layers=0, threads=1, mode=mode, n_ctx=512
+        ) as local:
             store = DiskStore(tmp_path / "cache")
             model = surround(local, store)
             found = await asyncio.gather(
@@ -36,7 +40,9 @@ async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
                 model.generate(written),
             )
             await store.aclose()
-            return [answer.model_copy(update={"usage": None}) for answer in found], local.evaluated_tokens
+            return [
+                answer.model_copy(update={"usage": None}) for answer in found
+            ], local.evaluated_tokens
 
     first, evaluated = await answers("exact")
     assert len({str(answer) for answer in first}) == 3

@@ -8,7 +8,14 @@ import pytest
 
 from textassay.runtime import errors
 from textassay.runtime.backends import openai_format
-from textassay.runtime.model import ChatMessage, ChoicesRequest, Request, Response, Sample, TokenLogprob
+from textassay.runtime.model import (
+    ChatMessage,
+    ChoicesRequest,
+    Request,
+    Response,
+    Sample,
+    TokenLogprob,
+)
 
 CHAT = Request(messages=(ChatMessage(role="user", content="x"),), n=3)
 
@@ -57,8 +64,21 @@ def test_a_missing_usage_leaves_the_cost_unknown():
 @pytest.mark.parametrize(
     "payload",
     [
-        *[None, [], "x", {}, {"choices": None}, {"choices": [1]}, {"choices": [{}]}, {"choices": [{"message": "x"}]}],
-        *[{"choices": [message(5)]}, {"choices": [message("a")], "usage": {"prompt_tokens": -1}}, {"choices": "abc"}],
+        *[
+            None,
+            [],
+            "x",
+            {},
+            {"choices": None},
+            {"choices": [1]},
+            {"choices": [{}]},
+            {"choices": [{"message": "x"}]},
+        ],
+        *[
+            {"choices": [message(5)]},
+            {"choices": [message("a")], "usage": {"prompt_tokens": -1}},
+            {"choices": "abc"},
+        ],
     ],
 )
 def test_any_other_shape_is_malformed(payload):
@@ -73,7 +93,10 @@ def test_any_other_shape_is_malformed(payload):
 def test_broken_log_probabilities_are_malformed(content):
     """A token without its number is no answer."""
     with pytest.raises(errors.MalformedResponse):
-        read(message("a") | {"logprobs": {"content": content}}, request=CHAT.model_copy(update={"logprobs": 2}))
+        read(
+            message("a") | {"logprobs": {"content": content}},
+            request=CHAT.model_copy(update={"logprobs": 2}),
+        )
 
 
 def first_token(**alternatives: float) -> Response:
@@ -97,7 +120,10 @@ def test_forms_with_and_without_a_space_are_summed():
 
 def test_what_is_not_reported_is_unknown():
     """Not zero, not a floor."""
-    assert openai_format.read_choices(first_token(A=0.9, B=0.1), ask(a=("A",), c=("C",))).logprobs["c"] is None
+    assert (
+        openai_format.read_choices(first_token(A=0.9, B=0.1), ask(a=("A",), c=("C",))).logprobs["c"]
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +142,9 @@ def test_a_choice_of_several_tokens_is_an_error(alternatives, choices):
 
 def test_an_unlikely_beginning_is_no_evidence():
     """A label stays readable when a piece of another is merely possible."""
-    answer = openai_format.read_choices(first_token(A=0.99, i=0.001), ask(a=("A",), bad=("incoherent",)))
+    answer = openai_format.read_choices(
+        first_token(A=0.99, i=0.001), ask(a=("A",), bad=("incoherent",))
+    )
     assert answer.logprobs["bad"] is None
 
 
@@ -126,7 +154,9 @@ def test_two_labels_with_one_form_are_a_mistake():
         openai_format.read_choices(first_token(A=1.0), ask(a=("A",), b=(" A",)))
 
 
-def echo(tokens: list[str], logprobs: list[float | None], offsets: list[int], text: str) -> dict[str, object]:
+def echo(
+    tokens: list[str], logprobs: list[float | None], offsets: list[int], text: str
+) -> dict[str, object]:
     given = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
     return {"choices": [{"text": text, "logprobs": given}]}
 

@@ -19,7 +19,9 @@ ASK = Request(prompt="How many?")
 async def test_replies_come_in_turn():
     """Texts, samples, responses and errors."""
     whole = Response(samples=(Sample(text="c"),), usage=Usage(calls=7))
-    model = ScriptedModel(["a", Sample(text="b", finish_reason="length"), whole, errors.TimedOut("late")])
+    model = ScriptedModel(
+        ["a", Sample(text="b", finish_reason="length"), whole, errors.TimedOut("late")]
+    )
     assert (await model.generate(ASK)).samples == (Sample(text="a"),)
     assert (await model.generate(ASK)).samples[0].finish_reason == "length"
     assert await model.generate(ASK) is whole
@@ -55,9 +57,15 @@ async def test_a_function_is_called_for_every_draw():
 async def test_it_keeps_what_it_was_asked():
     """Requests are recorded as they came, of all kinds."""
     model = ScriptedModel(
-        ["a"], choices=lambda request: {"y": -0.5}, continuation=lambda request: errors.TimedOut("no")
+        ["a"],
+        choices=lambda request: {"y": -0.5},
+        continuation=lambda request: errors.TimedOut("no"),
     )
-    asked = [ASK, ChoicesRequest(prompt="x", choices={"y": ("y",)}), ContinuationRequest(prompt="x", continuation=" y")]
+    asked = [
+        ASK,
+        ChoicesRequest(prompt="x", choices={"y": ("y",)}),
+        ContinuationRequest(prompt="x", continuation=" y"),
+    ]
     await model.generate(asked[0])
     await model.choices(asked[1])
     with pytest.raises(errors.TimedOut):
@@ -67,7 +75,9 @@ async def test_it_keeps_what_it_was_asked():
 
 async def test_usage_is_estimated_and_priced():
     """Tokens of prompt and samples, at the given price."""
-    response = await ScriptedModel(["four short words here"], price=(1e6, 1e6)).generate(Request(prompt="Hi.", n=2))
+    response = await ScriptedModel(["four short words here"], price=(1e6, 1e6)).generate(
+        Request(prompt="Hi.", n=2)
+    )
     assert response.usage.calls == 1
     assert response.usage.completion_tokens == 2 * 4
     assert response.usage.cost == response.usage.prompt_tokens + response.usage.completion_tokens

@@ -1,7 +1,7 @@
 """A lean client for OpenAI-compatible servers: vLLM, llama-server, OpenAI and most others.
 
-One HTTP request an answer; no retries, no limits, no time limits, no cache: wrappers do that. Errors are translated
-by `http_errors.py`, bodies by `openai_format.py`.
+One HTTP request an answer; no retries, no limits, no time limits, no cache: wrappers do that.
+Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class DirectModel:
             api_base: Address up to and including `/v1`.
             api_key: Sent as a bearer token; never shown.
             model: Name sent to the server; by default `name` without `direct/`.
-            price: US dollars per million prompt and completion tokens; without it the cost is unknown.
+            price: US dollars per million prompt and completion tokens; without it the cost is
+                unknown.
             connections: Most connections at once; 0 for no limit.
             capabilities: What is known of the server.
 
@@ -114,9 +115,15 @@ class DirectModel:
             CapabilityError: Log-probabilities were asked for and the server gives none.
             ModelError: The server could not be asked or did not answer usably.
         """
-        body = {"model": self._model, **openai_format.prompt_fields(request), **openai_format.sampling_fields(request)}
+        body = {
+            "model": self._model,
+            **openai_format.prompt_fields(request),
+            **openai_format.sampling_fields(request),
+        }
         try:
-            payload = await self._post("/chat/completions" if request.messages else "/completions", body)
+            payload = await self._post(
+                "/chat/completions" if request.messages else "/completions", body
+            )
         except RequestRefused as error:
             if request.logprobs is not None and "logprob" in str(error).lower():
                 raise CapabilityError(f"{error}; {openai_format.SAMPLES_INSTEAD}") from error
@@ -140,7 +147,8 @@ class DirectModel:
         """Return the log-probabilities of a given text, from a completion that echoes it.
 
         Raises:
-            CapabilityError: The request is a chat, or the server does not echo with log-probabilities.
+            CapabilityError: The request is a chat, or the server does not echo with
+                log-probabilities.
             ModelError: The server could not be asked or did not answer usably.
         """
         if request.prompt is None:
@@ -148,7 +156,13 @@ class DirectModel:
                 f"{self._shown} can tell the likelihood of a text only after a plain prompt, not a chat"
             )
         full = request.prompt + request.continuation
-        body = {"model": self._model, "prompt": full, "temperature": 0.0, "echo": True, "logprobs": 1}
+        body = {
+            "model": self._model,
+            "prompt": full,
+            "temperature": 0.0,
+            "echo": True,
+            "logprobs": 1,
+        }
         payload = await self._echoed(body)
         try:
             tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
@@ -168,7 +182,9 @@ class DirectModel:
                 self._echo_tokens = 1
                 return await self._post("/completions", body | {"max_tokens": 1})
             if "echo" in said or "logprob" in said:
-                raise CapabilityError(f"{error}; this server cannot tell how likely a given text is") from error
+                raise CapabilityError(
+                    f"{error}; this server cannot tell how likely a given text is"
+                ) from error
             raise
 
     async def aclose(self) -> None:
@@ -181,9 +197,13 @@ class DirectModel:
     async def _post(self, path: str, body: Json) -> Any:
         """Send a body and return the parsed answer."""
         session, raw = self._open(), orjson.dumps(body)
-        data = raw if len(raw) <= LARGE else io.BytesIO(raw)  # aiohttp writes the latter piece by piece
+        data = (
+            raw if len(raw) <= LARGE else io.BytesIO(raw)
+        )  # aiohttp writes the latter piece by piece
         try:
-            async with session.post(self._base + path, data=data, allow_redirects=False) as response:
+            async with session.post(
+                self._base + path, data=data, allow_redirects=False
+            ) as response:
                 raw = await response.read()
                 status, headers = response.status, response.headers
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -194,7 +214,9 @@ class DirectModel:
             payload = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
             said = http_errors.quote(raw, self._key, limit=120)
-            raise MalformedResponse(f"{self._shown} answered no valid JSON: {said or '(nothing)'}") from error
+            raise MalformedResponse(
+                f"{self._shown} answered no valid JSON: {said or '(nothing)'}"
+            ) from error
         if isinstance(payload, dict) and payload.get("error") and not payload.get("choices"):
             raise http_errors.from_error_payload(payload, where=self._shown, secret=self._key)
         return payload

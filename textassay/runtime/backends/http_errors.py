@@ -1,7 +1,8 @@
 """Turns what went wrong between us and a server into one of our errors, by one rule for every backend.
 
-Knows HTTP statuses, the error bodies that servers of the OpenAI kind send, and low-level network exceptions.
-Knows nothing of requests. What a server said is quoted in part only, made printable, and freed of the API key.
+Knows HTTP statuses, the error bodies that servers of the OpenAI kind send, and low-level network
+exceptions. Knows nothing of requests. What a server said is quoted in part only, made printable,
+and freed of the API key.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
 _QUOTA_CODE = re.compile(
-    r"insufficient_(quota|balance|funds|credits?)|billing_(hard_limit_reached|not_active)|^1113$", re.I
+    r"insufficient_(quota|balance|funds|credits?)|billing_(hard_limit_reached|not_active)|^1113$",
+    re.I,
 )
 _QUOTA_TEXT = re.compile(
     r"(current|monthly|usage) quota|credit balance is too low|insufficient (balance|funds|credits?|quota)"
@@ -57,12 +59,14 @@ _FILTER = re.compile(
     re.I,
 )
 _NO_MODEL = re.compile(
-    r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model", re.I | re.S
+    r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model",
+    re.I | re.S,
 )
 _KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 _TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
 _WAIT_IN_TEXT = re.compile(
-    r"(?:try again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec|seconds?)", re.I
+    r"(?:try again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec|seconds?)",
+    re.I,
 )
 _TRANSPORT_CAUSES = (OSError, aiohttp.ClientError, TimeoutError)
 _OUT_OF_SOCKETS = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}
@@ -79,7 +83,10 @@ def quote(said: bytes | str, secret: str | None = None, limit: int = QUOTED_CHAR
     """
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
     text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+    text = "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for c in text
+    )
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -100,7 +107,9 @@ def public_address(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def retry_after(headers: Mapping[str, str], text: str = "", *, now: Callable[[], float] = time.time) -> float | None:
+def retry_after(
+    headers: Mapping[str, str], text: str = "", *, now: Callable[[], float] = time.time
+) -> float | None:
     """Return the seconds that the server asks to wait, or `None` where it does not say.
 
     Args:
@@ -136,7 +145,12 @@ def _number(value: str | None) -> float | None:
 
 
 def from_status(
-    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: str | None = None
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    *,
+    where: str,
+    secret: str | None = None,
 ) -> ModelError:
     """Return the error that an unsuccessful answer stands for.
 
@@ -149,14 +163,18 @@ def from_status(
     """
     said, codes = _read(body)
     wait = retry_after(headers, said)
-    message = f"{where} answered {status}" + (f": {quote(said, secret)}" if said.strip() else " without a word")
+    message = f"{where} answered {status}" + (
+        f": {quote(said, secret)}" if said.strip() else " without a word"
+    )
     both = f"{codes} {said}"
     if status in (400, 402, 403, 429) and _spent(status, codes, said, wait):
         return QuotaExhausted(message)
     if status in (400, 403, 422) and _FILTER.search(both):
         return ContentRefused(message)
     if status in (401, 403):
-        return AuthenticationFailed(f"{message} (check the key: --api-key-env names the variable that holds it)")
+        return AuthenticationFailed(
+            f"{message} (check the key: --api-key-env names the variable that holds it)"
+        )
     if 300 <= status < 400:
         target = quote(headers.get("location", "elsewhere"), secret)
         return ModelNotFound(f"{where} redirects to {target}; give the final address as --api-base")
@@ -165,7 +183,11 @@ def from_status(
     if status == 408:
         return TimedOut(message)
     if status == 429:
-        return RequestRefused(message) if _TOO_LARGE.search(said) else RateLimited(message, retry_after=wait)
+        return (
+            RequestRefused(message)
+            if _TOO_LARGE.search(said)
+            else RateLimited(message, retry_after=wait)
+        )
     if status in (400, 413, 422) and _CONTEXT.search(both):
         return ContextTooLong(message)
     if status >= 500:
@@ -195,19 +217,28 @@ def _read(body: bytes | str) -> tuple[str, str]:
         return str(error), str(payload.get("error_type") or "")
     inner = error.get("innererror")
     layers = [error, inner if isinstance(inner, dict) else {}]
-    codes = [str(layer[k]) for layer in layers for k in ("code", "type", "status") if layer.get(k) is not None]
+    codes = [
+        str(layer[k])
+        for layer in layers
+        for k in ("code", "type", "status")
+        if layer.get(k) is not None
+    ]
     said = error.get("message") or error.get("detail") or payload.get("detail")
     return said if isinstance(said, str) else str(said or payload), " ".join(codes)
 
 
-def from_error_payload(payload: Mapping[str, Any], *, where: str, secret: str | None = None) -> ModelError:
+def from_error_payload(
+    payload: Mapping[str, Any], *, where: str, secret: str | None = None
+) -> ModelError:
     """Return the error behind a body that holds an `error` although the status was a success, as gateways send it."""
     error = payload["error"]
     code = error.get("code") if isinstance(error, dict) else None
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
         return from_status(code, {}, body, where=where, secret=secret)
-    return MalformedResponse(f"{where} answered an error with a status of success: {quote(_read(body)[0], secret)}")
+    return MalformedResponse(
+        f"{where} answered an error with a status of success: {quote(_read(body)[0], secret)}"
+    )
 
 
 def from_exception(error: BaseException, *, where: str, secret: str | None = None) -> ModelError:
@@ -222,23 +253,40 @@ def from_exception(error: BaseException, *, where: str, secret: str | None = Non
     named = next((cause for cause in behind if _is_transport(cause)), error)
     what = quote(str(named) or type(named).__name__, secret)
     numbers = {number for cause in behind for number in (_errno(cause),) if number is not None}
-    if any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in behind) or errno.ETIMEDOUT in numbers:
+    if (
+        any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in behind)
+        or errno.ETIMEDOUT in numbers
+    ):
         return TimedOut(f"no answer from {where}: {what}")
     if numbers & _OUT_OF_SOCKETS:
-        return ConnectionFailed(f"no socket left to ask {where}: {what}; lower --concurrency or raise `ulimit -n`")
-    if any(isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError) for c in behind):
+        return ConnectionFailed(
+            f"no socket left to ask {where}: {what}; lower --concurrency or raise `ulimit -n`"
+        )
+    if any(
+        isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError)
+        for c in behind
+    ):
         return NothingListening(f"cannot trust the certificate of {where}: {what}")
     if numbers & _RESET:
         return ConnectionFailed(f"{where} dropped the connection: {what}")
-    if any(isinstance(c, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError) for c in behind):
-        return NothingListening(f"nothing answers at {where}: {what} (is the server running, is --api-base right?)")
+    if any(
+        isinstance(c, ConnectionRefusedError | socket.gaierror | aiohttp.ClientConnectorError)
+        for c in behind
+    ):
+        return NothingListening(
+            f"nothing answers at {where}: {what} (is the server running, is --api-base right?)"
+        )
     if any(isinstance(c, aiohttp.ClientResponseError) for c in behind):
         return MalformedResponse(f"{where} does not answer in HTTP: {what}")
     return ConnectionFailed(f"{where} dropped the connection: {what}")
 
 
 def _errno(error: BaseException) -> int | None:
-    return error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
+    return (
+        error.errno
+        if isinstance(error, OSError) and not isinstance(error, socket.gaierror)
+        else None
+    )
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,8 +1,9 @@
 """Asks any provider that litellm knows. The only file that imports litellm, and only when a model is first used.
 
-litellm's own retries, dropping of parameters, callbacks and cache stay off; the one global of it that is touched is
-`suppress_debug_info`, which keeps its advice off the terminal. Its exceptions are translated by the rule of
-`http_errors.py`: from status, headers and body, for its classes tell too little.
+litellm's own retries, dropping of parameters, callbacks and cache stay off; the one global of it
+that is touched is `suppress_debug_info`, which keeps its advice off the terminal. Its exceptions
+are translated by the rule of `http_errors.py`: from status, headers and body, for its classes tell
+too little.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ _SWITCHES = (
     "LITELLM_LOCAL_BLOG_POSTS",
 )
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
-"""What newer versions of pydantic say of litellm's types, whenever one of them is first validated."""
+"""What newer versions of pydantic say of litellm's types, whenever one of them is first
+validated."""
 _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
 _NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
@@ -95,7 +97,8 @@ class LiteLLMModel:
             name: litellm's name, such as `openai/gpt-4.1-mini`.
             api_base: Address of the server, where it is not the provider's own.
             api_key: Key; where not given, litellm reads the provider's own variable. Never shown.
-            price: US dollars per million prompt and completion tokens; by default from litellm's table.
+            price: US dollars per million prompt and completion tokens; by default from litellm's
+                table.
         """
         self._name = name
         self._api_base = api_base.rstrip("/") if api_base else None
@@ -123,8 +126,14 @@ class LiteLLMModel:
         """
         if self._price is not None:
             return self._price
-        prompt, completion = (self._told.get(f"{kind}_cost_per_token") for kind in ("input", "output"))
-        return None if not prompt and not completion else (1e6 * (prompt or 0.0), 1e6 * (completion or 0.0))
+        prompt, completion = (
+            self._told.get(f"{kind}_cost_per_token") for kind in ("input", "output")
+        )
+        return (
+            None
+            if not prompt and not completion
+            else (1e6 * (prompt or 0.0), 1e6 * (completion or 0.0))
+        )
 
     @functools.cached_property
     def capabilities(self) -> Capabilities:
@@ -169,7 +178,9 @@ class LiteLLMModel:
         model, provider = self._model_and_provider
         try:
             return dict(litellm.get_model_info(model, custom_llm_provider=provider))
-        except Exception as error:  # litellm raises a bare Exception or a class of its own, by version
+        except (
+            Exception
+        ) as error:  # litellm raises a bare Exception or a class of its own, by version
             if "mapped" not in str(error):
                 raise
             return {}
@@ -180,16 +191,22 @@ class LiteLLMModel:
         _, provider = self._model_and_provider
         if provider in _OWN_PROMPT_PROVIDERS:
             return True
-        return self._api_base is not None and provider in load_litellm().openai_text_completion_compatible_providers
+        return (
+            self._api_base is not None
+            and provider in load_litellm().openai_text_completion_compatible_providers
+        )
 
     async def generate(self, request: Request) -> Response:
         """Return sampled answers.
 
         Raises:
-            CapabilityError: The provider does not take a parameter of the request, or gives no log-probabilities.
+            CapabilityError: The provider does not take a parameter of the request, or gives no
+                log-probabilities.
             ModelError: The provider could not be asked or did not answer usably.
         """
-        payload, cost = await self._ask(openai_format.prompt_fields(request) | openai_format.sampling_fields(request))
+        payload, cost = await self._ask(
+            openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
+        )
         try:
             response = openai_format.read_response(payload, request, self._price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:
@@ -204,18 +221,28 @@ class LiteLLMModel:
             CapabilityError: The provider gives no alternatives, or a choice takes several tokens.
             ModelError: The provider could not be asked or did not answer usably.
         """
-        return openai_format.read_choices(await self.generate(openai_format.choices_as_request(request)), request)
+        return openai_format.read_choices(
+            await self.generate(openai_format.choices_as_request(request)), request
+        )
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of a given text, from a completion that echoes it.
 
         Raises:
-            CapabilityError: The request is a chat, or the provider does not echo with log-probabilities.
+            CapabilityError: The request is a chat, or the provider does not echo with
+                log-probabilities.
             ModelError: The provider could not be asked or did not answer usably.
         """
         if request.prompt is None:
-            raise CapabilityError(f"{self._name} tells the likelihood of a text only after a plain prompt, not a chat")
-        body: Json = {"prompt": request.prompt + request.continuation, "temperature": 0.0, "echo": True, "logprobs": 1}
+            raise CapabilityError(
+                f"{self._name} tells the likelihood of a text only after a plain prompt, not a chat"
+            )
+        body: Json = {
+            "prompt": request.prompt + request.continuation,
+            "temperature": 0.0,
+            "echo": True,
+            "logprobs": 1,
+        }
         try:
             payload, cost = await self._ask(body | {"max_tokens": 0})
         except RequestRefused as error:
@@ -243,36 +270,53 @@ class LiteLLMModel:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
         if self._closed:
             raise ModelClosed(f"model {self._name!r} was used after it was closed")
-        litellm = load_litellm() if "litellm" in sys.modules else await asyncio.to_thread(load_litellm)
+        litellm = (
+            load_litellm() if "litellm" in sys.modules else await asyncio.to_thread(load_litellm)
+        )
         _open_models.add(id(self))
-        fixed: Json = {"model": self._name, "max_retries": 0, "num_retries": 0, "drop_params": False}
+        fixed: Json = {
+            "model": self._name,
+            "max_retries": 0,
+            "num_retries": 0,
+            "drop_params": False,
+        }
         address = {"api_base": self._api_base, "api_key": self._key or self._no_key}
         try:
             if "prompt" in body:
-                answer = await litellm.atext_completion(**fixed, **address, **body, client=self._completions_client())
+                answer = await litellm.atext_completion(
+                    **fixed, **address, **body, client=self._completions_client()
+                )
             else:
                 answer = await litellm.acompletion(**fixed, **address, **body)
         except TextassayError:
             raise
-        except Exception as error:  # whatever a provider's code raises becomes ours here, and nowhere else
+        except (
+            Exception
+        ) as error:  # whatever a provider's code raises becomes ours here, and nowhere else
             raise self._translated(error, body) from None
         return answer.model_dump(), answer._hidden_params.get("response_cost")
 
     @property
     def _no_key(self) -> str | None:
         """Return the word that stands for no key: OpenAI's client wants one also for servers that want none."""
-        own_server = self._api_base is not None and self._model_and_provider[1] in _OWN_PROMPT_PROVIDERS
+        own_server = (
+            self._api_base is not None and self._model_and_provider[1] in _OWN_PROMPT_PROVIDERS
+        )
         return "none" if own_server and not os.environ.get("OPENAI_API_KEY") else None
 
     def _completions_client(self) -> Any:
         """Return the client for plain prompts: litellm would open one a request and never close it."""
         if not self._takes_prompts:
-            raise CapabilityError(f"{self._name} takes chats only; direct/NAME with --api-base takes plain prompts")
+            raise CapabilityError(
+                f"{self._name} takes chats only; direct/NAME with --api-base takes plain prompts"
+            )
         if self._completions is None:
             import openai
 
             key = self._key or self._no_key
-            self._completions = openai.AsyncOpenAI(api_key=key, base_url=self._api_base, max_retries=0, timeout=None)
+            self._completions = openai.AsyncOpenAI(
+                api_key=key, base_url=self._api_base, max_retries=0, timeout=None
+            )
         return self._completions
 
     def _translated(self, error: Exception, body: Json) -> TextassayError:
@@ -293,7 +337,9 @@ class LiteLLMModel:
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
         told = _body(error)
         said = orjson.dumps({"error": told}, default=str) if told is not None else text
-        found = http_errors.from_status(status, known, self._scrub_bytes(said), where=self._name, secret=self._key)
+        found = http_errors.from_status(
+            status, known, self._scrub_bytes(said), where=self._name, secret=self._key
+        )
         if type(found) is RequestRefused:
             if isinstance(error, exceptions.ContextWindowExceededError):
                 return ContextTooLong(str(found))
@@ -306,28 +352,40 @@ class LiteLLMModel:
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
         """Return the error where there are no response headers: nobody answered, or nothing readable."""
         if _NO_KEY.search(text):
-            return AuthenticationFailed(f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME")
+            return AuthenticationFailed(
+                f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME"
+            )
         unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
         if unreadable or "Empty or invalid response" in text:
-            return MalformedResponse(f"{self._name} answered no valid JSON: {http_errors.quote(text)}")
+            return MalformedResponse(
+                f"{self._name} answered no valid JSON: {http_errors.quote(text)}"
+            )
         if http_errors.is_transport(error):
-            return http_errors.from_exception(error, where=self._api_base or self._name, secret=self._key)
+            return http_errors.from_exception(
+                error, where=self._api_base or self._name, secret=self._key
+            )
         if "connection" in text.lower():
             return ConnectionFailed(f"{self._name}: {http_errors.quote(text)}")
         if status is not None:
             return http_errors.from_status(status, {}, text, where=self._name, secret=self._key)
-        return RequestRefused(f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}")
+        return RequestRefused(
+            f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
+        )
 
     def _unsupported(self, text: str) -> CapabilityError:
         listed = _UNSUPPORTED.search(text)
         names = re.findall(r"\w+", listed[1]) if listed else []
         advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
         what = ", ".join(names) or http_errors.quote(text)
-        return CapabilityError(f"{self._name} does not take {what}" + (f"; ask for {advice}" if advice else ""))
+        return CapabilityError(
+            f"{self._name} does not take {what}" + (f"; ask for {advice}" if advice else "")
+        )
 
     def _scrub(self, text: str) -> str:
         """Return `text` without our key, or any that litellm may have found in the environment."""
-        found = [v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)]
+        found = [
+            v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)
+        ]
         return functools.reduce(http_errors.scrub, [self._key, *found], text)
 
     def _scrub_bytes(self, said: str | bytes) -> str:

@@ -1,6 +1,7 @@
 """The wire format of OpenAI-compatible servers: bodies of requests, and what their answers mean.
 
-Pure functions from our messages to JSON values and back. Knows nothing of networks, statuses or keys.
+Pure functions from our messages to JSON values and back. Knows nothing of networks, statuses or
+keys.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, MalformedResponse
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ContentRefused,
+    MalformedResponse,
+)
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     ChoicesRequest,
@@ -29,7 +35,8 @@ TOP_ALTERNATIVES = 20
 """Alternatives asked for to read the probabilities of choices: the most that servers give."""
 
 AMBIGUOUS_PROBABILITY = 0.01
-"""From which probability on a token that begins an unreported choice makes the reading ambiguous."""
+"""From which probability on a token that begins an unreported choice makes the reading
+ambiguous."""
 
 SAMPLES_INSTEAD = "use a model that sends them, or samples where the method takes them: --n 20"
 """Advice where there are no log-probabilities."""
@@ -76,7 +83,9 @@ def prompt_fields(request: Prompted) -> Json:
 
 def choices_as_request(request: ChoicesRequest) -> Request:
     """Return the request for one token whose alternatives hold the choices."""
-    return Request(messages=request.messages, prompt=request.prompt, max_tokens=1, logprobs=TOP_ALTERNATIVES)
+    return Request(
+        messages=request.messages, prompt=request.prompt, max_tokens=1, logprobs=TOP_ALTERNATIVES
+    )
 
 
 def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) -> Usage:
@@ -106,10 +115,14 @@ def read_response(payload: Any, request: Request, price: tuple[float, float] | N
     if not isinstance(choices, Sequence) or not choices:
         raise MalformedResponse("the answer has no choices")
     try:
-        samples = tuple(s for c in choices[: request.n] for s in [_sample(c, request)] if s is not None)
+        samples = tuple(
+            s for c in choices[: request.n] for s in [_sample(c, request)] if s is not None
+        )
         if not samples:
             raise _without_text(choices)
-        return Response(samples=samples, usage=read_usage(payload, price), model=payload.get("model"))
+        return Response(
+            samples=samples, usage=read_usage(payload, price), model=payload.get("model")
+        )
     except (ValidationError, TypeError, AttributeError, KeyError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise MalformedResponse(f"the answer is not in the format of the API: {reason}") from error
@@ -123,19 +136,28 @@ def _sample(choice: Mapping[str, Any], request: Request) -> Sample | None:
         text = ""  # all of the allowance went into hidden reasoning: an answer, if an empty one
     if text is None or (not text and reason == "content_filter"):
         return None
-    logprobs = None if request.logprobs is None else read_logprobs(choice.get("logprobs"), bool(request.messages), text)
+    logprobs = (
+        None
+        if request.logprobs is None
+        else read_logprobs(choice.get("logprobs"), bool(request.messages), text)
+    )
     return Sample(text=text, finish_reason=_FINISH.get(reason, "other"), logprobs=logprobs)
 
 
 def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | ContentRefused:
     messages = [c.get("message") or {} for c in choices]
-    refusals = [m.get("refusal") or (m.get("provider_specific_fields") or {}).get("refusal") for m in messages]
+    refusals = [
+        m.get("refusal") or (m.get("provider_specific_fields") or {}).get("refusal")
+        for m in messages
+    ]
     if any(refusals):
         said = " ".join(str(next(r for r in refusals if r)).split())[:200]
         return ContentRefused(f"the model declined to answer: {said!a}")
     if any(c.get("finish_reason") == "content_filter" for c in choices):
         return ContentRefused("the provider's content filter left no text")
-    return MalformedResponse(f"the answer holds no text (finish_reason {choices[0].get('finish_reason')!a})")
+    return MalformedResponse(
+        f"the answer holds no text (finish_reason {choices[0].get('finish_reason')!a})"
+    )
 
 
 def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob, ...]:
@@ -181,14 +203,17 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
 
     Raises:
         ConfigurationError: Two labels share a surface form.
-        CapabilityError: The alternatives are missing, or the model needs several tokens for a choice.
+        CapabilityError: The alternatives are missing, or the model needs several tokens for a
+            choice.
     """
     tokens = response.samples[0].logprobs
     if not tokens or not tokens[0].top:
         raise CapabilityError(NO_LOGPROBS)
     first = tokens[0]
     top = (
-        first.top if any(token == first.token for token, _ in first.top) else (*first.top, (first.token, first.logprob))
+        first.top
+        if any(token == first.token for token, _ in first.top)
+        else (*first.top, (first.token, first.logprob))
     )
     labels = _labels_by_form(request.choices)
     found: dict[str, list[float]] = {}
@@ -199,7 +224,9 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     for label, forms in request.choices.items():
         if label not in found:
             _check_one_token(label, forms, top)
-    summed = {label: _log_sum(found[label]) if label in found else None for label in request.choices}
+    summed = {
+        label: _log_sum(found[label]) if label in found else None for label in request.choices
+    }
     return ChoicesResponse(logprobs=summed, usage=response.usage, model=response.model)
 
 
@@ -208,7 +235,9 @@ def _labels_by_form(choices: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     for label, forms in choices.items():
         for form in map(_bare, forms):
             if labels.setdefault(form, label) != label:
-                raise ConfigurationError(f"the choices {labels[form]!r} and {label!r} share the form {form!r}")
+                raise ConfigurationError(
+                    f"the choices {labels[form]!r} and {label!r} share the form {form!r}"
+                )
     return labels
 
 
@@ -220,7 +249,9 @@ def _bare(token: str) -> str:
 def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str, float]]) -> None:
     """Raise where an unreported choice is likely to be written in several tokens, the first of which is reported."""
     bare = [_bare(form) for form in forms]
-    begun = math.fsum(math.exp(lp) for t, lp in top if any(f != _bare(t) and f.startswith(_bare(t)) for f in bare))
+    begun = math.fsum(
+        math.exp(lp) for t, lp in top if any(f != _bare(t) and f.startswith(_bare(t)) for f in bare)
+    )
     if begun >= AMBIGUOUS_PROBABILITY or all(any(c.isspace() for c in form) for form in bare):
         raise CapabilityError(
             f"the choice {label!r} takes more than one token of this model, so its probability cannot be read from one "
@@ -247,23 +278,43 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
     except (LookupError, TypeError, AttributeError) as error:
         raise MalformedResponse("the answer has no choices") from error
     if not text.startswith(full):
-        raise CapabilityError("the server does not echo prompts, so it cannot tell how likely a given text is")
-    tokens, logprobs, offsets = ((given or {}).get(k) or [] for k in ("tokens", "token_logprobs", "text_offset"))
+        raise CapabilityError(
+            "the server does not echo prompts, so it cannot tell how likely a given text is"
+        )
+    tokens, logprobs, offsets = (
+        (given or {}).get(k) or [] for k in ("tokens", "token_logprobs", "text_offset")
+    )
     if not tokens or not len(tokens) == len(logprobs) == len(offsets):
         raise CapabilityError("the server echoes the prompt without its log-probabilities")
-    if tokens[0] and not full.startswith(tokens[0]):  # the mark for the beginning of a text, which counts in offsets
+    if tokens[0] and not full.startswith(
+        tokens[0]
+    ):  # the mark for the beginning of a text, which counts in offsets
         shift = (offsets[1] if len(offsets) > 1 else len(full)) - offsets[0]
-        tokens, logprobs, offsets = tokens[1:], logprobs[1:], [offset - shift for offset in offsets[1:]]
+        tokens, logprobs, offsets = (
+            tokens[1:],
+            logprobs[1:],
+            [offset - shift for offset in offsets[1:]],
+        )
     return _aligned(tokens, logprobs, offsets, full, len(prompt))
 
 
 def _aligned(
-    tokens: Sequence[str], logprobs: Sequence[float | None], offsets: Sequence[int], full: str, start: int
+    tokens: Sequence[str],
+    logprobs: Sequence[float | None],
+    offsets: Sequence[int],
+    full: str,
+    start: int,
 ) -> tuple[TokenLogprob, ...]:
     """Return the tokens from `start` to the end of `full`, after checking that all of them tile it without gaps."""
     ends = [*offsets[1:], offsets[-1] + len(tokens[-1])] if offsets else []
-    if not offsets or offsets[0] != 0 or any(end < begin for begin, end in zip(offsets, ends, strict=True)):
-        raise CapabilityError("the places of the echoed tokens do not tile the prompt, so they cannot be trusted")
+    if (
+        not offsets
+        or offsets[0] != 0
+        or any(end < begin for begin, end in zip(offsets, ends, strict=True))
+    ):
+        raise CapabilityError(
+            "the places of the echoed tokens do not tile the prompt, so they cannot be trusted"
+        )
     if start not in offsets:
         raise CapabilityError(
             "a token of the model spans the border between prompt and continuation; begin the continuation with the "
@@ -274,10 +325,14 @@ def _aligned(
         if begin >= len(full):
             break
         if full[begin:end] != token and "\ufffd" not in token and not token.startswith("bytes:"):
-            raise CapabilityError("the echoed tokens are not the text at their places, so they cannot be trusted")
+            raise CapabilityError(
+                "the echoed tokens are not the text at their places, so they cannot be trusted"
+            )
         if begin < start:
             continue
         if logprob is None:
-            raise CapabilityError("the server gives no log-probability for the first token: the prompt is empty")
+            raise CapabilityError(
+                "the server gives no log-probability for the first token: the prompt is empty"
+            )
         kept.append(TokenLogprob(token=token, logprob=min(0.0, logprob)))
     return tuple(kept)

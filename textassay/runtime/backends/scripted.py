@@ -1,7 +1,7 @@
 """A model that answers from a script: a list of replies, or a function. For tests, examples and dry runs.
 
-A real backend like the others: it honours `n`, counts tokens (by estimate), keeps what it was asked, can be closed.
-Knows nothing of networks.
+A real backend like the others: it honours `n`, counts tokens (by estimate), keeps what it was
+asked, can be closed. Knows nothing of networks.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from textassay.runtime.calls.token_estimates import estimate_tokens
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -23,7 +24,6 @@ from textassay.runtime.model import (
     Response,
     Sample,
 )
-from textassay.runtime.tokens import estimate_tokens
 
 Reply = str | Sample | Response | BaseException
 """An answer's text, one sample, all samples with usage, or an error to raise."""
@@ -35,9 +35,10 @@ T = TypeVar("T")
 class ScriptedModel:
     """Answers from `replies`, in turn or by a function of the request.
 
-    A list gives one reply a request; a text or sample in it is repeated `n` times. A function is called once for each
-    of the `n` samples, with the request as it would read for that sample alone (`n=1`, `draw` counted up), until one
-    of its replies is a whole `Response`, which answers the request as it is.
+    A list gives one reply a request; a text or sample in it is repeated `n` times. A function is
+    called once for each of the `n` samples, with the request as it would read for that sample alone
+    (`n=1`, `draw` counted up), until one of its replies is a whole `Response`, which answers the
+    request as it is.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class ScriptedModel:
             replies: Replies in turn, or a function `Request -> reply`, sync or async.
             name: The model's name.
             capabilities: What the model says it can do; by default all of what the script covers.
-            choices: Function `ChoicesRequest -> {label: log-probability or None}` or a whole response, sync or async.
-            continuation: Function `ContinuationRequest -> tokens` or a whole response, sync or async.
+            choices: Function `ChoicesRequest -> {label: log-probability or None}` or a whole
+                response, sync or async.
+            continuation: Function `ContinuationRequest -> tokens` or a whole response, sync or
+                async.
             price: US dollars per million prompt and completion tokens; free where not given.
         """
         self._name = name
@@ -110,13 +113,19 @@ class ScriptedModel:
             if isinstance(reply, Response):
                 return reply
             samples.append(reply if isinstance(reply, Sample) else Sample(text=reply))
-        return Response(samples=tuple(samples), usage=self._usage(request, samples), model=self._name)
+        return Response(
+            samples=tuple(samples), usage=self._usage(request, samples), model=self._name
+        )
 
     async def _drawn(self, request: Request) -> list[Reply]:
         assert self._function is not None
         replies: list[Reply] = []
         for index in range(request.n):
-            one = request if request.n == 1 else request.model_copy(update={"n": 1, "draw": request.draw + index})
+            one = (
+                request
+                if request.n == 1
+                else request.model_copy(update={"n": 1, "draw": request.draw + index})
+            )
             replies.append(await _awaited(self._function(one)))
             if isinstance(replies[-1], Response | BaseException):
                 break
@@ -139,7 +148,9 @@ class ScriptedModel:
         """
         self._note(request)
         if self._choices is None:
-            raise CapabilityError(f"scripted model {self._name!r} was given no function for choices")
+            raise CapabilityError(
+                f"scripted model {self._name!r} was given no function for choices"
+            )
         answer = await _awaited(self._choices(request))
         if isinstance(answer, BaseException):
             raise answer
@@ -155,13 +166,17 @@ class ScriptedModel:
         """
         self._note(request)
         if self._continuation is None:
-            raise CapabilityError(f"scripted model {self._name!r} was given no function for continuations")
+            raise CapabilityError(
+                f"scripted model {self._name!r} was given no function for continuations"
+            )
         answer = await _awaited(self._continuation(request))
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, ContinuationResponse):
             return answer
-        return ContinuationResponse(tokens=tuple(answer), usage=self._usage(request, ()), model=self._name)
+        return ContinuationResponse(
+            tokens=tuple(answer), usage=self._usage(request, ()), model=self._name
+        )
 
     async def aclose(self) -> None:
         """Refuse further requests."""

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from textassay.tools.engines.files import ModelFiles
 
 EngineName = Literal["auto", "transformers", "onnx"]
-"""`auto` takes transformers unless it is not installed or the folder holds nothing but an ONNX export."""
+"""`auto` takes transformers unless it is not installed or the folder holds nothing but an ONNX
+export."""
 
 Head = Literal["classify", "encode", "answer"]
-"""What is wanted of a model: logits of labels, hidden states of tokens, or logits of an answer's first token."""
+"""What is wanted of a model: logits of labels, hidden states of tokens, or logits of an answer's
+first token."""
 
 Array = NDArray[np.float32]
 
@@ -65,7 +67,11 @@ class Tokenizer:
     def unknown(self) -> int | None:
         """The token that stands for what the vocabulary lacks; `None` where there is none."""
         named = getattr(self.backend.model, "unk_token", None)
-        found = self.backend.token_to_id(named) if named else getattr(self.backend.model, "unk_id", None)
+        found = (
+            self.backend.token_to_id(named)
+            if named
+            else getattr(self.backend.model, "unk_id", None)
+        )
         return None if found is None else int(found)
 
 
@@ -84,7 +90,8 @@ class Engine(Protocol):
     def run(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return one array per input, in order.
 
-        Its shape is `(labels,)` for `classify`, `(tokens, width)` for `encode` and `(vocabulary,)` for `answer`.
+        Its shape is `(labels,)` for `classify`, `(tokens, width)` for `encode` and `(vocabulary,)`
+        for `answer`.
         """
         ...
 
@@ -106,13 +113,25 @@ def longest_input(files: ModelFiles) -> int | None:
     return min(known, default=None)
 
 
-_POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "data2vec-text", "ibert")
+_POSITIONS_AFTER_PADDING = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+    "longformer",
+    "data2vec-text",
+    "ibert",
+)
 
 
 def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
     """Return a batch as matrices of shape `(batch, longest)`, with an attention mask that leaves padding out."""
     shape = (len(batch), max(map(len, batch)))
-    ids, mask, types = np.full(shape, pad_id, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    ids, mask, types = (
+        np.full(shape, pad_id, np.int64),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int64),
+    )
     for row, encoding in enumerate(batch):
         ids[row, : len(encoding)] = encoding.ids
         types[row, : len(encoding)] = encoding.types

@@ -1,6 +1,7 @@
 """Where the files of a model are: a local folder, or a repository of the Hugging Face Hub in a pinned revision.
 
-`HF_HUB_OFFLINE` and the Hub's cache folders are honoured by the Hub's own client. Nothing here reads weights.
+`HF_HUB_OFFLINE` and the Hub's cache folders are honoured by the Hub's own client. Nothing here
+reads weights.
 """
 
 from __future__ import annotations
@@ -34,20 +35,35 @@ class ModelFiles:
     @property
     def onnx(self) -> Path | None:
         """The ONNX graph, or `None` where there is none."""
-        return next((p for p in (self.folder / "model.onnx", self.folder / "onnx" / "model.onnx") if p.is_file()), None)
+        return next(
+            (
+                p
+                for p in (self.folder / "model.onnx", self.folder / "onnx" / "model.onnx")
+                if p.is_file()
+            ),
+            None,
+        )
 
     @property
     def weights(self) -> tuple[Path, ...]:
         """Weights that transformers reads, safetensors if there are any."""
-        return tuple(sorted(self.folder.glob("*.safetensors"))) or tuple(sorted(self.folder.glob("pytorch_model*.bin")))
+        return tuple(sorted(self.folder.glob("*.safetensors"))) or tuple(
+            sorted(self.folder.glob("pytorch_model*.bin"))
+        )
 
     def digest(self) -> str:
         """Return 12 hex digits that stand for configuration, tokenizer and weights; reads all of them."""
         total = hashlib.sha256()
-        texts = [p for pattern in ("*.json", "*.txt", "*.model") for p in sorted(self.folder.glob(pattern))]
+        texts = [
+            p
+            for pattern in ("*.json", "*.txt", "*.model")
+            for p in sorted(self.folder.glob(pattern))
+        ]
         for path in (*texts, *self.weights, *((self.onnx,) if self.onnx else ())):
             with path.open("rb") as file:
-                total.update(f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\0".encode())
+                total.update(
+                    f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\0".encode()
+                )
         return total.hexdigest()[:12]
 
 
@@ -59,7 +75,8 @@ def locate(model: str, *, engine: str = "auto") -> ModelFiles:
         engine: Which weights to fetch: `transformers`, `onnx`, or `auto` for the former.
 
     Raises:
-        ConfigurationError: There is no such folder, it holds no model, or the Hub's files cannot be had.
+        ConfigurationError: There is no such folder, it holds no model, or the Hub's files cannot be
+            had.
     """
     folder = Path(model).expanduser()
     if folder.exists():
@@ -85,7 +102,9 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
             f"{str(folder)!r} is no model: expected a folder with config.json, weights and tokenizer, as "
             "`save_pretrained` or `hf download` leave it"
         )
-    return ModelFiles(folder, label, _json(folder / "config.json"), _json(folder / "tokenizer_config.json"))
+    return ModelFiles(
+        folder, label, _json(folder / "config.json"), _json(folder / "tokenizer_config.json")
+    )
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -101,17 +120,29 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _fetch(repository: str, revision: str | None, engine: str) -> Path:
-    hub = need("huggingface_hub", extra="onnx" if engine == "onnx" else "nli", what=f"fetching {repository!r}")
+    hub = need(
+        "huggingface_hub",
+        extra="onnx" if engine == "onnx" else "nli",
+        what=f"fetching {repository!r}",
+    )
     try:
         if engine == "onnx":
             return Path(
-                hub.snapshot_download(repository, revision=revision, allow_patterns=[*_TEXT_FILES, *_ONNX_FILES])
+                hub.snapshot_download(
+                    repository, revision=revision, allow_patterns=[*_TEXT_FILES, *_ONNX_FILES]
+                )
             )
         found = Path(
-            hub.snapshot_download(repository, revision=revision, allow_patterns=[*_TEXT_FILES, "*.safetensors"])
+            hub.snapshot_download(
+                repository, revision=revision, allow_patterns=[*_TEXT_FILES, "*.safetensors"]
+            )
         )
         if not any(found.glob("*.safetensors")):
-            found = Path(hub.snapshot_download(repository, revision=revision, allow_patterns=["pytorch_model*.bin"]))
+            found = Path(
+                hub.snapshot_download(
+                    repository, revision=revision, allow_patterns=["pytorch_model*.bin"]
+                )
+            )
         return found
     except (OSError, ValueError) as error:  # the Hub's errors are all one or the other
         at = f" --revision {revision}" if revision else ""

@@ -23,11 +23,14 @@ class OnnxEngine:
 
     name = "onnx"
 
-    def __init__(self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None) -> None:
+    def __init__(
+        self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
+    ) -> None:
         """Read the graph into memory.
 
         Args:
-            files: Folder with `config.json`, `tokenizer.json` and `model.onnx` (or `onnx/model.onnx`).
+            files: Folder with `config.json`, `tokenizer.json` and `model.onnx` (or
+                `onnx/model.onnx`).
             head: What is wanted of it; `answer` needs the transformers engine.
             device: `cpu`, `cuda`; `auto` takes a GPU when there is one.
             layer: Must be `None`: exports hold the last layer only.
@@ -41,7 +44,9 @@ class OnnxEngine:
                 "encoder-decoder models need the transformers engine: pip install 'textassay[nli]'"
             )
         if layer is not None:
-            raise ConfigurationError("an ONNX export holds the last layer only; leave `layer` out or use transformers")
+            raise ConfigurationError(
+                "an ONNX export holds the last layer only; leave `layer` out or use transformers"
+            )
         if files.onnx is None:
             raise ConfigurationError(
                 f"{str(files.folder)!r} holds no model.onnx; export one with `optimum-cli export onnx`, or use "
@@ -58,7 +63,11 @@ class OnnxEngine:
 
     def run(self, batch: Sequence[Encoding]) -> list[Array]:
         """Answer a batch; see `Engine.run`."""
-        feed = {name: matrix for name, matrix in pad(batch, self._pad_id).items() if name in self._inputs}
+        feed = {
+            name: matrix
+            for name, matrix in pad(batch, self._pad_id).items()
+            if name in self._inputs
+        }
         found = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
         if self.head == "encode":
             return [found[row, : len(encoding)] for row, encoding in enumerate(batch)]
@@ -85,7 +94,9 @@ def _tokenizer(files: ModelFiles) -> Tokenizer:
     tokenizers = need("tokenizers", extra="onnx", what="the onnx engine")
     path = files.folder / "tokenizer.json"
     if not path.is_file():
-        raise ConfigurationError(f"{str(files.folder)!r} holds no tokenizer.json, which the onnx engine needs")
+        raise ConfigurationError(
+            f"{str(files.folder)!r} holds no tokenizer.json, which the onnx engine needs"
+        )
     try:
         return Tokenizer(tokenizers.Tokenizer.from_file(str(path)))
     except Exception as error:  # tokenizers raises bare Exceptions
@@ -96,11 +107,17 @@ def _session(runtime: Any, files: ModelFiles, device: str) -> Any:
     available = runtime.get_available_providers()
     gpu = "CUDAExecutionProvider"
     if device not in ("auto", "cpu", "cuda"):
-        raise ConfigurationError(f"device {device!r} cannot be used with the onnx engine; known: auto, cpu, cuda")
+        raise ConfigurationError(
+            f"device {device!r} cannot be used with the onnx engine; known: auto, cpu, cuda"
+        )
     if device == "cuda" and gpu not in available:
-        raise ConfigurationError("this build of onnxruntime has no CUDA: pip install onnxruntime-gpu")
+        raise ConfigurationError(
+            "this build of onnxruntime has no CUDA: pip install onnxruntime-gpu"
+        )
     wanted = [gpu] if device != "cpu" and gpu in available else []
     try:
-        return runtime.InferenceSession(str(files.onnx), providers=[*wanted, "CPUExecutionProvider"])
+        return runtime.InferenceSession(
+            str(files.onnx), providers=[*wanted, "CPUExecutionProvider"]
+        )
     except Exception as error:  # onnxruntime's errors share no base of their own
         raise ConfigurationError(f"cannot read {str(files.onnx)!r}: {error}") from error

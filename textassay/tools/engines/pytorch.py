@@ -40,14 +40,17 @@ class PytorchEngine:
 
     name = "transformers"
 
-    def __init__(self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None) -> None:
+    def __init__(
+        self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
+    ) -> None:
         """Read the model into memory.
 
         Args:
             files: Where it is.
             head: What is wanted of it.
             device: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one.
-            layer: For `encode`, the layer whose states are returned, 0 being the embeddings; the last where `None`.
+            layer: For `encode`, the layer whose states are returned, 0 being the embeddings; the
+                last where `None`.
 
         Raises:
             ConfigurationError: The extra is missing, or the model cannot do what is wanted of it.
@@ -82,13 +85,17 @@ class PytorchEngine:
             return self.model(**inputs).logits
         if self.head == "answer":
             start = self.model.config.decoder_start_token_id
-            first = self.torch.full((len(inputs["input_ids"]), 1), start, dtype=self.torch.long, device=self.device)
+            first = self.torch.full(
+                (len(inputs["input_ids"]), 1), start, dtype=self.torch.long, device=self.device
+            )
             return self.model(**inputs, decoder_input_ids=first).logits[:, 0]
         if self.layer is None:
             return self.model(**inputs).last_hidden_state
         states = self.model(**inputs, output_hidden_states=True).hidden_states
         if not 0 <= self.layer < len(states):
-            raise ConfigurationError(f"{self.files.label} has layers 0 to {len(states) - 1}, not {self.layer}")
+            raise ConfigurationError(
+                f"{self.files.label} has layers 0 to {len(states) - 1}, not {self.layer}"
+            )
         return states[self.layer]
 
     def _device(self, wanted: str) -> Any:
@@ -100,7 +107,9 @@ class PytorchEngine:
             device = self.torch.device(wanted)
             self.torch.empty(1, device=device)
         except (RuntimeError, AssertionError) as error:
-            raise ConfigurationError(f"device {wanted!r} cannot be used: {str(error).splitlines()[0]}") from error
+            raise ConfigurationError(
+                f"device {wanted!r} cannot be used: {str(error).splitlines()[0]}"
+            ) from error
         return device
 
     def _tokenizer(self) -> tuple[Tokenizer, frozenset[str]]:
@@ -109,26 +118,34 @@ class PytorchEngine:
             raise ConfigurationError(
                 f"{str(self.files.folder)!r} holds no tokenizer ({', '.join(_VOCABULARIES[:3])}, ...)"
             )
-        if not (self.files.folder / "tokenizer.json").is_file() and any(self.files.folder.glob("*.model")):
+        if not (self.files.folder / "tokenizer.json").is_file() and any(
+            self.files.folder.glob("*.model")
+        ):
             need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
         try:
             if is_bleurt(self.files.config):
                 found = _bleurt_tokenizer(self.transformers, self.files)
                 names = frozenset(_ALL_INPUTS)
             else:
-                found = self.transformers.AutoTokenizer.from_pretrained(self.files.folder, local_files_only=True)
+                found = self.transformers.AutoTokenizer.from_pretrained(
+                    self.files.folder, local_files_only=True
+                )
                 names = frozenset(found.model_input_names)
         except Exception as error:  # whatever a damaged file makes the libraries raise
             raise _unreadable(self.files, "tokenizer", error) from error
         backend = getattr(found, "backend_tokenizer", None)
         if backend is None:
-            raise ConfigurationError(f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)")
+            raise ConfigurationError(
+                f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)"
+            )
         return Tokenizer(backend), names
 
     def _model(self) -> Any:
         if is_bleurt(self.files.config):
             if self.head != "classify":
-                raise ConfigurationError(f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`")
+                raise ConfigurationError(
+                    f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`"
+                )
             try:
                 return build_bleurt(self.torch, self.files)
             except ConfigurationError:
@@ -138,12 +155,18 @@ class PytorchEngine:
         auto = getattr(self.transformers, _AUTO_CLASSES[self.head])
         try:
             model, report = auto.from_pretrained(
-                self.files.folder, local_files_only=True, dtype=self.torch.float32, output_loading_info=True
+                self.files.folder,
+                local_files_only=True,
+                dtype=self.torch.float32,
+                output_loading_info=True,
             )
         except Exception as error:  # whatever a damaged or foreign file makes the libraries raise
             raise _unreadable(self.files, _HEAD_WORDS[self.head], error) from error
-        # what the file lacks was filled with random numbers; only a pooler that nobody reads may be missing
-        missing = [key for key in report["missing_keys"] if self.head != "encode" or "pooler" not in key]
+        # what the file lacks was filled with random numbers; only a pooler that nobody reads may be
+        # missing
+        missing = [
+            key for key in report["missing_keys"] if self.head != "encode" or "pooler" not in key
+        ]
         if missing:
             raise ConfigurationError(
                 f"{self.files.label} is a model without {_HEAD_WORDS[self.head]}: its weights lack "
@@ -155,7 +178,9 @@ class PytorchEngine:
 def _bleurt_tokenizer(transformers: Any, files: ModelFiles) -> Any:
     """Return the tokenizer of a BLEURT checkpoint, whose own class name transformers does not know."""
     if (files.folder / "tokenizer.json").is_file():
-        return transformers.PreTrainedTokenizerFast(tokenizer_file=str(files.folder / "tokenizer.json"))
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_file=str(files.folder / "tokenizer.json")
+        )
     kind = "DebertaV2Tokenizer" if (files.folder / "spm.model").is_file() else "BertTokenizer"
     return getattr(transformers, kind).from_pretrained(files.folder, local_files_only=True)
 

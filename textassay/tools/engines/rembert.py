@@ -1,9 +1,10 @@
 """Published BLEURT checkpoints (Sellam et al., 2020; Pu et al., 2021) as a PyTorch module of our own.
 
-BLEURT-20 and its distilled sizes are RemBERT-style encoders: embeddings narrower than the layers, with a projection
-between; the older ones are plain BERT. Both end in a pooled first token and one linear output. Parameters carry the
-names of the converted checkpoints on the Hub (`bleurt.encoder.embedding_projection.weight`, ...). transformers has no
-class for this layout, and the package that had one no longer imports.
+BLEURT-20 and its distilled sizes are RemBERT-style encoders: embeddings narrower than the layers,
+with a projection between; the older ones are plain BERT. Both end in a pooled first token and one
+linear output. Parameters carry the names of the converted checkpoints on the Hub
+(`bleurt.encoder.embedding_projection.weight`, ...). transformers has no class for this layout, and
+the package that had one no longer imports.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ def build_bleurt(torch: Any, files: ModelFiles) -> Any:
         ConfigurationError: A parameter is missing, unknown, or of another shape.
     """
     module = _module(torch, files.config, files)
-    weights = {name: tensor for name, tensor in _read(torch, files).items() if not name.endswith("position_ids")}
+    weights = {
+        name: tensor
+        for name, tensor in _read(torch, files).items()
+        if not name.endswith("position_ids")
+    }
     try:
         module.load_state_dict(weights, strict=True)
     except RuntimeError as error:
@@ -45,14 +50,18 @@ def build_bleurt(torch: Any, files: ModelFiles) -> Any:
 
 def _read(torch: Any, files: ModelFiles) -> dict[str, Any]:
     if not files.weights:
-        raise ConfigurationError(f"{str(files.folder)!r} holds no weights (model.safetensors or pytorch_model.bin)")
+        raise ConfigurationError(
+            f"{str(files.folder)!r} holds no weights (model.safetensors or pytorch_model.bin)"
+        )
     weights: dict[str, Any] = {}
     for path in files.weights:
         if path.suffix == ".safetensors":
             safetensors = need("safetensors.torch", extra="nli", what="reading BLEURT weights")
             weights |= safetensors.load_file(path)
         else:
-            weights |= torch.load(path, map_location="cpu", weights_only=True)  # no pickled code is run
+            weights |= torch.load(
+                path, map_location="cpu", weights_only=True
+            )  # no pickled code is run
     return weights
 
 
@@ -61,13 +70,21 @@ def _module(torch: Any, config: Mapping[str, Any], files: ModelFiles) -> Any:
     try:
         width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         inner, layers = int(config["intermediate_size"]), int(config["num_hidden_layers"])
-        vocabulary, positions = int(config["vocab_size"]), int(config.get("max_position_embeddings", 512))
+        vocabulary, positions = (
+            int(config["vocab_size"]),
+            int(config.get("max_position_embeddings", 512)),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"config.json of {files.label} lacks a size: {error}") from None
-    narrow, segments = int(config.get("embedding_size") or width), int(config.get("type_vocab_size", 2))
+    narrow, segments = (
+        int(config.get("embedding_size") or width),
+        int(config.get("type_vocab_size", 2)),
+    )
     epsilon, activation = float(config.get("layer_norm_eps", 1e-12)), _activation(torch, config)
     if width % heads:
-        raise ConfigurationError(f"config.json of {files.label}: hidden_size {width} is no multiple of {heads} heads")
+        raise ConfigurationError(
+            f"config.json of {files.label}: hidden_size {width} is no multiple of {heads} heads"
+        )
 
     class SelfAttention(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -130,7 +147,9 @@ def _module(torch: Any, config: Mapping[str, Any], files: ModelFiles) -> Any:
         def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any) -> Any:
             embeddings, encoder = self.bleurt.embeddings, self.bleurt.encoder
             places = torch.arange(input_ids.shape[1], device=input_ids.device)
-            x = embeddings.word_embeddings(input_ids) + embeddings.token_type_embeddings(token_type_ids)
+            x = embeddings.word_embeddings(input_ids) + embeddings.token_type_embeddings(
+                token_type_ids
+            )
             x = embeddings.LayerNorm(x + embeddings.position_embeddings(places))
             if hasattr(encoder, "embedding_projection"):
                 x = encoder.embedding_projection(x)
@@ -158,5 +177,7 @@ def _activation(torch: Any, config: Mapping[str, Any]) -> Any:
     }
     name = str(config.get("hidden_act", "gelu"))
     if name not in known:
-        raise ConfigurationError(f"unknown activation {name!r} in config.json; known: {', '.join(known)}")
+        raise ConfigurationError(
+            f"unknown activation {name!r} in config.json; known: {', '.join(known)}"
+        )
     return known[name]

@@ -84,7 +84,10 @@ class Runner:
             engine = self._engine(files)
             label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
             batcher: Batcher[Encoding, Encoding, Array] = Batcher(
-                lambda encoding: encoding, engine.run, batch_tokens=self.batch_tokens, name=files.label
+                lambda encoding: encoding,
+                engine.run,
+                batch_tokens=self.batch_tokens,
+                name=files.label,
             )
         except Exception as error:  # handed to whoever waits for the model
             loading.set_exception(error)

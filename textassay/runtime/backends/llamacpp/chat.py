@@ -1,7 +1,7 @@
 """The chat template that a model file carries: messages to text, rendered in a sandbox.
 
-A file without a template, or with one that does not compile, is an error that names the way around: no other
-template is put in its place.
+A file without a template, or with one that does not compile, is an error that names the way around:
+no other template is put in its place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ class ChatTemplate:
             bos: Text of the token that begins a text.
             eos: Text of the token that ends one.
         """
-        self.source, self._file, self._tokens = source or "", file, {"bos_token": bos, "eos_token": eos}
+        self.source, self._file, self._tokens = (
+            source or "",
+            file,
+            {"bos_token": bos, "eos_token": eos},
+        )
         self._failed: str | None = None if source else "it has none (no tokenizer.chat_template)"
         if source:
             try:
@@ -57,7 +61,14 @@ class ChatTemplate:
         turns = [{"role": message.role, "content": message.content} for message in messages]
         try:
             return self._template.render(messages=turns, add_generation_prompt=True, **self._tokens)
-        except (jinja2.TemplateError, TemplateRefusal, TypeError, ValueError, KeyError, OverflowError) as error:
+        except (
+            jinja2.TemplateError,
+            TemplateRefusal,
+            TypeError,
+            ValueError,
+            KeyError,
+            OverflowError,
+        ) as error:
             roles = ", ".join(message.role for message in messages)
             raise RequestRefused(
                 f"the chat template of {self._file!r} refuses messages of the roles {roles}: {error}"
@@ -65,7 +76,9 @@ class ChatTemplate:
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _refuse
     return environment

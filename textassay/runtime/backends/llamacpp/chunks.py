@@ -1,9 +1,10 @@
 """Cuts the evaluation of a token sequence into batches in a way that cannot change its result.
 
-llama.cpp runs other kernels for few rows than for many, and they round differently: for one row with every type, for
-fewer than eight with the K-quants (measured, 0.2 in a log-probability of a random model). So no batch holds fewer
-than `LEAST` tokens, none asks for the logits of fewer, and what a shorter sequence left behind is not built upon. A
-sequence that is shorter itself is always evaluated whole.
+llama.cpp runs other kernels for few rows than for many, and they round differently: for one row
+with every type, for fewer than eight with the K-quants (measured, 0.2 in a log-probability of a
+random model). So no batch holds fewer than `LEAST` tokens, none asks for the logits of fewer, and
+what a shorter sequence left behind is not built upon. A sequence that is shorter itself is always
+evaluated whole.
 """
 
 from __future__ import annotations

@@ -13,14 +13,16 @@ _known: dict[tuple[str, int, int], str] = {}
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a model file, in hex; of a split model, of all its parts in order.
 
-    Remembered by path, size and time of change as long as the process lives. Reads about a gigabyte a second, so
-    call it off the event loop.
+    Remembered by path, size and time of change as long as the process lives. Reads about a gigabyte
+    a second, so call it off the event loop.
 
     Raises:
         OSError: A part cannot be read.
     """
     digests = [_one(part) for part in parts(path)]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
 
 
 def parts(path: Path) -> list[Path]:
@@ -29,7 +31,9 @@ def parts(path: Path) -> list[Path]:
     if match is None:
         return [path]
     stem, total = path.name[: match.start()], int(match[2])
-    return [path.with_name(f"{stem}-{number:05d}-of-{total:05d}.gguf") for number in range(1, total + 1)]
+    return [
+        path.with_name(f"{stem}-{number:05d}-of-{total:05d}.gguf") for number in range(1, total + 1)
+    ]
 
 
 def _one(path: Path) -> str:

@@ -21,8 +21,9 @@ _WITHOUT = "Models behind an API need no file, such as --model openai/gpt-4.1-mi
 def embedded_model(local: LocalSettings, folder: Path = FOLDER) -> LlamaCppModel:
     """Return the packaged model, which is checked when it is opened.
 
-    Sources that do not fit its context are cut unless `truncate` says otherwise. It runs on the CPU, with one core left
-    to everything else, since threads that wait for a core slow the others down; `n_gpu_layers` and `threads` change it.
+    Sources that do not fit its context are cut unless `truncate` says otherwise. It runs on the
+    CPU, with one core left to everything else, since threads that wait for a core slow the others
+    down; `n_gpu_layers` and `threads` change it.
 
     Args:
         local: How it is loaded.

@@ -1,9 +1,9 @@
 """Exact evaluation: one sequence, its longest common prefix kept from the request before.
 
-A score is the same bits whatever ran before, because what would change it is ruled out: flash attention (its result
-depends on how a sequence was cut), a batch of few rows (other kernels, see `chunks.py`), company in the batch, and
-weights laid out anew for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are forgotten when
-their request ends.
+A score is the same bits whatever ran before, because what would change it is ruled out: flash
+attention (its result depends on how a sequence was cut), a batch of few rows (other kernels, see
+`chunks.py`), company in the batch, and weights laid out anew for the CPU (see `Weights`). Sampled
+tokens are decoded one by one, so they are forgotten when their request ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def common_prefix(one: Ids, other: Ids) -> int:
 class Engine:
     """A llama.cpp context with `sequences` independent sequences; exact mode uses one."""
 
-    def __init__(self, weights: Weights, *, n_ctx: int, threads: int, kv: KvType, sequences: int = 1) -> None:
+    def __init__(
+        self, weights: Weights, *, n_ctx: int, threads: int, kv: KvType, sequences: int = 1
+    ) -> None:
         """Make the context.
 
         Raises:
@@ -56,7 +58,9 @@ class Engine:
         self.n_ctx, self.sequences = n_ctx, sequences
         self.evaluated_tokens = 0
         """Tokens really decoded so far, for checks of prefix sharing."""
-        self._outputs = max(SMALLEST_LIMIT, sequences, min(BATCH, _LOGITS_BYTES // (4 * weights.size)))
+        self._outputs = max(
+            SMALLEST_LIMIT, sequences, min(BATCH, _LOGITS_BYTES // (4 * weights.size))
+        )
         self.cached: list[Ids] = [np.empty(0, np.int32) for _ in range(sequences)]
         forget_log()
         self._context = self._lib.llama_init_from_model(weights.handle, self._params(threads, kv))
@@ -79,7 +83,9 @@ class Engine:
         params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.type_k = params.type_v = lib.GGML_TYPE_F32 if kv == "f32" else lib.GGML_TYPE_F16
         params.kv_unified = self.sequences == 1
-        params.swa_full = True  # a sliding window that was let go cannot be rewound to a shared prefix
+        params.swa_full = (
+            True  # a sliding window that was let go cannot be rewound to a shared prefix
+        )
         params.no_perf = True
         return params
 
@@ -94,8 +100,8 @@ class Engine:
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Evaluate `ids` on the first sequence and yield `(position, logits)` for all positions from `first` on.
 
-        The logits, shape (positions, vocabulary), are llama.cpp's own memory: read them before going on. An earlier
-        position than asked for may come first.
+        The logits, shape (positions, vocabulary), are llama.cpp's own memory: read them before
+        going on. An earlier position than asked for may come first.
 
         Raises:
             Abandoned: `abandoned()` became true between two batches.
@@ -151,7 +157,9 @@ class Engine:
         self.evaluated_tokens += tokens
         if not outputs:
             return np.empty((0, self.weights.size), np.float32)
-        return np.ctypeslib.as_array(self._lib.llama_get_logits(self._context), shape=(outputs, self.weights.size))
+        return np.ctypeslib.as_array(
+            self._lib.llama_get_logits(self._context), shape=(outputs, self.weights.size)
+        )
 
     def forget(self) -> None:
         """Forget all sequences."""

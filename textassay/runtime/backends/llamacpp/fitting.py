@@ -20,7 +20,13 @@ P = TypeVar("P")
 
 
 def fit(
-    request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, truncate: Truncate, name: str
+    request: Q,
+    plan: Callable[[Q], P],
+    length: Callable[[P], int],
+    *,
+    limit: int,
+    truncate: Truncate,
+    name: str,
 ) -> tuple[P, int]:
     """Return `plan(request)` that is at most `limit` tokens long, and how many tokens were left out.
 
@@ -41,20 +47,26 @@ def fit(
         return whole, 0
     told = f"the request needs {needed} tokens and the context of {name!r} has {limit}"
     if truncate != "source" or not request.shorten:
-        raise ContextTooLong(f"{told}; ask for a larger n_ctx, or allow cutting the source (truncate='source')")
+        raise ContextTooLong(
+            f"{told}; ask for a larger n_ctx, or allow cutting the source (truncate='source')"
+        )
     if not any(request.shorten in text for text in _texts(request)):
-        raise RequestRefused(f"{told}, and the text that may be cut does not occur in the prompt as it stands")
+        raise RequestRefused(
+            f"{told}, and the text that may be cut does not occur in the prompt as it stands"
+        )
     best = _longest(request, plan, length, limit=limit, needed=needed)
     if best is None:
         raise ContextTooLong(f"{told}, even without the source")
     return best, needed - length(best)
 
 
-def _longest(request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, needed: int) -> P | None:
+def _longest(
+    request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, needed: int
+) -> P | None:
     """Return the plan with the longest beginning of the source that fits.
 
-    Tokenizing is what costs, so the first places to cut at are guessed from tokens per character, and none is tried
-    twice; after that the rest is halved, whatever the text is like.
+    Tokenizing is what costs, so the first places to cut at are guessed from tokens per character,
+    and none is tried twice; after that the rest is halved, whatever the text is like.
     """
     source = request.shorten or ""
     per_token = sum(map(len, _texts(request))) / needed
@@ -62,7 +74,9 @@ def _longest(request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, 
     place, guesses = high - (needed - limit) * per_token, GUESSES
     while low < high:
         guesses -= 1
-        kept = _beginning(source, min(max(int(place), low), high - 1) if guesses >= 0 else (low + high) // 2)
+        kept = _beginning(
+            source, min(max(int(place), low), high - 1) if guesses >= 0 else (low + high) // 2
+        )
         candidate = plan(_cut(request, kept))
         room = limit - length(candidate)
         if room >= 0:
@@ -74,7 +88,11 @@ def _longest(request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, 
 
 
 def _texts(request: Prompted) -> list[str]:
-    return [request.prompt] if request.prompt is not None else [message.content for message in request.messages]
+    return (
+        [request.prompt]
+        if request.prompt is not None
+        else [message.content for message in request.messages]
+    )
 
 
 def _beginning(source: str, characters: int) -> str:
@@ -85,7 +103,9 @@ def _beginning(source: str, characters: int) -> str:
 
 def _next_place(source: str, kept: int, stop: int) -> int:
     """Return the first place after `kept`, or `stop`, from which on more than the first `kept` characters are kept."""
-    return next((place for place in range(kept + 1, stop) if len(_beginning(source, place)) > kept), stop)
+    return next(
+        (place for place in range(kept + 1, stop) if len(_beginning(source, place)) > kept), stop
+    )
 
 
 def _cut(request: Q, kept: str) -> Q:

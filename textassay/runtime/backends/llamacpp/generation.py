@@ -24,7 +24,9 @@ class Draft:
         """Begin an empty answer of at most `most` tokens."""
         self._weights, self._most, self._sampler = weights, most, sampler
         self._stops = [stop.encode() for stop in request.stop if stop]
-        self._special = request.json_schema is not None  # a grammar has checked the names of special tokens too
+        self._special = (
+            request.json_schema is not None
+        )  # a grammar has checked the names of special tokens too
         self._alternatives = request.logprobs
         self._bytes = bytearray()
         self._logprobs: list[tuple[int, TokenLogprob]] = []
@@ -62,8 +64,14 @@ class Draft:
         count = min(self._alternatives or 0, len(row))
         best = np.argpartition(-row, count - 1)[:count] if count else np.empty(0, np.intp)
         best = best[np.argsort(-row[best], kind="stable")]
-        top = tuple((self._weights.text(int(i)), min(0.0, float(row[i]) - total)) for i in best if np.isfinite(row[i]))
-        return TokenLogprob(token=self._weights.text(token), logprob=min(0.0, float(row[token]) - total), top=top)
+        top = tuple(
+            (self._weights.text(int(i)), min(0.0, float(row[i]) - total))
+            for i in best
+            if np.isfinite(row[i])
+        )
+        return TokenLogprob(
+            token=self._weights.text(token), logprob=min(0.0, float(row[token]) - total), top=top
+        )
 
     def sample(self) -> Sample:
         """Return the answer; bytes that are no text come out as U+FFFD, a character cut off at the end is dropped."""
@@ -79,7 +87,9 @@ class Draft:
 class Generation:
     """What one request asks for, against one model."""
 
-    def __init__(self, weights: Weights, request: Request, ids: Ids, *, n_ctx: int, seed: int | None) -> None:
+    def __init__(
+        self, weights: Weights, request: Request, ids: Ids, *, n_ctx: int, seed: int | None
+    ) -> None:
         """Check the lengths and the JSON schema.
 
         Raises:

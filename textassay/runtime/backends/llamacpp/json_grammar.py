@@ -1,7 +1,7 @@
 """JSON schema to GBNF, the grammar that llama.cpp samples under; knows nothing of llama.cpp otherwise.
 
-What the grammar cannot enforce is refused by name rather than dropped: an answer either satisfies the whole schema
-or is not given. Objects are written with their properties in the schema's order.
+What the grammar cannot enforce is refused by name rather than dropped: an answer either satisfies
+the whole schema or is not given. Objects are written with their properties in the schema's order.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def json_grammar(schema: Mapping[str, Any]) -> str:
     """Return a GBNF grammar whose texts are exactly JSON values that satisfy `schema`, up to white space.
 
     Known are `type`, `enum`, `const`, `anyOf`, `oneOf`, local `$ref`, `properties`, `required`,
-    `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, and bounds on integers
-    (both) and numbers (both, whole and not negative).
+    `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, and bounds on
+    integers (both) and numbers (both, whole and not negative).
 
     Raises:
         ConfigurationError: The schema is malformed, or asks for what a grammar cannot enforce.
@@ -95,12 +95,16 @@ class _Writer:
             return _literal(schema["const"], place)
         if "enum" in keys:
             self._only(keys, {"enum", "type"}, place)
-            return self._any(_literal(value, place) for value in self._list(schema["enum"], f"{place}/enum"))
+            return self._any(
+                _literal(value, place) for value in self._list(schema["enum"], f"{place}/enum")
+            )
         for word in ("anyOf", "oneOf"):
             if word in keys:
                 self._only(keys, {word}, place)
                 options = self._list(schema[word], f"{place}/{word}")
-                return self._any(self.visit(o, f"{place}/{word}/{i}", depth + 1) for i, o in enumerate(options))
+                return self._any(
+                    self.visit(o, f"{place}/{word}/{i}", depth + 1) for i, o in enumerate(options)
+                )
         return self._typed(schema, keys, place, depth)
 
     def _typed(self, schema: Mapping[str, Any], keys: set[str], place: str, depth: int) -> str:
@@ -109,7 +113,10 @@ class _Writer:
             kind = "object" if "properties" in keys else "array" if "items" in keys else "value"
         if isinstance(kind, list):
             self._only(keys, {"type"}, place)
-            return self._any(self.visit({"type": one}, place, depth + 1) for one in self._list(kind, f"{place}/type"))
+            return self._any(
+                self.visit({"type": one}, place, depth + 1)
+                for one in self._list(kind, f"{place}/type")
+            )
         if kind == "object":
             return self._object(schema, keys, place, depth)
         if kind == "array":
@@ -119,7 +126,9 @@ class _Writer:
         if kind in ("integer", "number"):
             return self._bounded(schema, keys, kind, place)
         if kind not in ("boolean", "null", "value"):
-            raise _Unusable(f"{place}/type is {json.dumps(kind, default=str)[:60]}, which is no JSON type")
+            raise _Unusable(
+                f"{place}/type is {json.dumps(kind, default=str)[:60]}, which is no JSON type"
+            )
         self._only(keys, {"type"}, place)
         return self.primitive(kind)
 
@@ -129,7 +138,11 @@ class _Writer:
         required = schema.get("required", [])
         if not isinstance(properties, Mapping):
             raise _Unusable(f"{place}/properties is not an object")
-        if not isinstance(required, Sequence) or isinstance(required, str) or set(required) - set(properties):
+        if (
+            not isinstance(required, Sequence)
+            or isinstance(required, str)
+            or set(required) - set(properties)
+        ):
             raise _Unusable(f"{place}/required must list names that stand in its properties")
         if not properties:
             if schema.get("additionalProperties", True) is False:
@@ -154,7 +167,9 @@ class _Writer:
             starts = [f"{name} {following}", *([] if needed else starts)]
             after = f'"," ws {name} {following}'
             skip = following or '""'
-            following = self.rule(f"after{len(self.rules)}", after if needed else f"({after}) | {skip}")
+            following = self.rule(
+                f"after{len(self.rules)}", after if needed else f"({after}) | {skip}"
+            )
         body = " | ".join(starts)
         return f"({body})" if any(needed for _, needed in pairs) else f"({body})?"
 
@@ -195,7 +210,9 @@ class _Writer:
             or low % 1
             or high % 1
         ):
-            raise _Unusable(f"{place}: a number can be bounded by minimum and maximum, whole and not negative, both")
+            raise _Unusable(
+                f"{place}: a number can be bounded by minimum and maximum, whole and not negative, both"
+            )
         self._check_count(int(low), int(high), place)
         whole = self._any(f'"{value}"' for value in range(int(low), int(high)))
         end = f'"{int(high)}" ("." "0"{{1,6}})?'
@@ -220,7 +237,9 @@ class _Writer:
 
     def _reference(self, ref: object, place: str, depth: int) -> str:
         if not isinstance(ref, str) or not ref.startswith("#"):
-            raise _Unusable(f"{place}/$ref is {ref!r}: only references into the same schema are followed")
+            raise _Unusable(
+                f"{place}/$ref is {ref!r}: only references into the same schema are followed"
+            )
         if ref not in self._refs:
             target: Any = self._schema
             for step in ref.removeprefix("#").split("/")[1:]:
@@ -266,10 +285,16 @@ class _Writer:
             )
 
     @staticmethod
-    def _range(schema: Mapping[str, Any], low: str, high: str, place: str) -> tuple[int, int | None]:
+    def _range(
+        schema: Mapping[str, Any], low: str, high: str, place: str
+    ) -> tuple[int, int | None]:
         least, most = schema.get(low, 0), schema.get(high)
         for word, value in ((low, least), (high, 0 if most is None else most)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_REPEATS:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int)
+                or not 0 <= value <= _MOST_REPEATS
+            ):
                 raise _Unusable(f"{place}/{word} must be a whole number from 0 to {_MOST_REPEATS}")
         if most is not None and most < least:
             raise _Unusable(f"{place}/{high} is below {low}")

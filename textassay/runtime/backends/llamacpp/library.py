@@ -1,7 +1,8 @@
 """The one file that imports llama_cpp: loads the shared library on first use and keeps what it logs.
 
-llama.cpp says why a file was refused only in its log, so the log is caught here, per thread, and handed to whoever
-raises the error. Nothing is printed: llama.cpp's own output on standard error is switched off for the process.
+llama.cpp says why a file was refused only in its log, so the log is caught here, per thread, and
+handed to whoever raises the error. Nothing is printed: llama.cpp's own output on standard error is
+switched off for the process.
 """
 
 from __future__ import annotations
@@ -42,9 +43,13 @@ def library() -> Any:
         try:
             import llama_cpp.llama_cpp as functions
         except ModuleNotFoundError as error:
-            raise ConfigurationError(f"a local model needs llama-cpp-python, which is missing: {INSTALL}") from error
+            raise ConfigurationError(
+                f"a local model needs llama-cpp-python, which is missing: {INSTALL}"
+            ) from error
         except (OSError, RuntimeError) as error:
-            raise ConfigurationError(f"llama-cpp-python does not load ({error}); {INSTALL}") from error
+            raise ConfigurationError(
+                f"llama-cpp-python does not load ({error}); {INSTALL}"
+            ) from error
         _callback = functions.llama_log_callback(_keep)
         functions.llama_log_set(_callback, ctypes.c_void_p(0))
         functions.llama_backend_init()
@@ -61,7 +66,9 @@ def library_version() -> str:
     try:
         return importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError as error:
-        raise ConfigurationError(f"a local model needs llama-cpp-python, which is missing: {INSTALL}") from error
+        raise ConfigurationError(
+            f"a local model needs llama-cpp-python, which is missing: {INSTALL}"
+        ) from error
 
 
 def offloads() -> bool:
@@ -92,4 +99,6 @@ def logged() -> str:
 
 def _keep(level: int, text: bytes, _: Any) -> None:
     if level in (_WARNING, _ERROR, _CONTINUED):
-        _said.setdefault(threading.get_ident(), deque(maxlen=40)).append(text.decode("utf-8", "replace"))
+        _said.setdefault(threading.get_ident(), deque(maxlen=40)).append(
+            text.decode("utf-8", "replace")
+        )

@@ -50,14 +50,19 @@ class Loader:
             ConfigurationError: The file is no usable model, or does not fit into memory.
         """
         weights = Weights(
-            self.path, gpu_layers=self.gpu_layers, check_tensors=self.check_tensors, repack=self.sequences > 1
+            self.path,
+            gpu_layers=self.gpu_layers,
+            check_tensors=self.check_tensors,
+            repack=self.sequences > 1,
         )
         try:
             n_ctx = self._context(weights)
             if not self.gpu_layers:
                 check_memory(weights, n_ctx=n_ctx, sequences=self.sequences, kv=self.kv)
             threads = self.threads or usable_cores()
-            engine = Engine(weights, n_ctx=n_ctx, threads=threads, kv=self.kv, sequences=self.sequences)
+            engine = Engine(
+                weights, n_ctx=n_ctx, threads=threads, kv=self.kv, sequences=self.sequences
+            )
         except BaseException:
             weights.close()
             raise

@@ -16,8 +16,8 @@ Row = NDArray[np.float32]
 def log_total(row: Row) -> float:
     """Return the natural log of the sum of exponentials of one row: what turns logits into log-probabilities.
 
-    Exponentials are single, the sum double precision: within 1e-6 of double precision throughout, at a tenth of its
-    time.
+    Exponentials are single, the sum double precision: within 1e-6 of double precision throughout,
+    at a tenth of its time.
 
     Raises:
         FatalModelError: The row holds NaN or plus infinity: the weights are broken.

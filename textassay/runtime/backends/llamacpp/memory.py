@@ -44,7 +44,9 @@ def free_bytes() -> int | None:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    free = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    free = next(
+        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
+    )
     limit = _cgroup("memory.max")
     used = _cgroup("memory.current")
     if free is None or limit is None or used is None:

@@ -42,9 +42,9 @@ T = TypeVar("T")
 class LlamaCppModel:
     """A local model on one thread of its own; the first use, or `open`, loads it.
 
-    In exact mode the log-probabilities of a request are the same bits whatever was asked before, in whatever order
-    and on however many threads. Throughput mode evaluates several requests in one batch; it pays on GPUs, and scores
-    then depend a little on what else was in the batch.
+    In exact mode the log-probabilities of a request are the same bits whatever was asked before, in
+    whatever order and on however many threads. Throughput mode evaluates several requests in one
+    batch; it pays on GPUs, and scores then depend a little on what else was in the batch.
     """
 
     def __init__(
@@ -68,17 +68,21 @@ class LlamaCppModel:
         Args:
             name: The name the user gave, such as `llamacpp/model.gguf`.
             path: A GGUF file (of a split model, its first part) or `HF_REPO:FILE`.
-            n_ctx: Longest prompt and answer together, in tokens; the model's own, at most 8192, where not given.
-            n_gpu_layers: Layers to put on the GPU, -1 for all; `None` is all that the build can. A build that cannot
-                is warned about where layers were asked for, or where a GPU is in sight.
+            n_ctx: Longest prompt and answer together, in tokens; the model's own, at most 8192,
+                where not given.
+            n_gpu_layers: Layers to put on the GPU, -1 for all; `None` is all that the build can. A
+                build that cannot is warned about where layers were asked for, or where a GPU is in
+                sight.
             threads: Threads of one evaluation; as many as this process may use where not given.
             mode: `"exact"`, or `"throughput"` for several sequences in one batch.
             kv: Type of the cached keys and values.
-            truncate: `"source"` cuts a request's `shorten` text at its end where the request is too long; `"error"`
-                refuses it.
-            sequences: Sequences in one batch in throughput mode, at least 2; each takes the memory of one context.
+            truncate: `"source"` cuts a request's `shorten` text at its end where the request is too
+                long; `"error"` refuses it.
+            sequences: Sequences in one batch in throughput mode, at least 2; each takes the memory
+                of one context.
             seed: Seed for requests that bring none of their own.
-            check_tensors: Whether to search the file for NaN and infinity before use, which reads it whole.
+            check_tensors: Whether to search the file for NaN and infinity before use, which reads
+                it whole.
             sha256: What the file's SHA-256 must be, in hex, for a file that is known.
         """
         self._name, self._spec = name, str(path)
@@ -110,7 +114,9 @@ class LlamaCppModel:
         if self._truncate not in ("error", "source"):
             raise ConfigurationError(f"truncate is 'error' or 'source', not {self._truncate!r}")
         if self._mode == "throughput" and not 2 <= self._sequences <= 64:
-            raise ConfigurationError(f"throughput mode takes 2 to 64 sequences, not {self._sequences}")
+            raise ConfigurationError(
+                f"throughput mode takes 2 to 64 sequences, not {self._sequences}"
+            )
 
     @property
     def name(self) -> str:
@@ -139,7 +145,9 @@ class LlamaCppModel:
             "kv": self._kv,
             "mode": self._mode if self._mode == "exact" else f"throughput{self._sequences}",
             "flash_attention": False,
-            "gpu_layers": (-1 if self._gpu_layers is None else self._gpu_layers) if offloads() else 0,
+            "gpu_layers": (-1 if self._gpu_layers is None else self._gpu_layers)
+            if offloads()
+            else 0,
             "truncate": self._truncate,
             "seed": self._seed,
             "library": f"llama-cpp-python {library_version()}",
@@ -150,7 +158,13 @@ class LlamaCppModel:
         """Everything but a length that is known before the model is open."""
         length = self._n_ctx if self._loaded is None else self._loaded.engine.n_ctx
         return Capabilities(
-            n=True, logprobs=True, json_schema=True, seed=True, choices=True, continuation=True, context_length=length
+            n=True,
+            logprobs=True,
+            json_schema=True,
+            seed=True,
+            choices=True,
+            continuation=True,
+            context_length=length,
         )
 
     @property
@@ -186,8 +200,12 @@ class LlamaCppModel:
 
     async def _load(self, path: Path, digest: str) -> None:
         layers = 0 if not offloads() else -1 if self._gpu_layers is None else self._gpu_layers
-        load = Loader(path, self._n_ctx, layers, self._threads, self._kv, self._sequences, self._check_tensors)
-        worker = Worker[Loaded](load, name=self._name, capacity=self._sequences, together=run_together)
+        load = Loader(
+            path, self._n_ctx, layers, self._threads, self._kv, self._sequences, self._check_tensors
+        )
+        worker = Worker[Loaded](
+            load, name=self._name, capacity=self._sequences, together=run_together
+        )
         try:
             loaded = await worker.start()
         except BaseException:
@@ -219,12 +237,14 @@ class LlamaCppModel:
 
         Raises:
             ContextTooLong: Prompt and `max_tokens` do not fit.
-            ConfigurationError: Messages were given and the file has no chat template, or the JSON schema cannot be
-                kept.
+            ConfigurationError: Messages were given and the file has no chat template, or the JSON
+                schema cannot be kept.
             ModelClosed: The model is, or was meanwhile, closed.
         """
         if request.extra:
-            raise ConfigurationError(f"a local model takes no extra fields, and was given {', '.join(request.extra)}")
+            raise ConfigurationError(
+                f"a local model takes no extra fields, and was given {', '.join(request.extra)}"
+            )
         return await self._submit(Writing(self._rules, request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:

@@ -1,7 +1,7 @@
 """The order in which queued tasks run: next goes what shares the longest prefix with what ran last.
 
-Knows keys, and nothing of what tasks do. Once in `PATIENCE` turns the task goes first that has waited longest, if it
-has waited that long, so nobody starves.
+Knows keys, and nothing of what tasks do. Once in `PATIENCE` turns the task goes first that has
+waited longest, if it has waited that long, so nobody starves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 PATIENCE = 512
-"""Turns after which a task may go first though others share more with what ran last, and until another one may."""
+"""Turns after which a task may go first though others share more with what ran last, and until
+another one may."""
 
 
 class Queued(Protocol):
@@ -83,7 +84,10 @@ class Order(Generic[E]):
         """Place of the entry to run: the longest waiting once it is out of patience, else the one most alike."""
         while self._arrivals and self._arrivals[0].done:
             self._arrivals.popleft()
-        if self._arrivals and self._turn - max(self._arrivals[0].arrived, self._favoured) > PATIENCE:
+        if (
+            self._arrivals
+            and self._turn - max(self._arrivals[0].arrived, self._favoured) > PATIENCE
+        ):
             oldest, self._favoured = self._arrivals[0], self._turn
             return bisect.bisect_left(self._sorted, (oldest.key, oldest.serial))
         return max(self._neighbours(), key=self._shared_at)

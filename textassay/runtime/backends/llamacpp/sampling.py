@@ -1,6 +1,7 @@
 """Picks the next token: temperature and top-p in numpy, a grammar through llama.cpp.
 
-The picks depend on the logits and the seed alone, so an answer can be repeated whatever else was asked in between.
+The picks depend on the logits and the seed alone, so an answer can be repeated whatever else was
+asked in between.
 """
 
 from __future__ import annotations
@@ -26,14 +27,18 @@ class Grammar:
         """Parse the grammar.
 
         Raises:
-            ConfigurationError: llama.cpp does not take it. It must be asked: a grammar it does not take crashes the
-                process when it is used.
+            ConfigurationError: llama.cpp does not take it. It must be asked: a grammar it does not
+                take crashes the process when it is used.
         """
         self._lib = library()
         forget_log()
-        self._handle = self._lib.llama_sampler_init_grammar(weights.vocabulary, gbnf.encode(), b"root")
+        self._handle = self._lib.llama_sampler_init_grammar(
+            weights.vocabulary, gbnf.encode(), b"root"
+        )
         if not self._handle:
-            raise ConfigurationError(f"llama.cpp does not take the grammar: {logged() or 'it gives no reason'}")
+            raise ConfigurationError(
+                f"llama.cpp does not take the grammar: {logged() or 'it gives no reason'}"
+            )
         self._all = np.zeros(weights.size, _CANDIDATE)
         self._all["id"] = np.arange(weights.size)
 
@@ -73,7 +78,12 @@ class Sampler:
     """Draws tokens for one sample."""
 
     def __init__(
-        self, *, temperature: float, top_p: float, seed: tuple[int, int] | None, grammar: Grammar | None
+        self,
+        *,
+        temperature: float,
+        top_p: float,
+        seed: tuple[int, int] | None,
+        grammar: Grammar | None,
     ) -> None:
         """Take what the request asks for; `seed` is the request's with the sample's number, `None` for any."""
         self._temperature, self._top_p, self._grammar = temperature, top_p, grammar
@@ -83,8 +93,9 @@ class Sampler:
     def pick(self, row: Row) -> int:
         """Return the next token's id.
 
-        The grammar is asked about the drawn token first, and about all tokens only if it refuses that one. A second
-        draw among the allowed ones then gives the same distribution as a draw among them to begin with.
+        The grammar is asked about the drawn token first, and about all tokens only if it refuses
+        that one. A second draw among the allowed ones then gives the same distribution as a draw
+        among them to begin with.
 
         Raises:
             MalformedResponse: The grammar allows no token of this vocabulary.
@@ -94,7 +105,9 @@ class Sampler:
             return token
         allowed = self._grammar.allowed()
         if not allowed.any():
-            raise MalformedResponse("the JSON schema leaves no token of the model's vocabulary to go on with")
+            raise MalformedResponse(
+                "the JSON schema leaves no token of the model's vocabulary to go on with"
+            )
         return self._draw(np.where(allowed, row, -np.inf).astype(np.float32))
 
     def accepted(self, token: int) -> None:

@@ -1,8 +1,9 @@
 """Log-probabilities of given text: which positions to look at, and how choices add up.
 
-A continuation is tokenized together with its prompt, and what counts as continuation begins where the two
-tokenizations part: a prompt that ends in a space may lose that space to the first word. All choices of a request are
-counted from the earliest such place, so that their probabilities are of events that exclude each other.
+A continuation is tokenized together with its prompt, and what counts as continuation begins where
+the two tokenizations part: a prompt that ends in a space may lose that space to the first word. All
+choices of a request are counted from the earliest such place, so that their probabilities are of
+events that exclude each other.
 """
 
 from __future__ import annotations
@@ -56,19 +57,31 @@ class ContinuationPlan:
         joint = prompt.followed_by(continuation)
         base = _base(prompt, [joint])
         if base == len(joint):
-            raise RequestRefused(f"the continuation {continuation[:40]!r} adds no token to the prompt")
+            raise RequestRefused(
+                f"the continuation {continuation[:40]!r} adds no token to the prompt"
+            )
         self.tokens = joint[base:]
         self.length = len(joint)
-        self.evaluations = [Evaluation(joint[:-1], base - 1, [self.tokens[i : i + 1] for i in range(len(self.tokens))])]
+        self.evaluations = [
+            Evaluation(
+                joint[:-1], base - 1, [self.tokens[i : i + 1] for i in range(len(self.tokens))]
+            )
+        ]
 
-    def response(self, name: str, spell: Callable[[int], str], truncated: int) -> ContinuationResponse:
+    def response(
+        self, name: str, spell: Callable[[int], str], truncated: int
+    ) -> ContinuationResponse:
         """Return the answer, once evaluated."""
         tokens = tuple(
-            TokenLogprob(token=spell(int(token)), logprob=_finite(float(found[0]), spell(int(token))))
+            TokenLogprob(
+                token=spell(int(token)), logprob=_finite(float(found[0]), spell(int(token)))
+            )
             for token, found in zip(self.tokens, self.evaluations[0].found, strict=True)
         )
         usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
-        return ContinuationResponse(tokens=tokens, usage=usage, model=name, truncated_tokens=truncated)
+        return ContinuationResponse(
+            tokens=tokens, usage=usage, model=name, truncated_tokens=truncated
+        )
 
 
 class ChoicesPlan:
@@ -80,7 +93,9 @@ class ChoicesPlan:
         Raises:
             RequestRefused: A label has no form, a form adds no token, or two labels share one.
         """
-        joints = {label: [prompt.followed_by(form) for form in forms] for label, forms in choices.items()}
+        joints = {
+            label: [prompt.followed_by(form) for form in forms] for label, forms in choices.items()
+        }
         for label, forms in choices.items():
             if not forms:
                 raise RequestRefused(f"the choice {label!r} has no surface form")
@@ -95,7 +110,9 @@ class ChoicesPlan:
     def _claim(self, label: str, form: str, ids: Ids) -> None:
         path = tuple(int(token) for token in ids)
         if not path:
-            raise RequestRefused(f"the form {form!r} of the choice {label!r} is no token after this prompt")
+            raise RequestRefused(
+                f"the form {form!r} of the choice {label!r} is no token after this prompt"
+            )
         owner = self.owners.setdefault(path, label)
         if owner != label:
             raise RequestRefused(f"the choices {owner!r} and {label!r} share the form {form!r}")
@@ -108,7 +125,11 @@ class ChoicesPlan:
                 following = self._next.setdefault(path[:depth], [])
                 if path[depth] not in following:
                     following.append(path[depth])
-        self._inner = [path for path in self._next if not any(path != o and o[: len(path)] == path for o in self._next)]
+        self._inner = [
+            path
+            for path in self._next
+            if not any(path != o and o[: len(path)] == path for o in self._next)
+        ]
         self.evaluations = [
             Evaluation(
                 np.concatenate([before, np.array(inner, np.int32)]).astype(np.int32),
@@ -125,16 +146,24 @@ class ChoicesPlan:
         for inner, evaluation in zip(self._inner, self.evaluations, strict=True):
             for depth, found in enumerate(evaluation.found):
                 prefix = inner[:depth]
-                steps.update(((prefix, token), float(lp)) for token, lp in zip(self._next[prefix], found, strict=True))
+                steps.update(
+                    ((prefix, token), float(lp))
+                    for token, lp in zip(self._next[prefix], found, strict=True)
+                )
         whole = {
-            path: math.fsum(steps[path[:depth], path[depth]] for depth in range(len(path))) for path in self.owners
+            path: math.fsum(steps[path[:depth], path[depth]] for depth in range(len(path)))
+            for path in self.owners
         }
         logprobs = {
-            label: _log_sum(self._alone(path, whole) for path in self.owners if self.owners[path] == label)
+            label: _log_sum(
+                self._alone(path, whole) for path in self.owners if self.owners[path] == label
+            )
             for label in self.labels
         }
         usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
-        return ChoicesResponse(logprobs=logprobs, usage=usage, model=name, truncated_tokens=truncated)
+        return ChoicesResponse(
+            logprobs=logprobs, usage=usage, model=name, truncated_tokens=truncated
+        )
 
     @staticmethod
     def _alone(path: Path, whole: Mapping[Path, float]) -> float:
@@ -143,9 +172,13 @@ class ChoicesPlan:
         nearest = [
             one
             for one in longer
-            if not any(len(path) < len(other) < len(one) and one[: len(other)] == other for other in longer)
+            if not any(
+                len(path) < len(other) < len(one) and one[: len(other)] == other for other in longer
+            )
         ]
-        going_on = math.fsum(math.exp(whole[one] - whole[path]) for one in nearest if whole[path] > -math.inf)
+        going_on = math.fsum(
+            math.exp(whole[one] - whole[path]) for one in nearest if whole[path] > -math.inf
+        )
         if not going_on:
             return whole[path]
         return whole[path] + (math.log1p(-going_on) if going_on < 1 else -math.inf)
@@ -172,5 +205,7 @@ def _log_sum(values: Iterable[float]) -> float | None:
 
 def _finite(logprob: float, token: str) -> float:
     if logprob == -math.inf:
-        raise RequestRefused(f"the model rules the token {token!r} out altogether: its log-probability is not finite")
+        raise RequestRefused(
+            f"the model rules the token {token!r} out altogether: its log-probability is not finite"
+        )
     return min(0.0, logprob)

@@ -28,7 +28,9 @@ def parse(spec: str) -> Path | HubFile:
         ConfigurationError: Nothing is named.
     """
     if not spec.strip():
-        raise ConfigurationError("llamacpp/ needs a model: llamacpp/PATH.gguf or llamacpp/HF_REPO:FILE")
+        raise ConfigurationError(
+            "llamacpp/ needs a model: llamacpp/PATH.gguf or llamacpp/HF_REPO:FILE"
+        )
     if not _DRIVE.match(spec) and not Path(spec).exists() and (match := _HUB.match(spec)):
         return HubFile(match["repo"], match["file"], match["revision"])
     return Path(spec).expanduser()
@@ -37,7 +39,8 @@ def parse(spec: str) -> Path | HubFile:
 def locate(spec: str) -> Path:
     """Return the file a spec names, downloading it where it is not here yet; blocks, with a progress bar on stderr.
 
-    `HF_HUB_OFFLINE`, `HF_HOME`, `HF_TOKEN` and the hub's other settings hold as its own library reads them.
+    `HF_HUB_OFFLINE`, `HF_HOME`, `HF_TOKEN` and the hub's other settings hold as its own library
+    reads them.
 
     Raises:
         ModelNotFound: There is no such file or repository, or it is not open to you.
@@ -47,7 +50,11 @@ def locate(spec: str) -> Path:
     source = parse(spec)
     if isinstance(source, Path):
         if not source.is_file():
-            where = f"{str(source)!r} is a folder" if source.is_dir() else f"there is no file {str(source)!r}"
+            where = (
+                f"{str(source)!r} is a folder"
+                if source.is_dir()
+                else f"there is no file {str(source)!r}"
+            )
             raise ModelNotFound(f"{where}: llamacpp/ takes PATH.gguf or HF_REPO:FILE")
         return source
     return _download(source)
@@ -57,7 +64,9 @@ def _download(source: HubFile) -> Path:
     try:
         from huggingface_hub import errors, hf_hub_download
     except ModuleNotFoundError as error:
-        raise ConfigurationError("downloading a model needs huggingface_hub: pip install huggingface_hub") from error
+        raise ConfigurationError(
+            "downloading a model needs huggingface_hub: pip install huggingface_hub"
+        ) from error
     name = f"{source.repo}:{source.file}"
     try:
         return Path(hf_hub_download(source.repo, source.file, revision=source.revision))
@@ -67,12 +76,18 @@ def _download(source: HubFile) -> Path:
             "is set): download it where there is a network, or name a local file (llamacpp/PATH.gguf)"
         ) from error
     except errors.GatedRepoError as error:
-        raise ModelNotFound(f"{name} is gated: accept its terms on the hub and set HF_TOKEN") from error
+        raise ModelNotFound(
+            f"{name} is gated: accept its terms on the hub and set HF_TOKEN"
+        ) from error
     except errors.RepositoryNotFoundError as error:
-        raise ModelNotFound(f"there is no repository {source.repo!r} on the hub, or it is not open to you") from error
+        raise ModelNotFound(
+            f"there is no repository {source.repo!r} on the hub, or it is not open to you"
+        ) from error
     except errors.EntryNotFoundError as error:
         raise ModelNotFound(f"repository {source.repo!r} has no file {source.file!r}") from error
     except errors.HFValidationError as error:
         raise ConfigurationError(f"{name} is no repository and file: {error}") from error
     except (errors.HfHubHTTPError, OSError) as error:
-        raise NothingListening(f"downloading {name} failed: {type(error).__name__}: {error}") from error
+        raise NothingListening(
+            f"downloading {name} failed: {type(error).__name__}: {error}"
+        ) from error

@@ -1,7 +1,7 @@
 """Throughput mode: several sequences in one batch, for GPUs, where one short sequence leaves most of the chip idle.
 
-What shares a batch changes the rounding, so scores differ a little from exact mode's and between runs. Sequence 0
-evaluates what the group shares; the others start as copies of it.
+What shares a batch changes the rounding, so scores differ a little from exact mode's and between
+runs. Sequence 0 evaluates what the group shares; the others start as copies of it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from textassay.runtime.backends.llamacpp.logprobs import Evaluation
 from textassay.runtime.backends.llamacpp.weights import Ids
 
 
-def score_together(engine: Engine, evaluations: Sequence[Evaluation], abandoned: Callable[[], bool]) -> None:
+def score_together(
+    engine: Engine, evaluations: Sequence[Evaluation], abandoned: Callable[[], bool]
+) -> None:
     """Evaluate all, in groups of as many as there are sequences, and fill in what they found."""
     ordered = sorted(evaluations, key=lambda evaluation: evaluation.ids.astype(">u4").tobytes())
     for start in range(0, len(ordered), engine.sequences):
         _score_group(engine, ordered[start : start + engine.sequences], abandoned)
 
 
-def _score_group(engine: Engine, group: Sequence[Evaluation], abandoned: Callable[[], bool]) -> None:
+def _score_group(
+    engine: Engine, group: Sequence[Evaluation], abandoned: Callable[[], bool]
+) -> None:
     leader = group[0].ids
     shared = min(reusable(common_prefix(leader, one.ids), one.first, len(one.ids)) for one in group)
     _evaluate_prefix(engine, leader[:shared], abandoned)
@@ -85,7 +89,9 @@ def _decode_some(engine: Engine, pending: Sequence[_Tail]) -> list[_Tail]:
     return left
 
 
-def generate_together(engine: Engine, generations: Sequence[Generation], abandoned: Callable[[], bool]) -> None:
+def generate_together(
+    engine: Engine, generations: Sequence[Generation], abandoned: Callable[[], bool]
+) -> None:
     """Write all samples of all requests, as many at a time as there are sequences beside the first."""
     waiting = [(generation, draft) for generation in generations for draft in generation.begin()]
     try:
@@ -98,7 +104,9 @@ def generate_together(engine: Engine, generations: Sequence[Generation], abandon
             engine.rewind(sequence, 0)
 
 
-def _write_group(engine: Engine, group: Sequence[tuple[Generation, Draft]], abandoned: Callable[[], bool]) -> None:
+def _write_group(
+    engine: Engine, group: Sequence[tuple[Generation, Draft]], abandoned: Callable[[], bool]
+) -> None:
     growing: list[tuple[int, Draft, int]] = []
     tokens: list[int] = []
     for sequence, (generation, draft) in enumerate(group, start=1):
@@ -118,5 +126,7 @@ def _write_group(engine: Engine, group: Sequence[tuple[Generation, Draft]], aban
             for row, place in zip(engine.decode(), growing, strict=True)
             for draft in [place[1]]
         ]
-        growing = [(s, draft, position + 1) for token, (s, draft, position) in picked if token is not None]
+        growing = [
+            (s, draft, position + 1) for token, (s, draft, position) in picked if token is not None
+        ]
         tokens = [token for token, _ in picked if token is not None]

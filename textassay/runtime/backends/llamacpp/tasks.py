@@ -96,7 +96,9 @@ class Writing:
             truncate=self._rules.truncate,
             name=self._rules.name,
         )
-        self.generation = Generation(resource.weights, self._request, prompt.ids, n_ctx=limit, seed=self._rules.seed)
+        self.generation = Generation(
+            resource.weights, self._request, prompt.ids, n_ctx=limit, seed=self._rules.seed
+        )
         return sort_key(prompt.ids)
 
     def run(self, resource: Loaded, abandoned: Callable[[], bool]) -> Response:
@@ -116,7 +118,9 @@ def run_together(
     scorings = [task for task in tasks if isinstance(task, Scoring)]
     writings = [task for task in tasks if isinstance(task, Writing)]
     if scorings:
-        score_together(resource.engine, [one for task in scorings for one in task.plan.evaluations], abandoned)
+        score_together(
+            resource.engine, [one for task in scorings for one in task.plan.evaluations], abandoned
+        )
     if writings:
         generate_together(resource.engine, [task.generation for task in writings], abandoned)
     return [task.finish(resource) for task in tasks if isinstance(task, Scoring | Writing)]

@@ -1,7 +1,7 @@
 """Prompts to token ids: control tokens are read out of the template's own words, never out of evaluated text.
 
-Each stretch of text between two control tokens is tokenized in one piece, template words and evaluated text together,
-since that is how the model saw them in training.
+Each stretch of text between two control tokens is tokenized in one piece, template words and
+evaluated text together, since that is how the model saw them in training.
 """
 
 from __future__ import annotations
@@ -39,16 +39,24 @@ class Prompt:
     def _cut(self) -> tuple[Ids, str]:
         """Ids that no following text can change, and the text after them.
 
-        A byte-level BPE splits at a space between two words before it merges, so what stands before that space is
-        settled; whether it holds for this vocabulary is checked. Other tokenizers get the whole text again.
+        A byte-level BPE splits at a space between two words before it merges, so what stands before
+        that space is settled; whether it holds for this vocabulary is checked. Other tokenizers get
+        the whole text again.
         """
         if self._tokenizer.splits_on_words:
-            spaces = [match.start() for match in _BETWEEN_WORDS.finditer(self._text, max(0, len(self._text) - 512))]
-            place = next((space for space in reversed(spaces) if space < len(self._text) - _NEAR_END), None)
+            spaces = [
+                match.start()
+                for match in _BETWEEN_WORDS.finditer(self._text, max(0, len(self._text) - 512))
+            ]
+            place = next(
+                (space for space in reversed(spaces) if space < len(self._text) - _NEAR_END), None
+            )
             if place is not None:
                 rest = self._text[place:]
                 ids = self._tokenizer.plain(rest)
-                if len(ids) < len(self.ids) and np.array_equal(self.ids[len(self.ids) - len(ids) :], ids):
+                if len(ids) < len(self.ids) and np.array_equal(
+                    self.ids[len(self.ids) - len(ids) :], ids
+                ):
                     return self.ids[: len(self.ids) - len(ids)], rest
         return self._head, self._text
 
@@ -89,7 +97,11 @@ class Tokenizer:
 
     def plain(self, text: str) -> Ids:
         """Return the ids of text in which nothing is a control token."""
-        if self._pattern is None or not self._parsed_in_text or not any(name in text for name in self._parsed_in_text):
+        if (
+            self._pattern is None
+            or not self._parsed_in_text
+            or not any(name in text for name in self._parsed_in_text)
+        ):
             return self._weights.encode(text)
         # llama.cpp takes user-defined tokens out of any text; cut in two, their names stay text
         pieces, start = [], 0
@@ -97,14 +109,18 @@ class Tokenizer:
             if match.group() in self._parsed_in_text:
                 pieces.append(text[start : match.start() + 1])
                 start = match.start() + 1
-        return self._joined([self._weights.encode(piece) for piece in [*pieces, text[start:]] if piece])
+        return self._joined(
+            [self._weights.encode(piece) for piece in [*pieces, text[start:]] if piece]
+        )
 
     def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
         """Return the ids up to the last control token of the rendered chat, and the plain text after it."""
         written = "".join(message.content for message in messages)
         mark = next((mark for mark in _MARKS if mark not in written), None)
         if mark is None:
-            raise RequestRefused("the messages hold every Unicode noncharacter from U+FDD0 to U+FDEF")
+            raise RequestRefused(
+                "the messages hold every Unicode noncharacter from U+FDD0 to U+FDEF"
+            )
         rendered = self._template.render([self._marked(message, mark) for message in messages])
         parts: list[Ids] = []
         text = ""
@@ -122,7 +138,11 @@ class Tokenizer:
         if self._pattern is None:
             return message
         return message.model_copy(
-            update={"content": self._pattern.sub(lambda m: m.group()[0] + mark + m.group()[1:], message.content)}
+            update={
+                "content": self._pattern.sub(
+                    lambda m: m.group()[0] + mark + m.group()[1:], message.content
+                )
+            }
         )
 
     def _split(self, rendered: str) -> Iterator[tuple[str, int | None]]:

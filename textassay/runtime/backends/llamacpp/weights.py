@@ -1,7 +1,7 @@
 """A loaded model file: its metadata, its vocabulary, and text to token ids and back.
 
-Everything here runs on the model's owner thread. Checks come before calls, since llama.cpp aborts the process where
-Python would raise.
+Everything here runs on the model's owner thread. Checks come before calls, since llama.cpp aborts
+the process where Python would raise.
 """
 
 from __future__ import annotations
@@ -26,25 +26,31 @@ _BPE = 2
 class Weights:
     """One loaded GGUF file."""
 
-    def __init__(self, path: Path, *, gpu_layers: int, check_tensors: bool, repack: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, gpu_layers: int, check_tensors: bool, repack: bool = False
+    ) -> None:
         """Load the file.
 
         Args:
             path: The GGUF file; of a split model, its first part.
             gpu_layers: Layers to put on the GPU, -1 for all.
             check_tensors: Whether to look for NaN and infinity in the whole file first.
-            repack: Whether weights may be laid out anew for this CPU: up to a third faster for some quantisations,
-                but rows then round differently by their place in a batch.
+            repack: Whether weights may be laid out anew for this CPU: up to a third faster for some
+                quantisations, but rows then round differently by their place in a batch.
 
         Raises:
             ModelNotFound: There is no such file.
             ConfigurationError: The file is no usable model; the message holds llama.cpp's reason.
         """
         if not path.is_file():
-            raise ModelNotFound(f"there is no model file {str(path)!r}" + (" (a folder)" if path.is_dir() else ""))
+            raise ModelNotFound(
+                f"there is no model file {str(path)!r}" + (" (a folder)" if path.is_dir() else "")
+            )
         with path.open("rb") as file:
             if file.read(4) != b"GGUF":
-                raise ConfigurationError(f"{str(path)!r} is not a GGUF file: it does not begin with the letters GGUF")
+                raise ConfigurationError(
+                    f"{str(path)!r} is not a GGUF file: it does not begin with the letters GGUF"
+                )
         self.path, self._lib = path, library()
         forget_log()
         params = self._lib.llama_model_default_params()
@@ -53,7 +59,9 @@ class Weights:
         params.use_extra_bufts = repack and not has_amx()
         self.handle = self._lib.llama_model_load_from_file(str(path).encode(), params)
         if not self.handle:
-            raise ConfigurationError(f"llama.cpp cannot load {str(path)!r}: {logged() or 'it gives no reason'}")
+            raise ConfigurationError(
+                f"llama.cpp cannot load {str(path)!r}: {logged() or 'it gives no reason'}"
+            )
         try:
             self._read()
         except ConfigurationError:
@@ -66,19 +74,29 @@ class Weights:
         kind = lib.llama_vocab_type(self.vocabulary)
         self.size = int(lib.llama_vocab_n_tokens(self.vocabulary))
         if kind == lib.LLAMA_VOCAB_TYPE_NONE or self.size < 1:
-            raise ConfigurationError(f"{str(self.path)!r} holds no vocabulary, so no text can be given to it")
+            raise ConfigurationError(
+                f"{str(self.path)!r} holds no vocabulary, so no text can be given to it"
+            )
         architecture = self.metadata.get("general.architecture", "")
         causal = self.metadata.get(f"{architecture}.attention.causal", "true") != "false"
-        if lib.llama_model_has_encoder(model) or not lib.llama_model_has_decoder(model) or not causal:
+        if (
+            lib.llama_model_has_encoder(model)
+            or not lib.llama_model_has_decoder(model)
+            or not causal
+        ):
             raise ConfigurationError(
                 f"{str(self.path)!r} is a {architecture!r} model, which does not predict the next token; "
                 "take a decoder-only language model"
             )
         if lib.llama_model_is_diffusion(model):
-            raise ConfigurationError(f"{str(self.path)!r} is a diffusion model: it has no next-token probabilities")
+            raise ConfigurationError(
+                f"{str(self.path)!r} is a diffusion model: it has no next-token probabilities"
+            )
         self.trained_context = int(lib.llama_model_n_ctx_train(model))
         self.splits_on_words = kind == _BPE
-        self.end_ids = frozenset(i for i in range(self.size) if lib.llama_vocab_is_eog(self.vocabulary, i))
+        self.end_ids = frozenset(
+            i for i in range(self.size) if lib.llama_vocab_is_eog(self.vocabulary, i)
+        )
         bos = int(lib.llama_vocab_bos(self.vocabulary))
         self.bos = bos if 0 <= bos < self.size else None
         eos = int(lib.llama_vocab_eos(self.vocabulary))
@@ -115,7 +133,11 @@ class Weights:
     def special_texts(self) -> Mapping[str, int]:
         """Text of each control token and of each user-defined one, with its id; these are parsed in templates only."""
         lib, found = self._lib, {}
-        wanted = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_USER_DEFINED | lib.LLAMA_TOKEN_ATTR_UNKNOWN
+        wanted = (
+            lib.LLAMA_TOKEN_ATTR_CONTROL
+            | lib.LLAMA_TOKEN_ATTR_USER_DEFINED
+            | lib.LLAMA_TOKEN_ATTR_UNKNOWN
+        )
         for token in range(self.size):
             if lib.llama_vocab_get_attr(self.vocabulary, token) & wanted:
                 text = lib.llama_vocab_get_text(self.vocabulary, token)
@@ -149,13 +171,19 @@ class Weights:
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
-            raise RequestRefused(f"the text is not valid Unicode: {error.reason} at character {error.start}") from error
+            raise RequestRefused(
+                f"the text is not valid Unicode: {error.reason} at character {error.start}"
+            ) from error
         room = len(data) + 16
         buffer = np.empty(room, np.int32)
         pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
-        count = self._lib.llama_tokenize(self.vocabulary, data, len(data), pointer, room, False, False)
+        count = self._lib.llama_tokenize(
+            self.vocabulary, data, len(data), pointer, room, False, False
+        )
         if count < 0:
-            raise RequestRefused(f"llama.cpp cannot tokenize the text of {len(data)} bytes (code {count})")
+            raise RequestRefused(
+                f"llama.cpp cannot tokenize the text of {len(data)} bytes (code {count})"
+            )
         return buffer[:count].copy()
 
     def piece(self, token: int, *, special: bool = True) -> bytes:

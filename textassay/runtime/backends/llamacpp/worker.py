@@ -1,8 +1,8 @@
 """One thread that owns a resource which must never be touched by two, and serves asyncio tasks from any loop.
 
-Knows nothing of llama.cpp. Tasks run in the order of the keys that they give themselves (`order.py`), and results
-return to their askers. Where a task belongs to a chain that goes on, the thread waits a moment for the task that
-follows, while their common prefix is still there.
+Knows nothing of llama.cpp. Tasks run in the order of the keys that they give themselves
+(`order.py`), and results return to their askers. Where a task belongs to a chain that goes on, the
+thread waits a moment for the task that follows, while their common prefix is still there.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from textassay.runtime.backends.llamacpp.order import Order
-from textassay.runtime.chain import Chain, current_chain
+from textassay.runtime.calls.conversation import Chain, current_chain
 from textassay.runtime.errors import ModelClosed
 
 SEQUEL_SECONDS = 0.2
-"""How long the next task of a chain is waited for. It comes in a hundredth of that, unless the machine is busy or the
-asker does something else in between, and evaluating a long prompt anew takes most models longer."""
+"""How long the next task of a chain is waited for. It comes in a hundredth of that, unless the
+machine is busy or the asker does something else in between, and evaluating a long prompt anew takes
+most models longer."""
 _EXIT_SECONDS = 10.0
 
 
@@ -54,7 +55,8 @@ class Task(Protocol[R_contra, T_co]):
 R = TypeVar("R", bound=Resource)
 
 Together = Callable[[R, Sequence[Task[R, object]], Callable[[], bool]], Sequence[object]]
-"""Runs several tasks at once and returns their results in order, an exception in place of a failed one."""
+"""Runs several tasks at once and returns their results in order, an exception in place of a failed
+one."""
 
 
 class Entry(Generic[R]):
@@ -109,7 +111,12 @@ class Worker(Generic[R]):
             together: Runs several at once; needed where `capacity` is above 1.
             sequel_seconds: How long, at most, the next task of a chain is waited for.
         """
-        self._opening, self._name, self._capacity, self._together = opening, name, capacity, together
+        self._opening, self._name, self._capacity, self._together = (
+            opening,
+            name,
+            capacity,
+            together,
+        )
         self._sequel_seconds = sequel_seconds
         self._wake = threading.Condition()
         self._inbox: deque[Entry[R]] = deque()
@@ -211,11 +218,13 @@ class Worker(Generic[R]):
     def _await_sequel(self, chain: Chain, resource: R) -> None:
         """Wait until the chain's next task is queued, or none will come, but not for long.
 
-        Whether it shares more with the last one than others do is for the order to say: it may not, where a source was
-        cut to fit.
+        Whether it shares more with the last one than others do is for the order to say: it may not,
+        where a source was cut to fit.
         """
         deadline = time.monotonic() + self._sequel_seconds
-        while not (chain.ended or self._has_next(chain)) and (left := deadline - time.monotonic()) > 0:
+        while (
+            not (chain.ended or self._has_next(chain)) and (left := deadline - time.monotonic()) > 0
+        ):
             with self._wake:
                 self._wake.wait_for(lambda: self._inbox or self._stopping or chain.ended, left)
                 if self._stopping:

@@ -1,0 +1,194 @@
+"""`textassay demo`: every method over the bundled examples on the embedded model, once, and what it leaves behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.harness import Outcome, rows_of, textassay
+from textassay.demo.layout import Layout
+from textassay.demo.pipeline import LEARNING
+from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS, TRIVIAL
+from textassay.fitting.fit_from_scores import split
+from textassay.fitting.table import Wanted, read_table
+from textassay.methods.fitted.features import read_files
+from textassay.methods.library import tasks
+from textassay.runtime.data.dataset import Examples
+
+COUNTS = {"summarization": 36, "dialogue": 30, "data-to-text": 30}
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+    ),
+    pytest.mark.timeout(
+        1800
+    ),  # 4,000 calls of the model: a minute by itself, far more on a loaded machine
+    pytest.mark.xdist_group("demo"),
+]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The demo's folder and what it printed."""
+
+    layout: Layout
+    outcome: Outcome
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> Done:
+    """The demo, run once to its end."""
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    return Done(Layout(folder), textassay("demo", "--out", folder))
+
+
+def agreement_of(done: Done) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.layout.agreement.read_bytes())
+    return found
+
+
+def test_everything_is_scored_and_every_run_is_a_run_folder(done):
+    """One score for every text and aspect of every method; nothing is unscored, and progress goes to standard error."""
+    assert done.outcome.code == 0, done.outcome.err
+    for task, count in COUNTS.items():
+        for recipe in RECIPES:
+            folder = done.layout.run(task, recipe.name)
+            summary = json.loads((folder / "summary.json").read_bytes())
+            judged = len(tasks.load(task).aspects)
+            assert summary["outcomes"] == {
+                "scored": count * judged,
+                "abstained": 0,
+                "invalid": 0,
+                "error": 0,
+            }
+            manifest = json.loads((folder / "manifest.json").read_bytes())
+            assert manifest["models"][""]["name"] == "embedded"
+            assert all(
+                f"method:{recipe.method}|model:embedded|" in row["signature"]
+                for row in rows_of(folder)
+            )
+        assert len(rows_of(done.layout.run(task, BASELINES.name))) == count * len(TRIVIAL)
+        assert len({row["aspect"] for row in rows_of(done.layout.run(task, NODES.name))}) > len(
+            tasks.load(task).aspects
+        )
+        assert (done.layout.evaluator(task) / "report.txt").exists()
+    assert len(done.outcome.err.splitlines()) == len(TASKS) * (len(RECIPES) + 3)
+
+
+def test_every_method_stands_beside_the_trivial_measures_and_what_is_not_above_them_is_marked(done):
+    """The marks in the printed table are those of agreement.json."""
+    table = done.outcome.out.partition("2. Agreement")[2].partition("3. Learning")[0]
+    for found in agreement_of(done)["tasks"]:
+        part = table.partition(f"{found['task']}: ")[2].splitlines()
+        for line in found["lines"]:
+            row = next(text for text in part if text.split()[:1] == [line["name"]])
+            if line["trivial"]:
+                assert " x" not in row
+                continue
+            above = [
+                a
+                for a, rho in line["spearman"].items()
+                if rho is not None and rho > found["best_trivial"][a]
+            ]
+            assert line["beats_best_trivial"] == above
+            assert row.count(" x") == len(line["spearman"]) - len(above)
+    assert "All tasks: Above the best trivial measure on " in table
+
+
+def test_agreement_is_what_the_command_meta_finds(done):
+    """Held against another door of the same package: the run folder and the data file alone."""
+    run, data = done.layout.run("summarization", "gptscore"), done.layout.data("summarization")
+    rows = json.loads(textassay("meta", run, data, "--bootstrap", 0, "--json").out)["rows"]
+    lines = agreement_of(done)["tasks"][0]["lines"]
+    printed = next(line for line in lines if line["name"] == "gptscore")
+    assert {row["aspect"]: row["spearman"] for row in rows} == pytest.approx(printed["spearman"])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done, task):
+    """The split is the one that `fit` made, by source, and the scores are on people's scale."""
+    nodes = f"{NODES.method}={done.layout.run(task, NODES.name)}"
+    table = read_table(Examples(done.layout.data(task)), Wanted(scores=read_files([nodes])))
+    parts = split(table, LEARNING)
+    rows = rows_of(done.layout.run(task, FITTED))
+    assert {row["id"] for row in rows} == set(parts.test.ids)
+    assert len(rows) == COUNTS[task] / 2 * len(tasks.load(task).aspects)
+    assert not {id_.split("-")[0] for id_ in parts.test.ids} & {
+        id_.split("-")[0] for id_ in parts.train.ids
+    }
+    assert all(row["scale"][0] <= row["value"] <= row["scale"][1] for row in rows)
+    assert (
+        agreement_of(done)["tasks"][TASKS.index(task)]["held_out"]["examples"] == COUNTS[task] / 2
+    )
+
+
+def test_the_evidence_of_one_example_is_shown(done):
+    """Sub-questions with P(yes), sub-aspects and tools, as they stand in the runs."""
+    shown = done.outcome.out.partition("4. Evidence")[2].partition("5. Where")[0]
+    row = next(
+        row
+        for row in rows_of(done.layout.run("summarization", "decomp-eval"))
+        if (row["id"], row["aspect"]) == ("bridge-wrong", "consistency")
+    )
+    for piece in row["evidence"]:
+        assert f"{piece['answer']}, P(yes) {piece['p_yes']:.2f}" in shown
+    assert "Factuality (1 to 5)" in shown
+    assert "rougeL (0 to 1)" in shown
+
+
+def test_the_commands_to_try_next_are_commands(done, server):
+    """Each as printed, but for a model that is at hand."""
+    lines = done.outcome.out.partition("6. Next")[2].splitlines()
+    commands = [shlex.split(line) for line in lines if " --model " in line]
+    assert [command[1] for command in commands] == ["score", "fit"]
+    for command in commands:
+        words = ["direct/mock" if word.startswith("openai/") else word for word in command[1:]]
+        words += [] if "--dry-run" in words else ["--dry-run"]
+        found = textassay(*words, "--api-base", server.url, "--progress", "none")
+        assert found.code == 0, found.err
+        assert "nothing was asked" in found.out
+
+
+def test_going_on_in_the_folder_of_a_finished_demo_asks_nothing_again(done):
+    """The same tables from what is there; not a line is added to any run."""
+    run = done.layout.run("summarization", "g-eval") / "scores.jsonl"
+    before = run.read_bytes()
+    again = textassay("demo", "--out", done.layout.folder)
+    assert again.code == 0
+    assert run.read_bytes() == before
+    tables = [
+        out.partition("1. Scores")[2].partition("5. Where")[0]
+        for out in (done.outcome.out, again.out)
+    ]
+    assert tables[0] == tables[1]
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path):
+    """Before anything is asked."""
+    (tmp_path / "thesis.txt").write_text("mine")
+    found = textassay("demo", "--out", tmp_path)
+    assert found.code == 2
+    assert "holds something else" in found.err
+
+
+def test_without_llama_cpp_it_says_what_to_install(tmp_path):
+    """Exit status 2, and no folder is left."""
+    code = "import sys; sys.modules['llama_cpp'] = None; from textassay.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "demo", "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 2
+    assert 'pip install "textassay[llamacpp]"' in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,445 @@
+"""`fit --features` and `fit --scores` as a user meets them: command line in, evaluator folder out, scores again."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.fitting.making import rows_of, write
+from textassay import evaluate_sync
+from textassay.cli.app import app
+from textassay.learning import group_codes, split_rows
+from textassay.runtime.storage.run_folder import read_manifest, read_scores
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write(tmp_path / "data.jsonl", rows_of())
+
+
+def run(*args):
+    done = CliRunner().invoke(app, [str(arg) for arg in args])
+    return done.exit_code, done.output
+
+
+def fit(data, out, *flags):
+    return run("fit", data, "--out", out, *flags)
+
+
+def test_features_chosen_by_globs_make_an_evaluator_that_scores_without_a_model(data, tmp_path):
+    status, said = fit(
+        data, tmp_path / "ev", "--features", "judge-0/*,judge-[1-4]/*", "--aggregator", "ridge"
+    )
+    assert status == 0, said
+    assert "clarity, 60 held-out rows" in said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    assert list(report["features"]) == [
+        "judge-0/clarity", "judge-1/charm", "judge-2/clarity", "judge-3/charm", "judge-4/clarity"
+    ]  # fmt: skip
+    status, said = run(
+        "score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run", "--progress", "none"
+    )
+    assert status == 0, said
+    scores = list(read_scores(tmp_path / "run"))
+    assert {s.aspect for s in scores} == {"clarity", "charm"}
+    assert {s.how for s in scores} == {"fused"}
+    assert {s.aspect: s.scale for s in scores} == {"clarity": (1, 5), "charm": (0, 10)}
+    assert run("resume", tmp_path / "run", "--progress", "none")[0] == 0
+
+
+def test_evidence_adds_up_to_the_score(data, tmp_path):
+    for name in ("ridge", "lightgbm", "auto", "mlp"):
+        out = tmp_path / name
+        assert fit(data, out, "--features", "*", "--aggregator", name)[0] == 0
+        for score in evaluate_sync(rows_of(5, per_group=1), method=str(out)):
+            told = {one["text"]: one["contribution"] for one in score.evidence}
+            assert "judge-2/clarity" in told
+            assert sum(told.values()) == pytest.approx(score.value, abs=1e-9)
+        [first, *_] = evaluate_sync(rows_of(2), method=str(out), options={"top": 2})
+        assert len(first.evidence) == 4
+        assert sum(one["contribution"] for one in first.evidence) == pytest.approx(
+            first.value, abs=1e-9
+        )
+
+
+def test_an_evaluator_gives_bit_equal_scores_in_a_new_process(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*")
+    here = [
+        (s.id, s.aspect, s.value.hex())
+        for s in evaluate_sync(str(data), method=str(tmp_path / "ev"))
+    ]
+    code = (
+        "import sys, textassay\n"
+        "for s in textassay.evaluate_sync(sys.argv[1], method=sys.argv[2]): print(s.id, s.aspect, s.value.hex())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(data), str(tmp_path / "ev")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(done.stdout.split("\n")[:-1]) == sorted(" ".join(one) for one in here)
+
+
+def test_several_files_of_scores_are_joined_by_id(data, tmp_path):
+    rows = rows_of()
+    for name, judges in (("first", (0, 1)), ("second", (0, 3))):
+        lines = [
+            {"id": row["id"], "aspect": aspect, "value": row["metrics"][f"judge-{judge}/{own}"]}
+            for row in reversed(rows)
+            for aspect, judge, own in (
+                ("clarity", judges[0], "clarity"),
+                ("charm", judges[1], "charm"),
+            )
+        ]
+        write(tmp_path / f"{name}.jsonl", lines)
+    files = (tmp_path / "first.jsonl", tmp_path / "second.jsonl")
+    status, said = fit(data, tmp_path / "ev", "--scores", *files, "--aggregator", "ridge")
+    assert status == 0, said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    assert list(report["features"]) == [
+        "first/clarity",
+        "first/charm",
+        "second/clarity",
+        "second/charm",
+    ]
+    status, said = run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run")
+    assert status == 2
+    assert "'first/clarity'" in said
+    assert not (tmp_path / "run").exists()
+    given = json.dumps([str(file) for file in files])
+    flags = ("--set", f"scores={given}", "--progress", "none")
+    status, said = run(
+        "score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run", *flags
+    )
+    assert status == 0, said
+    assert read_manifest(tmp_path / "run")["spec"]["options"]["scores"] == [
+        str(file) for file in files
+    ]
+
+
+def test_a_run_folder_is_a_file_of_scores(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run", "--progress", "none")
+    status, said = fit(
+        data, tmp_path / "second", "--scores", f"old={tmp_path / 'run'}", "--aggregator", "ridge"
+    )
+    assert status == 0, said
+    report = json.loads((tmp_path / "second" / "report.json").read_text())
+    assert list(report["features"]) == ["old/clarity", "old/charm"]
+
+
+def test_the_split_keeps_sources_together_and_follows_the_seed(data, tmp_path):
+    reports = []
+    for name, flags in (("a", ()), ("b", ()), ("c", ("--seed", 1)), ("d", ("--split", "row"))):
+        fit(
+            data,
+            tmp_path / name,
+            "--features",
+            "*",
+            "--aggregator",
+            "ridge",
+            "--train-fraction",
+            0.25,
+            *flags,
+        )
+        reports.append(json.loads((tmp_path / name / "report.json").read_text()))
+    same, again, seeded, by_row = reports
+    assert same["split"]["train"] == {"rows": 30, "groups": 5}
+    assert same["held_out"] == again["held_out"]
+    assert same["held_out"] != seeded["held_out"]
+    assert by_row["split"]["by"] == "row"
+    assert by_row["split"]["train"] == {"rows": 30, "groups": 30}
+
+
+def test_of_several_aggregators_the_one_with_the_least_error_over_training_folds_is_kept(
+    data, tmp_path
+):
+    names = ("tree", "ridge", "avg")
+    flags = [flag for name in names for flag in ("--aggregator", name)]
+    assert fit(data, tmp_path / "ev", "--features", "*", *flags)[0] == 0
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    errors = report["aggregators"]["cross_validated_error"]
+    assert set(errors) == set(names)
+    assert report["aggregators"]["chosen"] == min(errors, key=errors.get) == "ridge"
+    assert set(report["held_out"]["aspects"]["charm"]["agreement"]) == {
+        "evaluator", "best single", "avg", "corrw", "tree"
+    }  # fmt: skip
+
+
+def test_gaps_count_as_the_training_mean_and_a_row_without_features_is_not_scored(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    [full, *_], [gap, *_], [none, *_] = ([row] for row in rows_of(3))
+    gap["metrics"].pop("judge-0/clarity")
+    none["metrics"] = {"other": 1.0}
+    scores = {
+        (s.id, s.aspect): s for s in evaluate_sync([full, gap, none], method=str(tmp_path / "ev"))
+    }
+    told = next(one for one in scores["r1", "clarity"].evidence if one["text"] == "judge-0/clarity")
+    assert told["value"] is None
+    assert told["contribution"] == pytest.approx(0, abs=1e-12)
+    abstained = scores["r2", "clarity"]
+    assert (abstained.outcome, abstained.value, abstained.error.type) == (
+        "abstained",
+        None,
+        "NoFeatures",
+    )
+
+
+def test_criteria_scored_for_some_rows_only_are_learnt_from_and_told(tmp_path):
+    rows = rows_of(240)
+    for i, row in enumerate(rows):
+        if i % 3:
+            del row["metrics"]["judge-0/clarity"]
+        if i < 12:
+            row["metrics"] = {}
+    status, said = fit(
+        write(tmp_path / "d.jsonl", rows),
+        tmp_path / "ev",
+        "--features",
+        "*",
+        "--aggregator",
+        "ridge",
+    )
+    assert status == 0, said
+    assert "left out: 12 rated rows without any feature" in said
+    assert "features that fewer than half of the rows have: judge-0/clarity 3" in said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    assert 0.3 < report["features"]["judge-0/clarity"]["coverage"] < 0.37
+    assert report["features"]["judge-1/charm"]["coverage"] == 1
+    for row in rows:
+        row["metrics"].pop("judge-0/clarity", None)
+    bare = write(tmp_path / "bare.jsonl", rows)
+    status, said = run("score", bare, "--method", tmp_path / "ev", "--out", tmp_path / "run")
+    assert status == 2, said
+    assert "'judge-0/clarity'" in said
+
+
+def test_a_constant_prediction_is_no_result(tmp_path):
+    """One row in forty differs, and no leaf of a tree may hold a single row."""
+    rows = rows_of(80, per_group=1)
+    for i, row in enumerate(rows):
+        row["metrics"] = {"judge": float(i < 2)}
+        row["human"] = {"charm": 2.0 + 2 * (i % 2)}
+    data = write(tmp_path / "d.jsonl", rows)
+    status, said = fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "tree")
+    assert status == 2, said
+    assert "predicts 3 for all of 40 rows" in " ".join(said.split()) or "no feature varies" in said
+    assert not (tmp_path / "ev").exists()
+
+
+def test_held_out_rows_decide_nothing(data, tmp_path):
+    """Other ratings of the held-out rows change the report's figures, and nothing of what was learnt."""
+    rows = rows_of()
+    fit(data, tmp_path / "ev", "--features", "*")
+    train = split_rows(group_codes(row["group"] for row in rows), 0.5, seed=0)
+    for row, learnt_from in zip(rows, train, strict=True):
+        if not learnt_from:
+            row["human"] = {
+                "clarity": 6 - row["human"]["clarity"],
+                "charm": 10 - row["human"]["charm"],
+            }
+    fit(write(tmp_path / "other.jsonl", rows), tmp_path / "other", "--features", "*")
+    first, second = (
+        json.loads((tmp_path / name / "evaluator.json").read_text()) for name in ("ev", "other")
+    )
+    assert first["aggregator"] == second["aggregator"]
+    singles = [
+        json.loads((tmp_path / name / "report.json").read_text())["held_out"]["aspects"]["charm"][
+            "agreement"
+        ]
+        for name in ("ev", "other")
+    ]
+    assert singles[0]["best single"]["feature"] == singles[1]["best single"]["feature"]
+    assert singles[0]["evaluator"]["pearson"] > 0.5 > -0.5 > singles[1]["evaluator"]["pearson"]
+
+
+def test_an_evaluator_is_text_that_anyone_can_read(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*")
+    assert sorted(file.name for file in (tmp_path / "ev").iterdir()) == [
+        "evaluator.json",
+        "report.json",
+        "report.txt",
+    ]
+    for file in (tmp_path / "ev").glob("*.json"):
+        json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_some_of_the_aspects_can_be_judged(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    assert {
+        s.aspect for s in evaluate_sync(rows_of(4), method=str(tmp_path / "ev"), aspects=["charm"])
+    } == {"charm"}
+
+
+def test_a_feature_that_holds_the_answer_is_refused(data, tmp_path):
+    rows = rows_of()
+    for row in rows:
+        row["metrics"]["copy"] = 2 * row["human"]["charm"] - 1
+    status, said = fit(write(tmp_path / "leak.jsonl", rows), tmp_path / "ev", "--features", "*")
+    assert status == 2
+    assert "leakage" in said
+    assert "'copy'" in said
+    assert not (tmp_path / "ev").exists()
+
+
+BAD = {
+    "one group": (lambda row, i: row.update(group="g"), "at least 2 groups"),
+    "constant ratings": (
+        lambda row, i: row["human"].update(charm=3),
+        "'charm': people rate all rows 3",
+    ),
+    "no ratings": (lambda row, i: row.pop("human"), "holds no human ratings"),
+    "no metrics": (lambda row, i: row.pop("metrics"), "unknown feature '*'"),
+    "two scales": (
+        lambda row, i: row["human"].update(
+            charm=row["human"]["charm"] / 10 if i < 60 else 1 + row["human"]["charm"]
+        ),
+        "'charm' comes on two scales",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_data_are_told(what, tmp_path):
+    spoil, message = BAD[what]
+    rows = rows_of()
+    for i, row in enumerate(rows):
+        spoil(row, i)
+    status, said = fit(
+        write(tmp_path / "bad.jsonl", rows),
+        tmp_path / "ev",
+        "--features",
+        "*",
+        "--aggregator",
+        "ridge",
+    )
+    assert status == 2, said
+    assert message in said
+    assert not (tmp_path / "ev").exists()
+
+
+def test_too_few_rows_are_told(tmp_path):
+    few = write(tmp_path / "few.jsonl", rows_of(6, per_group=1))
+    status, said = fit(few, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    assert status == 2
+    assert "at least 5 needed" in said
+
+
+def test_scores_of_other_data_are_told(data, tmp_path):
+    other = write(
+        tmp_path / "s.jsonl",
+        [{"id": f"other{i}", "aspect": "clarity", "value": i} for i in range(9)],
+    )
+    status, said = fit(data, tmp_path / "ev", "--scores", other)
+    assert status == 2
+    assert "no id of the scores occurs" in said
+
+
+FLAGS = {
+    "nothing to learn from": ((), "--features NAME,GLOB* or --scores FILE"),
+    "unknown aggregator": (("--features", "*", "--aggregator", "svm"), "unknown aggregator 'svm'"),
+    "unknown feature": (("--features", "bleu"), "unknown feature 'bleu'"),
+    "unknown aspect": (("--features", "*", "--aspects", "wit"), "'wit'"),
+    "fraction": (("--features", "*", "--train-fraction", "1.5"), "between 0 and 1"),
+    "model": (("--features", "*", "--model", "embedded"), "--model goes with --method hd-eval"),
+    "off the scale": (("--features", "*", "--scale", "charm=1,5"), "off the scale 1 to 5"),
+    "scale": (("--features", "*", "--scale", "charm"), "--scale takes ASPECT=LOW,HIGH"),
+}
+
+
+@pytest.mark.parametrize("what", FLAGS)
+def test_bad_flags_are_told(what, data, tmp_path):
+    flags, message = FLAGS[what]
+    status, said = fit(data, tmp_path / "ev", *flags)
+    assert status == 2, said
+    assert message in said
+
+
+def test_an_evaluator_changed_by_hand_or_of_a_newer_version_is_refused(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    file = tmp_path / "ev" / "evaluator.json"
+    good = json.loads(file.read_text())
+    for change, message in (
+        ({"format": 2}, "has format 2"),
+        ({"features": ["a", *good["features"][1:]]}, "was edited or damaged"),
+        ({"digest": "0"}, "was edited or damaged"),
+    ):
+        file.write_text(json.dumps({**good, **change}))
+        status, said = run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run")
+        assert status == 2
+        assert message in said
+    file.write_text("{")
+    assert (
+        "cannot be read"
+        in run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run")[1]
+    )
+    file.unlink()
+    assert (
+        "holds no evaluator.json"
+        in run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run")[1]
+    )
+
+
+def test_nothing_is_written_over(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    status, said = fit(data, tmp_path / "ev", "--features", "*")
+    assert status == 2
+    assert "holds an evaluator already" in said
+
+
+def test_what_does_not_go_with_an_evaluator_is_told(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    for flags, message in (
+        (("--model", "direct/x", "--api-base", "http://127.0.0.1:9/v1"), "asks no model"),
+        (("--task", "dialogue"), "brings its own task"),
+        (("--n", "3"), "unknown setting 'n'"),
+        (("--aspects", "wit"), "unknown aspect of the evaluator 'wit'"),
+    ):
+        status, said = run(
+            "score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run", *flags
+        )
+        assert status == 2, said
+        assert message in said
+
+
+def test_aspects_on_different_scales_and_rated_in_different_rows_are_learnt_each_by_itself(
+    tmp_path,
+):
+    rows = rows_of(240)
+    for i, row in enumerate(rows):
+        row["human"].pop("clarity" if i % 2 else "charm")
+    status, said = fit(
+        write(tmp_path / "d.jsonl", rows),
+        tmp_path / "ev",
+        "--features",
+        "*",
+        "--aggregator",
+        "ridge",
+    )
+    assert status == 0, said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    for aspect in ("clarity", "charm"):
+        assert report["aspects"][aspect]["learning"]["rows"] == 60
+        assert report["held_out"]["aspects"][aspect]["n"] == 60
+    values = [
+        s.value
+        for s in evaluate_sync(rows_of(50, seed=3), method=str(tmp_path / "ev"))
+        if s.aspect == "charm"
+    ]
+    assert np.ptp(values) > 2
+
+
+def test_a_score_does_not_depend_on_the_rows_that_are_judged_beside_it(data, tmp_path):
+    """Rows in work at once are computed together; the bits are those of each alone."""
+    for name in ("auto", "mlp"):
+        fit(data, tmp_path / name, "--features", "*", "--aggregator", name)
+        rows = rows_of(12, seed=5)
+        together = {(s.id, s.aspect): s for s in evaluate_sync(rows, method=str(tmp_path / name))}
+        for row in rows[:3]:
+            for score in evaluate_sync([row], method=str(tmp_path / name)):
+                beside = together[score.id, score.aspect]
+                assert (score.value, score.evidence) == (beside.value, beside.evidence)

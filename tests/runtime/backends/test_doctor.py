@@ -1,0 +1,150 @@
+"""The doctor tells what models really do, and finds those whose log-probabilities do not line up."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from tests.gguf_fixture import Shape, write_model
+from textassay.runtime.backends.doctor import Finding, examine, plain_text
+from textassay.runtime.backends.llamacpp import LlamaCppModel
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import AuthenticationFailed, ContextTooLong, ServerFailed
+from textassay.runtime.model import (
+    Capabilities,
+    ContinuationRequest,
+    Request,
+    Response,
+    Sample,
+    TokenLogprob,
+)
+
+pytestmark = pytest.mark.asyncio
+needs_llama = pytest.mark.skipif(
+    importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is missing"
+)
+
+TWO = (
+    TokenLogprob(token=" blue", logprob=-0.5, top=((" blue", -0.5),)),
+    TokenLogprob(token=",", logprob=-0.1),
+)
+
+
+def by_ability(findings: list[Finding]) -> dict[str, str]:
+    return {finding.ability: finding.verdict for finding in findings}
+
+
+def answer(request: Request) -> Sample:
+    """Answers as a good server would, seeds and schemas included."""
+    if len(request.text) > 1000:
+        raise ContextTooLong("the prompt is too long")
+    if request.json_schema is not None:
+        return Sample(text=json.dumps({"rating": 2}))
+    return Sample(
+        text=" blue," if not request.temperature else f"{request.seed}",
+        logprobs=TWO[: request.max_tokens],
+    )
+
+
+def scripted(continuation: object, **changes: object) -> ScriptedModel:
+    known = Capabilities(
+        **{"context_length": 1000, "choices": True, "continuation": True, **changes}
+    )
+    return ScriptedModel(
+        answer,
+        capabilities=known,
+        choices=lambda request: dict.fromkeys(request.choices, -1.0),
+        continuation=continuation,
+    )
+
+
+async def test_a_sound_model_is_found_sound():
+    """Every ability of a server that does what it says is found."""
+    findings = await examine(scripted(lambda request: TWO))
+    assert set(by_ability(findings).values()) == {"yes"}
+    text = plain_text("direct/judge", findings)
+    assert text.count("\n") == len(findings)
+    assert "what direct/judge can do:" in text
+
+
+async def test_log_probabilities_that_are_one_place_off_are_found():
+    """An echo that reports the neighbour's log-probabilities is wrong, not able."""
+    shifted = (
+        TWO[0].model_copy(update={"logprob": -7.0}),
+        TWO[1].model_copy(update={"logprob": -0.5}),
+    )
+    assert by_ability(await examine(scripted(lambda request: shifted)))["continuation"] == "wrong"
+
+
+async def test_without_sampled_log_probabilities_the_greedy_token_must_be_likeliest():
+    """The second check works on servers that tell log-probabilities of given text only."""
+
+    def bare(request: Request) -> Sample:
+        return Sample(text=answer(request).text)
+
+    def good(request: ContinuationRequest) -> tuple[TokenLogprob, ...]:
+        return (
+            TokenLogprob(token="x", logprob=-0.5 if request.continuation == " blue," else -9.0),
+        )
+
+    def bad(request: ContinuationRequest) -> tuple[TokenLogprob, ...]:
+        return (
+            TokenLogprob(token="x", logprob=-0.5 if request.continuation == " zebra" else -9.0),
+        )
+
+    for continuation, verdict in ((good, "yes"), (bad, "wrong")):
+        model = ScriptedModel(
+            bare, capabilities=Capabilities(continuation=True), continuation=continuation
+        )
+        found = by_ability(await examine(model))
+        assert found["continuation"] == verdict
+        assert found["logprobs"] == "no"
+
+
+async def test_what_is_missing_is_named_and_what_broke_is_unknown():
+    """No scoring, one sample for two, prose for JSON, a server that fails once in a while."""
+
+    def poor(request: Request) -> Response:
+        if request.seed is not None:
+            raise ServerFailed("overloaded")
+        return Response(samples=(Sample(text="sure!"),))
+
+    model = ScriptedModel(
+        poor, capabilities=Capabilities(choices=False, continuation=False, context_length=50)
+    )
+    findings = await examine(model)
+    found = by_ability(findings)
+    assert found["choices"] == found["continuation"] == found["n"] == "no"
+    assert found["json_schema"] == found["context_length"] == "wrong"
+    assert found["seed"] == "unknown"
+    assert "llamacpp/PATH.gguf" in next(f.detail for f in findings if f.ability == "continuation")
+
+
+async def test_a_wrong_key_is_no_finding():
+    """What every request would meet is raised."""
+
+    def locked(request: Request) -> Response:
+        raise AuthenticationFailed("the key is wrong")
+
+    with pytest.raises(AuthenticationFailed):
+        await examine(ScriptedModel(locked))
+
+
+@needs_llama
+@pytest.mark.parametrize("template", [True, False])
+async def test_a_local_model_can_everything(tmp_path, template):
+    """The local backend passes every probe, with a chat template and without."""
+    shape = (
+        Shape(bos=True, dtype="f32")
+        if template
+        else Shape(bos=True, dtype="f32", chat_template=None)
+    )
+    file = write_model(tmp_path / "model.gguf", shape)
+    async with LlamaCppModel(
+        "llamacpp/model.gguf", file.path, n_gpu_layers=0, threads=1, n_ctx=512
+    ) as model:
+        found = by_ability(await examine(model))
+    assert found.pop("chat") == ("yes" if template else "no")
+    assert set(found.values()) == {"yes"}

@@ -1,0 +1,274 @@
+"""The limit on calls in flight finds what a server bears, and leaves alone what only varies."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.virtual_time import run_virtual
+from textassay.runtime.calls.adaptive_concurrency import AdaptiveLimit, Congestion
+from textassay.runtime.calls.rate_limiter import Limiter
+from textassay.runtime.errors import RateLimited, ServerFailed
+
+Server = Callable[[], Awaitable[None]]
+
+
+class Observed:
+    """What a simulated run looked like."""
+
+    def __init__(self) -> None:
+        self.answered = self.refused = 0
+        self.limits: list[tuple[float, int]] = []
+
+    def limits_between(self, start: float, end: float) -> list[int]:
+        return [limit for time, limit in self.limits if start <= time < end]
+
+
+def simulate(
+    make: Callable[[random.Random], Server], *, cap: int, seconds: float, seed: int = 1
+) -> Observed:
+    """Let twice `cap` workers ask a simulated server without end."""
+    dice, seen = random.Random(seed), Observed()
+
+    async def main() -> None:
+        server = make(dice)
+        limiter = Limiter(rpm=None, tpm=None, concurrency=cap)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        async def work() -> None:
+            while loop.time() < began + seconds:
+                try:
+                    async with limiter.admit() as grant:
+                        try:
+                            await server()
+                        except RateLimited:
+                            limiter.rate_limited(grant)
+                            raise
+                        except ServerFailed as error:
+                            if error.status == 503:
+                                limiter.overloaded(grant)
+                            raise
+                    seen.answered += 1
+                except (RateLimited, ServerFailed):
+                    seen.refused += 1
+                    await asyncio.sleep(dice.uniform(0, 0.5))
+
+        async def watch() -> None:
+            while loop.time() < began + seconds:
+                seen.limits.append((loop.time() - began, limiter.state.limit))
+                await asyncio.sleep(seconds / 100)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch())
+            for _ in range(2 * cap):
+                tasks.create_task(work())
+
+    run_virtual(main(), start=0.0)
+    return seen
+
+
+def variable(spread: float) -> Callable[[random.Random], Server]:
+    """A server that bears any number of calls; latencies are lognormal with median 1 s."""
+
+    def make(dice: random.Random) -> Server:
+        return lambda: asyncio.sleep(dice.lognormvariate(0, spread))
+
+    return make
+
+
+def at_most(places: int, down: tuple[float, float] = (0, 0)) -> Callable[[random.Random], Server]:
+    """A server that answers 429 above so many calls at once, and 503 while it is down."""
+
+    def make(dice: random.Random) -> Server:
+        busy = 0
+
+        async def serve() -> None:
+            nonlocal busy
+            if down[0] <= asyncio.get_running_loop().time() < down[1]:
+                await asyncio.sleep(0.05)
+                raise ServerFailed("down", status=503)
+            if busy >= places:
+                await asyncio.sleep(0.02)
+                raise RateLimited("too many at once")
+            busy += 1
+            try:
+                await asyncio.sleep(dice.lognormvariate(0, 0.5))
+            finally:
+                busy -= 1
+
+        return serve
+
+    return make
+
+
+def queueing(places: int) -> Callable[[random.Random], Server]:
+    """A server that lets calls wait for one of a few places, of half a second each."""
+
+    def make(dice: random.Random) -> Server:
+        free = asyncio.Semaphore(places)
+
+        async def serve() -> None:
+            async with free:
+                await asyncio.sleep(0.5 * dice.lognormvariate(0, 0.3))
+
+        return serve
+
+    return make
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.0])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_variable_latency_is_no_reason_to_shrink(spread: float, seed: int) -> None:
+    """Lognormal latencies: the limit goes to the cap and stays there."""
+    seen = simulate(variable(spread), cap=100, seconds=200, seed=seed)
+    assert set(seen.limits_between(10, 200)) == {100}
+
+
+def test_it_doubles_until_the_cap() -> None:
+    """From 32 to 500 in a few rounds."""
+    seen = simulate(variable(0.1), cap=500, seconds=8)
+    assert seen.limits[0][1] == 32
+    assert seen.limits[-1][1] == 500
+
+
+def test_it_settles_around_what_the_server_bears() -> None:
+    """A server with 50 places: near to full use, with few rejections."""
+    seen = simulate(at_most(50), cap=400, seconds=200)
+    late = seen.limits_between(20, 200)
+    assert min(late) >= 30
+    assert max(late) <= 55
+    assert seen.refused < 0.02 * seen.answered
+
+
+def test_it_goes_below_where_it_started() -> None:
+    """A server with 3 places, asked 32 at once at first: hardly any rejections once it has settled."""
+    seen = simulate(at_most(3), cap=100, seconds=200)
+    assert max(seen.limits_between(20, 200)) <= 6
+    assert min(seen.limits_between(0, 200)) >= 1
+
+
+def test_it_recovers_from_an_outage() -> None:
+    """A minute of 503 brings it down; a hundred seconds later it is back at the cap."""
+    seen = simulate(at_most(1000, down=(50, 110)), cap=200, seconds=230)
+    assert max(seen.limits_between(100, 110)) < 20
+    assert seen.limits[-1][1] == 200
+
+
+def test_calls_that_only_queue_in_the_server_are_fewer_and_no_less_is_done() -> None:
+    """40 places and a cap of 1,000: well below the cap in the end, at the throughput of 40 busy places."""
+    seen = simulate(queueing(40), cap=1000, seconds=240)
+    assert max(seen.limits_between(180, 240)) < 700
+    assert seen.answered >= 0.97 * 40 / (0.5 * 1.046) * 240
+
+
+def test_longer_answers_are_not_taken_for_congestion() -> None:
+    """Latency goes up sixfold for good: the limit may try fewer, and comes back."""
+
+    def make(dice: random.Random) -> Server:
+        def serve() -> Awaitable[None]:
+            base = 0.5 if asyncio.get_running_loop().time() < 60 else 3.0
+            return asyncio.sleep(base * dice.lognormvariate(0, 0.5))
+
+        return serve
+
+    seen = simulate(make, cap=100, seconds=300)
+    assert min(seen.limits_between(0, 300)) >= 32
+    assert set(seen.limits_between(200, 300)) == {100}
+
+
+def test_rejections_at_random_do_not_bring_it_down_to_nothing() -> None:
+    """One answer in five is a 429 and one in twenty a 500, whatever is in flight: it stops shrinking."""
+
+    def make(dice: random.Random) -> Server:
+        async def serve() -> None:
+            await asyncio.sleep(0.1)
+            draw = dice.random()
+            if draw < 0.2:
+                raise RateLimited("at random")
+            if draw < 0.25:
+                raise ServerFailed("at random")
+
+        return serve
+
+    seen = simulate(make, cap=100, seconds=60)
+    assert min(seen.limits_between(10, 60)) >= 6
+
+
+def test_an_episode_cuts_once() -> None:
+    """Ten rejections of calls that were in flight together are one cut; the next call's is another."""
+
+    async def main() -> None:
+        limiter = Limiter(rpm=None, tpm=None, concurrency=20)
+        first = [limiter.admit() for _ in range(10)]
+        for grant in first:
+            await grant.__aenter__()
+        for grant in first:
+            limiter.rate_limited(grant)
+        assert limiter.limit == 14
+        limiter.rate_limited()  # no telling whose: those from before the cut are still in flight
+        assert limiter.limit == 14
+        for grant in first:
+            await grant.__aexit__(None, None, None)
+        async with limiter.admit() as later:
+            limiter.rate_limited(later)
+            assert limiter.limit == 10  # 9.8, but no further than to half of 20 before it is judged
+
+    run_virtual(main())
+
+
+def test_without_adaptation_the_limit_stays() -> None:
+    """Rejections and overload change nothing."""
+
+    async def main() -> None:
+        limiter = Limiter(rpm=None, tpm=None, concurrency=20, adaptive=False)
+        limiter.rate_limited()
+        async with limiter.admit() as grant:
+            limiter.rate_limited(grant)
+            limiter.overloaded(grant)
+        assert limiter.state.limit == 20
+
+    run_virtual(main())
+
+
+def test_an_unused_limit_does_not_grow() -> None:
+    """Five calls in flight say nothing about whether 33 would do."""
+    limit = AdaptiveLimit(1000)
+    for index in range(500):
+        limit.answered(float(index), 1.0, 5)
+    assert limit.limit == 32
+
+
+def test_it_never_goes_below_one() -> None:
+    """However often it is cut."""
+    limit = AdaptiveLimit(1000)
+    for _ in range(1000):
+        limit.cut(AdaptiveLimit.CUT)
+        limit.rejected()
+        assert limit.limit >= 1
+    assert limit.limit == 1
+
+
+def test_failures_of_the_server_pause_growth() -> None:
+    """One failure in eight calls is too many to grow on; one in twenty is not."""
+    for every, grows in ((8, False), (20, True)):
+        limit = AdaptiveLimit(1000)
+        for index in range(1, 320):
+            if index % every == 0:
+                limit.failed()
+            else:
+                limit.answered(index / 100, 1.0, limit.limit)
+        assert (limit.limit > 32) is grows
+
+
+def test_latency_that_buys_throughput_is_not_congestion() -> None:
+    """A server that batches: three times the latency for four times the throughput is a good trade."""
+    congestion, now, verdicts = Congestion(), 0.0, set()
+    for latency, each in ((1.0, 0.1), (3.0, 0.025), (3.0, 0.025), (3.0, 0.025)):
+        for _ in range(10 * Congestion.BLOCK):
+            now += each
+            verdicts.add(congestion.answered(now, latency, 10))
+    assert verdicts == {None, "free"}

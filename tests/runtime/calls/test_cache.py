@@ -1,0 +1,327 @@
+"""The cache: equal requests are asked once in a lifetime, and nothing else counts as equal."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.runtime.counting import PAID, CountingModel
+from textassay.runtime.calls.cache import (
+    CachedModel,
+    Keys,
+    _places,
+    decode_answer,
+    encode_answer,
+    request_key,
+    verify,
+)
+from textassay.runtime.errors import ConfigurationError, ServerFailed, StorageError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import (
+    ChatMessage,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationRequest,
+    ContinuationResponse,
+    Request,
+    Response,
+    Sample,
+    TokenLogprob,
+)
+from textassay.runtime.storage.answers import DiskStore
+
+FREE = Usage(calls=0, cached_calls=1, prompt_tokens=0, completion_tokens=0, cost=0.0)
+IDENTITY = {"model": "m", "api_base": "http://127.0.0.1:1/v1"}
+ASKED = Request(messages=(ChatMessage(role="user", content="Rate it."),))
+
+CHANGES = [
+    {"messages": (ChatMessage(role="user", content="Rate it!"),)},
+    {"messages": (ChatMessage(role="system", content="Rate it."),)},
+    {
+        "messages": (
+            ChatMessage(role="user", content="Rate"),
+            ChatMessage(role="user", content=" it."),
+        )
+    },
+    {"messages": (), "prompt": "Rate it."},
+    {"n": 2},
+    {"draw": 1},
+    {"temperature": 0.5},
+    {"top_p": 0.5},
+    {"max_tokens": 8},
+    {"seed": 0},
+    {"stop": ("\n",)},
+    {"logprobs": 0},
+    {"logprobs": 5},
+    {"json_schema": {}},
+    {"json_schema": {"type": "object"}},
+    {"extra": {"top_k": 1}},
+    {"extra": {"top_k": "1"}},
+    {"shorten": "Rate"},
+    {"shorten": "it"},
+]
+
+
+def test_every_field_that_changes_the_answer_changes_the_key():
+    """Each change alone gives a key of its own; together with the unchanged request all differ."""
+    requests = [ASKED, *(Request(**{**ASKED.model_dump(), **change}) for change in CHANGES)]
+    others = [
+        ChoicesRequest(prompt="Rate it.", choices={"yes": ("yes",)}),
+        ChoicesRequest(prompt="Rate it.", choices={"yes": ("yes", "Yes")}),
+        ContinuationRequest(prompt="Rate it.", continuation="yes"),
+        ContinuationRequest(prompt="Rate it", continuation=".yes"),
+    ]
+    keys = {request_key(IDENTITY, request) for request in [*requests, *others]}
+    assert len(keys) == len(requests) + len(others)
+    assert request_key({**IDENTITY, "model": "n"}, ASKED) not in keys
+    assert set(Request.model_fields) == {name for change in CHANGES for name in change} | {
+        "specimen"
+    }
+
+
+def test_what_does_not_change_the_answer_does_not_change_the_key():
+    """The specimen of dry runs, and the order in which dicts were filled, are no part of the key."""
+    assert request_key(IDENTITY, ASKED) == request_key(
+        IDENTITY, ASKED.model_copy(update={"specimen": "4"})
+    )
+    one = ASKED.model_copy(update={"extra": {"a": 1, "b": {"c": 2, "d": 3}}})
+    two = ASKED.model_copy(update={"extra": {"b": {"d": 3, "c": 2}, "a": 1}})
+    assert request_key(IDENTITY, one) == request_key(dict(reversed(IDENTITY.items())), two)
+
+
+def test_keys_are_the_same_in_every_process_and_version():
+    """A golden key: if it changes, every answer that anyone has paid for is asked again."""
+    assert (
+        request_key({"model": "m"}, ASKED)
+        == "1fff6c3c5462a314bada24a0aa41c46207d9c7d16b22ac9aeaa54839ce402c4a"
+    )
+
+
+def test_any_text_has_a_key():
+    """Half a surrogate pair, which UTF-8 cannot hold, and huge integers are told apart like everything else."""
+    texts = ["\ud83d", "\ude00", "\ud83d\ude00", "😀", "\\ud83d"]
+    keys = {request_key(IDENTITY, Request(prompt=text)) for text in texts}
+    assert len(keys) == len(texts)
+    huge = [Request(prompt="x", extra={"seed": 2**80 + i}) for i in range(2)]
+    assert request_key(IDENTITY, huge[0]) != request_key(IDENTITY, huge[1])
+    with pytest.raises(ConfigurationError, match="the request holds something that is not JSON"):
+        request_key(IDENTITY, Request(prompt="x", extra={"when": object()}))
+    with pytest.raises(ConfigurationError, match="the identity of the model"):
+        request_key({"model": object()}, ASKED)
+
+
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=30)
+LOGPROBS = st.floats(max_value=0, allow_nan=False, allow_infinity=False)
+TOKENS = st.builds(
+    TokenLogprob,
+    token=TEXTS,
+    logprob=LOGPROBS,
+    top=st.lists(st.tuples(TEXTS, LOGPROBS), max_size=3).map(tuple),
+)
+ANSWERS = st.one_of(
+    st.builds(
+        Response,
+        samples=st.lists(
+            st.builds(
+                Sample,
+                text=TEXTS,
+                finish_reason=st.sampled_from(["stop", "length", "filtered", "other"]),
+                logprobs=st.none() | st.lists(TOKENS, max_size=3).map(tuple),
+            ),
+            min_size=1,
+            max_size=3,
+        ).map(tuple),
+        usage=st.just(PAID),
+        model=st.none() | TEXTS,
+    ),
+    st.builds(
+        ChoicesResponse,
+        logprobs=st.dictionaries(TEXTS, st.none() | LOGPROBS, max_size=3),
+        usage=st.just(PAID),
+        truncated_tokens=st.integers(0, 10**6),
+    ),
+    st.builds(
+        ContinuationResponse,
+        tokens=st.lists(TOKENS, min_size=1, max_size=3).map(tuple),
+        usage=st.just(PAID),
+    ),
+)
+
+
+@given(answer=ANSWERS)
+def test_a_kept_answer_is_the_answer(answer):
+    """Every kind of answer comes back as it was, to the last bit, but for what it costs."""
+    assert decode_answer(encode_answer(answer)) == answer.model_copy(update={"usage": FREE})
+
+
+@pytest.mark.asyncio
+async def test_equal_requests_are_asked_once(tmp_path):
+    """The second answer is the first at no cost, in the same run and after reopening; another draw is asked."""
+    model = CountingModel()
+    async with DiskStore(tmp_path) as store:
+        cached = CachedModel(model, store)
+        first, second = await cached.generate(ASKED), await cached.generate(ASKED)
+        assert (first.usage, second.usage) == (PAID, FREE)
+        assert first.samples == second.samples
+        assert (await cached.generate(ASKED.model_copy(update={"draw": 1}))).samples[
+            0
+        ].text == "answer 2"
+    async with DiskStore(tmp_path) as store:
+        again = await CachedModel(model, store).generate(ASKED)
+        assert again == second
+        assert (
+            await CachedModel(CountingModel(api_base="elsewhere"), store).generate(ASKED)
+        ).usage == PAID
+    assert len(model.asked) == 2
+
+
+@pytest.mark.asyncio
+async def test_choices_and_continuations_are_kept_too(tmp_path):
+    """All three kinds of request go through the cache."""
+    model = CountingModel()
+    async with DiskStore(tmp_path) as store:
+        cached = CachedModel(model, store)
+        choices = ChoicesRequest(prompt="p", choices={"yes": ("yes",), "no": ("no",)})
+        continuation = ContinuationRequest(prompt="p", continuation=" c")
+        for ask, request in ((cached.choices, choices), (cached.continuation, continuation)):
+            first, second = await ask(request), await ask(request)
+            assert second == first.model_copy(update={"usage": FREE})
+    assert len(model.asked) == 2
+    assert verify(tmp_path).ok
+
+
+@pytest.mark.asyncio
+async def test_errors_are_not_kept(tmp_path):
+    """A request that failed is asked again."""
+    model = CountingModel()
+    model.error = ServerFailed("503")
+    async with DiskStore(tmp_path) as store:
+        cached = CachedModel(model, store)
+        with pytest.raises(ServerFailed):
+            await cached.generate(ASKED)
+        model.error = None
+        assert (await cached.generate(ASKED)).usage == PAID
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
+    """Sound bytes that are no answer name key, folder and command; nothing is asked in their place."""
+    model = CountingModel()
+    key = request_key(model.identity, ASKED)
+    for value in (
+        b"{",
+        b"[]",
+        b'{"kind": "other", "answer": {}}',
+        b'{"kind": "generate", "answer": {"samples": []}}',
+    ):
+        async with DiskStore(tmp_path) as store:
+            await store.put(key, value)
+            with pytest.raises(StorageError, match=rf"{key} in .*textassay cache verify"):
+                await CachedModel(model, store).generate(ASKED)
+        (problem,) = verify(tmp_path).problems
+        assert key in problem
+    assert not model.asked
+
+
+@pytest.mark.asyncio
+async def test_cancelling_does_not_lose_an_answer_that_is_there(tmp_path):
+    """A cancellation between answer and commit waits for the commit."""
+    model = CountingModel(waits=True)
+    async with DiskStore(tmp_path) as store:
+        cached = CachedModel(model, store)
+        task = asyncio.create_task(cached.generate(ASKED))
+        await asyncio.sleep(0)
+        model.gate.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await cached.generate(ASKED)).usage == FREE
+    assert len(model.asked) == 1
+
+
+@pytest.mark.asyncio
+async def test_an_answer_is_kept_before_it_is_reported(tmp_path):
+    """When `generate` returns, another process would find the answer."""
+    async with DiskStore(tmp_path / "cache") as store:
+        await CachedModel(CountingModel(), store).generate(ASKED)
+        async with DiskStore(tmp_path / "cache") as other:
+            assert other.get(request_key(CountingModel().identity, ASKED)) is not None
+
+
+@pytest.mark.asyncio
+async def test_a_stand_in_keeps_nothing(tmp_path):
+    """With `keep=False` answers are looked up but new ones are not kept, so that a dry run leaves no made-up answer."""
+    async with DiskStore(tmp_path) as store:
+        await CachedModel(CountingModel(), store, keep=False).generate(ASKED)
+        assert store.info().entries == 0
+        await CachedModel(CountingModel(), store).generate(ASKED)
+        assert (await CachedModel(CountingModel(), store, keep=False).generate(ASKED)).usage == FREE
+
+
+@pytest.mark.asyncio
+async def test_hits_let_other_tasks_run(tmp_path):
+    """A task that is served from the cache alone does not keep the event loop to itself."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with DiskStore(tmp_path) as store:
+        cached = CachedModel(CountingModel(), store)
+        await cached.generate(ASKED)
+        other = asyncio.create_task(count_turns())
+        await asyncio.sleep(0)
+        turns = 0
+        for _ in range(160):
+            await cached.generate(ASKED)
+        assert turns >= 9
+        other.cancel()
+
+
+@pytest.mark.asyncio
+async def test_closing_the_model_leaves_the_store_open(tmp_path):
+    """Models share a store, so that only whoever opened it closes it."""
+    model = CountingModel()
+    async with DiskStore(tmp_path) as store:
+        await CachedModel(model, store).aclose()
+        assert model.closed == 1
+        assert store.get("a") is None
+
+
+@pytest.mark.asyncio
+async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
+    """Equal requests, other identities and later changes of a request's dicts get keys of their own."""
+    keys, other = Keys(IDENTITY), Keys({**IDENTITY, "model": "n"})
+    request, twin = (
+        ASKED.model_copy(update={"extra": {"top_k": 1}}),
+        ASKED.model_copy(update={"draw": 1}),
+    )
+    made = keys.made(request)
+    assert made == request_key(IDENTITY, request) == keys.found(request)
+    assert await asyncio.create_task(_found(keys, request)) == made
+    assert other.found(request) == request_key({**IDENTITY, "model": "n"}, request)
+    assert keys.found(twin) == request_key(IDENTITY, twin)
+    request.extra["top_k"] = 2
+    assert keys.made(request) == request_key(IDENTITY, request) != made
+
+
+async def _found(keys, request):
+    return keys.found(request)
+
+
+@given(st.text("ab", max_size=80), st.text("ab", max_size=40))
+def test_the_place_of_a_part_is_its_first_one_however_its_beginning_repeats(text, part):
+    long = part * 3
+    prompt = text + long + text
+    asked = Request(prompt=prompt, shorten=long)
+    other = Request(prompt=prompt, shorten=long[:-1]) if long else asked
+    assert _places(asked, long) == [len(long), prompt.find(long)]
+    assert _places(other, other.shorten) == [len(other.shorten), prompt.find(other.shorten)]
+    absent = long + "c"
+    assert _places(asked, absent) == [len(absent), -1]

@@ -1,0 +1,766 @@
+"""Graphs: what is refused when one is built, what runs when, and where failures go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Annotated, Any, Literal, NewType, Protocol, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textassay.runtime.errors import AuthenticationFailed, BudgetReached, GraphError, StorageError
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.graph.graph import Graph, Node, each, fixed
+from textassay.runtime.graph.types import fits, type_name
+from textassay.runtime.messages import Aspect, Assignment, Example, Failure, Message, Plan, Score
+
+
+class Text(Message):
+    """A text with its length and words."""
+
+    text: str
+
+    @property
+    def length(self) -> int:
+        return len(self.text)
+
+    @cached_property
+    def words(self) -> list[str]:
+        return self.text.split()
+
+    @property
+    def untold(self):  # type: ignore[no-untyped-def]
+        return 1
+
+
+class LongText(Text):
+    """A kind of text."""
+
+
+async def read(text: str) -> Text:
+    return Text(text=text)
+
+
+async def upper(text: Text) -> Text:
+    return Text(text=text.text.upper())
+
+
+async def count(text: Text) -> int:
+    return len(text.text)
+
+
+async def half(number: float) -> float:
+    return number / 2
+
+
+async def split(text: Text) -> list[str]:
+    return text.text.split()
+
+
+async def size(word: str) -> int:
+    if not word.isalpha():
+        raise ValueError(f"no word: {word}")
+    return len(word)
+
+
+async def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+async def total_of_known(numbers: Sequence[int | Failure]) -> int:
+    return sum(n for n in numbers if not isinstance(n, Failure))
+
+
+async def add(left: int, right: int) -> int:
+    return left + right
+
+
+async def fail(text: Text) -> Text:
+    raise ValueError("bad text")
+
+
+async def describe(result: Text | Failure) -> str:
+    return (
+        f"{result.type}: {result.message} at {result.node}"
+        if isinstance(result, Failure)
+        else result.text
+    )
+
+
+def chain(*nodes: Node, input: Any = Text, output: str | None = None) -> Graph:
+    return Graph("jury", input=input, nodes=nodes, output=output or nodes[-1].name)
+
+
+def run(graph: Graph, message: Any) -> Any:
+    return asyncio.run(graph.run(message))
+
+
+# what runs
+
+
+def test_a_linear_graph_passes_messages_along() -> None:
+    """The output's value comes out."""
+    graph = chain(Node("read", read, text="input"), Node("upper", upper, text="read"), input=str)
+    assert run(graph, "hello") == Text(text="HELLO")
+
+
+def test_the_readme_graph_fans_out_over_a_field_of_the_input() -> None:
+    """Several `each` of one node advance together, and results keep the order of the items."""
+
+    async def write_steps(aspect: Aspect) -> str:
+        return f"How is {aspect.name}?"
+
+    async def scorer(example: Example, aspect: Aspect, steps: str) -> Score:
+        return Score(id=example.id, aspect=aspect.name, value=float(len(steps)))
+
+    graph = Graph(
+        "g-eval",
+        input=Assignment,
+        nodes=[
+            Node("scores", scorer, example="example", aspect=each("aspects"), steps=each("steps")),
+            Node("steps", write_steps, aspect=each("input.aspects")),
+        ],
+        output="scores",
+    )
+    aspects = (Aspect(name="fluency", definition="d"), Aspect(name="coherence", definition="d"))
+    scores = run(graph, Assignment(example=Example(id="a", output="x"), aspects=aspects))
+    assert [(s.aspect, s.value) for s in scores] == [("fluency", 15.0), ("coherence", 17.0)]
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=5), max_size=10))
+def test_fan_out_and_fan_in_agree_with_a_loop(words: list[str]) -> None:
+    """How many items there are is known only at run time; none is fine."""
+    graph = chain(
+        Node("split", split, text="input"),
+        Node("sizes", size, word=each("split")),
+        Node("total", total, numbers="sizes"),
+    )
+    assert run(graph, Text(text=" ".join(words))) == sum(map(len, words))
+
+
+def test_fields_properties_and_constants_are_wires() -> None:
+    """A wire may end in a field, a property or a cached property; a constant needs none."""
+    assert run(chain(Node("half", half, number="input.length")), Text(text="abcd")) == 2.0
+    assert run(chain(Node("half", half, number="length")), Text(text="abcd")) == 2.0
+    assert run(chain(Node("sizes", size, word=each("words"))), Text(text="a bcd")) == [1, 3]
+    assert (
+        run(chain(Node("sum", add, left="input.length", right=fixed(10))), Text(text="abcd")) == 14
+    )
+
+
+def test_a_node_hides_a_field_of_the_input_with_its_name() -> None:
+    """The short form means the node; `input.` still reaches the field."""
+    graph = chain(Node("length", half, number="input.length"), Node("again", half, number="length"))
+    assert run(graph, Text(text="12345678")) == 2.0
+
+
+@dataclass
+class Suffix:
+    """An agent with a parameter of its own."""
+
+    suffix: str
+
+    async def __call__(self, text: Text, times: int = 1) -> Text:
+        return Text(text=text.text + self.suffix * times)
+
+    async def method(self, text: Text) -> Text:
+        return await self(text)
+
+
+async def anything(**texts: Text) -> str:
+    return "+".join(f"{name}={text.text}" for name, text in texts.items())
+
+
+def announced(text: Text) -> Awaitable[Text]:
+    return upper(text)
+
+
+@pytest.mark.parametrize(
+    ("agent", "wanted"),
+    [
+        (Suffix("!"), "a!"),
+        (Suffix("?").method, "a?"),
+        (partial(Suffix("!"), times=3), "a!!!"),
+        (partial(Suffix.method, Suffix("#")), "a#"),
+        (announced, "A"),
+    ],
+)
+def test_agents_come_in_all_shapes(agent: Any, wanted: str) -> None:
+    """Objects, bound methods, partials and functions that return an awaitable serve as agents."""
+    assert run(chain(Node("only", agent, text="input")), Text(text="a")).text == wanted
+
+
+def test_an_agent_may_take_any_keywords() -> None:
+    """`**texts: Text` takes as many wires as there are."""
+    graph = chain(
+        Node("up", upper, text="input"), Node("all", anything, first="input", second="up")
+    )
+    assert run(graph, Text(text="a")) == "first=a+second=A"
+
+
+def test_graphs_nest() -> None:
+    """A graph is an agent; fanning out over it is fanning out over any agent."""
+    inner = chain(Node("read", read, text="input"), Node("count", count, text="read"), input=str)
+    outer = chain(
+        Node("split", split, text="input"),
+        Node("sizes", inner, input=each("split")),
+        Node("total", total, numbers="sizes"),
+    )
+    assert run(outer, Text(text="a bb ccc")) == 6
+
+
+def test_nodes_run_as_soon_as_their_inputs_are_there() -> None:
+    """Both arms of a diamond are under way at once; they could not finish otherwise."""
+    meeting = asyncio.Barrier(2)
+
+    async def arm(text: Text) -> int:
+        async with asyncio.timeout(5):
+            await meeting.wait()
+        return len(text.text)
+
+    graph = chain(
+        Node("up", upper, text="input"),
+        Node("left", arm, text="up"),
+        Node("right", arm, text="up"),
+        Node("sum", add, left="left", right="right"),
+    )
+    assert run(graph, Text(text="abc")) == 6
+
+
+def test_a_slow_arm_does_not_hold_back_a_fast_one() -> None:
+    """A node waits for its own inputs, not for a whole layer."""
+    done = asyncio.Event()
+
+    async def slow(text: Text) -> int:
+        async with asyncio.timeout(5):
+            await done.wait()
+        return 1
+
+    async def last_of_fast(number: int) -> int:
+        done.set()
+        return number
+
+    graph = chain(
+        Node("slow", slow, text="input"),
+        Node("fast", count, text="input"),
+        Node("after", last_of_fast, number="fast"),
+        Node("sum", add, left="slow", right="after"),
+    )
+    assert run(graph, Text(text="abc")) == 4
+
+
+def test_items_of_a_fan_out_run_at_once() -> None:
+    """All items are under way together."""
+    meeting = asyncio.Barrier(3)
+
+    async def meet(word: str) -> str:
+        async with asyncio.timeout(5):
+            await meeting.wait()
+        return word
+
+    assert run(chain(Node("all", meet, word=each("words"))), Text(text="a b c")) == ["a", "b", "c"]
+
+
+def test_runs_of_one_graph_do_not_share_anything() -> None:
+    """The same graph runs many messages at once."""
+    graph = chain(
+        Node("up", upper, text="input"),
+        Node("n", count, text="up"),
+        Node("sum", add, left="n", right="input.length"),
+    )
+
+    async def main() -> list[Any]:
+        return await gather([graph.run(Text(text="x" * n)) for n in range(50)])
+
+    assert asyncio.run(main()) == [2 * n for n in range(50)]
+
+
+# failures
+
+
+def test_a_failure_passes_agents_that_do_not_name_it() -> None:
+    """The result is the first failure, with the node, the exception's name and its message."""
+    graph = chain(
+        Node("fail", fail, text="input"),
+        Node("up", upper, text="fail"),
+        Node("n", count, text="up"),
+    )
+    assert run(graph, Text(text="a")) == Failure(node="fail", type="ValueError", message="bad text")
+
+
+def test_a_failure_reaches_the_agent_that_names_it() -> None:
+    """`Text | Failure` receives it, even through nodes that did not run."""
+    graph = chain(
+        Node("fail", fail, text="input"),
+        Node("up", upper, text="fail"),
+        Node("say", describe, result="up"),
+    )
+    assert run(graph, Text(text="a")) == "ValueError: bad text at fail"
+
+
+def test_one_failed_item_is_a_failure_in_the_list() -> None:
+    """The others keep their values and places."""
+    result = run(
+        chain(Node("split", split, text="input"), Node("sizes", size, word=each("split"))),
+        Text(text="a 1 ccc"),
+    )
+    assert result == [1, Failure(node="sizes", type="ValueError", message="no word: 1"), 3]
+
+
+@pytest.mark.parametrize(
+    ("agent", "wanted"),
+    [(total, Failure(node="sizes", type="ValueError", message="no word: 1")), (total_of_known, 4)],
+)
+def test_a_list_with_a_failure_reaches_only_consumers_that_name_it(agent: Any, wanted: Any) -> None:
+    """`list[int]` fails with it, `Sequence[int | Failure]` deals with it."""
+    graph = chain(
+        Node("split", split, text="input"),
+        Node("sizes", size, word=each("split")),
+        Node("total", agent, numbers="sizes"),
+    )
+    assert run(graph, Text(text="a 1 ccc")) == wanted
+
+
+def test_fanning_out_over_failed_items_passes_each_on() -> None:
+    """A second fan-out skips the failed items and keeps their places."""
+    graph = chain(
+        Node("split", split, text="input"),
+        Node("sizes", size, word=each("split")),
+        Node("half", half, number=each("sizes")),
+    )
+    assert run(graph, Text(text="aa 1 bbbb")) == [
+        1.0,
+        Failure(node="sizes", type="ValueError", message="no word: 1"),
+        2.0,
+    ]
+
+
+def test_a_failure_inside_a_nested_graph_names_both_nodes() -> None:
+    """The path says where; a list inside a list is looked through."""
+    inner = chain(Node("split", split, text="input"), Node("sizes", size, word=each("split")))
+    outer = chain(Node("inner", inner, input="input"), Node("total", total, numbers="inner"))
+    assert run(outer, Text(text="a 1")) == Failure(
+        node="sizes", type="ValueError", message="no word: 1"
+    )
+    wrapped = chain(Node("outer", chain(Node("fail", fail, text="input")), input="input"))
+    assert run(wrapped, Text(text="a")) == Failure(
+        node="outer/fail", type="ValueError", message="bad text"
+    )
+
+
+def test_lists_of_different_length_fail_the_node() -> None:
+    """Nothing is dropped when zipped lists differ."""
+
+    async def join(word: str, number: int) -> str:
+        return word * number
+
+    graph = chain(
+        Node("split", split, text="input"),
+        Node("join", join, word=each("split"), number=each("numbers")),
+        Node("numbers", partial(numbers_up_to, n=3), text="input"),
+        output="join",
+    )
+    failure = run(graph, Text(text="a b"))
+    assert (failure.node, failure.type) == ("join", "ValueError")
+    assert "word has 2, number has 3" in failure.message
+
+
+async def numbers_up_to(text: Text, n: int) -> list[int]:
+    return list(range(n))
+
+
+def test_a_result_of_the_wrong_class_is_a_failure() -> None:
+    """What an agent yields is held against what it declares."""
+
+    async def lies(text: Text) -> int:
+        return "three"  # type: ignore[return-value]
+
+    failure = run(chain(Node("lies", lies, text="input")), Text(text="a"))
+    assert (failure.type, "yielded str" in failure.message) == ("TypeError", True)
+
+
+def test_a_property_that_raises_fails_the_node_that_reads_it() -> None:
+    """Reading a field is part of running the node."""
+
+    class Fragile(Message):
+        @property
+        def field(self) -> int:
+            raise LookupError("nothing here")
+
+    Fragile.field.fget.__annotations__["return"] = int  # type: ignore[attr-defined]
+    failure = run(chain(Node("half", half, number="field"), input=Fragile), Fragile())
+    assert (failure.node, failure.type) == ("half", "LookupError")
+
+
+@pytest.mark.parametrize(
+    "error", [AuthenticationFailed("no key"), StorageError("disk full"), BudgetReached("spent")]
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_an_error_that_stops_the_run_comes_out_and_cancels_the_siblings(
+    error: Exception, grouped: bool
+) -> None:
+    """It is raised as it is, never as a failure or a group, even if an agent raises it in a group."""
+    cancelled = []
+
+    async def waits(text: Text) -> int:
+        try:
+            return await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(text)
+            raise
+
+    async def stops(word: str) -> int:
+        await asyncio.sleep(0)
+        raise ExceptionGroup("several", [ValueError("other"), error]) if grouped else error
+
+    graph = chain(
+        Node("waits", waits, text="input"),
+        Node("split", split, text="input"),
+        Node("stops", stops, word=each("split")),
+        Node("total", total, numbers="stops"),
+        Node("sum", add, left="waits", right="total"),
+    )
+    with pytest.raises(type(error)) as caught:
+        run(graph, Text(text="a b"))
+    assert caught.value is error
+    assert len(cancelled) == 1
+
+
+def test_cancelling_a_run_cancels_its_nodes() -> None:
+    """CancelledError comes out, and no task is left."""
+
+    async def main() -> None:
+        started = asyncio.Event()
+
+        async def waits(word: str) -> str:
+            started.set()
+            await asyncio.Event().wait()
+            return word
+
+        task = asyncio.create_task(
+            chain(Node("all", waits, word=each("words"))).run(Text(text="a b c"))
+        )
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_the_input_must_be_of_the_graphs_type() -> None:
+    """A wrong message is refused before anything runs."""
+    with pytest.raises(GraphError, match="graph 'jury': wants Text as its input, not dict"):
+        run(chain(Node("up", upper, text="input")), {"text": "a"})
+
+
+# what is refused
+
+
+async def unannotated(text) -> int:  # type: ignore[no-untyped-def]
+    return 1
+
+
+async def resultless(text: Text):  # type: ignore[no-untyped-def]
+    return 1
+
+
+async def unreadable(text: Nowhere) -> int:  # type: ignore[name-defined]  # noqa: F821
+    return 1
+
+
+async def positional(text: Text, /) -> int:
+    return 1
+
+
+def not_async(text: Text) -> int:
+    return 1
+
+
+REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
+    "type": (
+        lambda: chain(Node("score", count, text="input"), Node("fuse", total, numbers="score")),
+        "graph 'jury': node 'score' yields int, but 'fuse' wants list[int] for its parameter 'numbers'",
+    ),
+    "input type": (
+        lambda: chain(Node("n", half, number="input")),
+        "'input' yields Text, but 'n' wants float",
+    ),
+    "field type": (
+        lambda: chain(Node("n", half, number="input.text")),
+        "'input.text' yields str, but 'n' wants float",
+    ),
+    "item type": (
+        lambda: chain(Node("split", split, text="input"), Node("h", half, number=each("split"))),
+        "the items of 'split' are str, but 'h' wants float for its parameter 'number'",
+    ),
+    "fan-out without fan-in": (
+        lambda: chain(Node("all", size, word=each("words")), Node("h", half, number="all")),
+        "node 'all' yields list[int], but 'h' wants float",
+    ),
+    "each over no list": (
+        lambda: chain(Node("n", size, word=each("input.text"))),
+        "yields str, which is no list",
+    ),
+    "constant": (
+        lambda: chain(Node("n", add, left="length", right=fixed("x"))),
+        "the constant 'x' is Literal['x'], but",
+    ),
+    "unknown node": (
+        lambda: chain(Node("n", half, number="counts")),
+        "no annotated field 'counts'; nodes: n",
+    ),
+    "unknown field": (
+        lambda: chain(Node("up", upper, text="input"), Node("n", half, number="up.size")),
+        "wire 'number' of node 'n': 'up' yields Text, which has no annotated field 'size'",
+    ),
+    "unannotated property": (
+        lambda: chain(Node("n", half, number="untold")),
+        "no annotated field 'untold'",
+    ),
+    "field of a fan-out": (
+        lambda: chain(Node("r", read, text=each("words")), Node("n", half, number="r.length")),
+        "'r' yields list[Text], which has no annotated field 'length'",
+    ),
+    "missing parameter": (
+        lambda: chain(Node("n", add, left="length")),
+        "node 'n' has no wire for its parameter 'right'",
+    ),
+    "unknown parameter": (
+        lambda: chain(Node("n", count, text="input", size="length")),
+        "the agent of node 'n' has no parameter 'size'; parameters: text",
+    ),
+    "cycle": (
+        lambda: chain(Node("a", add, left="length", right="b"), Node("b", half, number="a")),
+        "nodes wait for each other: ",
+    ),
+    "own input": (
+        lambda: chain(Node("a", add, left="length", right="a")),
+        "wait for each other: a -> a",
+    ),
+    "duplicate": (
+        lambda: chain(Node("a", upper, text="input"), Node("a", count, text="input")),
+        "two nodes are called 'a'",
+    ),
+    "dot": (lambda: chain(Node("a.b", upper, text="input")), "a node cannot be called 'a.b'"),
+    "reserved": (
+        lambda: chain(Node("input", upper, text="input")),
+        "a node cannot be called 'input'",
+    ),
+    "unknown output": (
+        lambda: chain(Node("a", upper, text="input"), output="b"),
+        "unknown output 'b'; nodes: a",
+    ),
+    "no nodes": (lambda: Graph("jury", input=Text, nodes=[], output="b"), "nodes: none"),
+    "idle node": (
+        lambda: chain(Node("idle", upper, text="input"), Node("n", count, text="input")),
+        "nothing leads from 'idle' to the output 'n'",
+    ),
+    "unreachable output": (
+        lambda: chain(Node("n", half, number=fixed(1))),
+        "nothing leads from the input to 'n'",
+    ),
+    "no wire": (
+        lambda: chain(Node("n", half, number=3)),
+        "number=3 is no wire; for a constant use fixed()",
+    ),  # type: ignore[arg-type]
+    "unannotated": (
+        lambda: chain(Node("n", unannotated, text="input")),
+        "'n' does not annotate its parameter 'text'",
+    ),
+    "no result": (lambda: chain(Node("n", resultless, text="input")), "annotate its result"),
+    "unreadable": (
+        lambda: chain(Node("n", unreadable, text="input")),
+        "name 'Nowhere' is not defined",
+    ),
+    "positional": (lambda: chain(Node("n", positional, text="input")), "'text' is positional-only"),
+    "not async": (lambda: chain(Node("n", not_async, text="input")), "it is not async"),  # type: ignore[arg-type]
+    "a class": (lambda: chain(Node("n", Suffix, text="input")), "is no agent"),  # type: ignore[arg-type]
+    "no callable": (lambda: chain(Node("n", 3, text="input")), "3 is no agent"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("build, message", REFUSED.values(), ids=REFUSED)  # noqa: PT006
+def test_what_cannot_run_is_refused_when_built(build: Callable[[], Graph], message: str) -> None:
+    """Each complaint names the graph and what is wrong with it."""
+    with pytest.raises(GraphError) as caught:
+        build()
+    assert str(caught.value).startswith("graph 'jury': ")
+    assert message in str(caught.value)
+
+
+def test_a_cycle_is_shown_along_its_wires() -> None:
+    """The names stand in the order in which the nodes wait."""
+    with pytest.raises(GraphError) as caught:
+        chain(
+            Node("a", add, left="length", right="c"),
+            Node("b", half, number="a"),
+            Node("c", count, text="b"),
+            output="c",
+        )
+    path = str(caught.value).split(": ")[-1].split(" -> ")
+    assert set(pairwise(path)) == {("a", "b"), ("b", "c"), ("c", "a")}
+
+
+# types
+
+
+class Judge(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+AnyText = TypeVar("AnyText", bound=Text)
+Words = NewType("Words", list[str])
+
+
+@pytest.mark.parametrize(
+    ("given_type", "wanted", "fitting"),
+    [
+        (LongText, Text, True),
+        (Text, LongText, False),
+        (int, float, True),
+        (bool, float, False),
+        (float, int, False),
+        (list[int], list[float], True),
+        (list[LongText], Sequence[Text], True),
+        (list[LongText], Iterable[Text], True),
+        (tuple[int, ...], list[int], False),
+        (tuple[int, ...], Sequence[float], True),
+        (tuple[int, str], tuple[float, str], True),
+        (tuple[int, str], tuple[int, ...], False),
+        (tuple[int, int], Sequence[int], True),
+        (tuple[int, ...], tuple[int, int], False),
+        (list, list[int], True),
+        (list[int], list, True),
+        (str, Sequence[str], False),
+        (str, Iterable[str], False),
+        (str, Sequence, True),
+        (int, int | None, True),
+        (int | None, int, False),
+        (int | str, str | int | None, True),
+        (list[int | str], list[int] | list[str], False),
+        (None, int | None, True),
+        (Literal["a"], str, True),
+        (Literal["a"], Literal["a", "b"], True),
+        (str, Literal["a"], False),
+        (Annotated[int, "positive"], float, True),
+        (Any, int, True),
+        (int, Any, True),
+        (int, object, True),
+        (dict[str, int], Mapping[str, float], True),
+        (dict[str, str], Mapping[str, float], False),
+        (LongText, AnyText, True),
+        (int, AnyText, False),
+        (Words, list[str], True),
+        (list[str], Words, False),
+        (Text, Judge, True),
+        (type(count), Callable[[Text], int], True),
+        (Score, list[Score], False),
+        (Score, Score | Failure, True),
+        (list[Score], list[Score | Failure], True),
+    ],
+)
+def test_which_types_fit(given_type: Any, wanted: Any, fitting: bool) -> None:
+    """Covariant containers, unions, promotion of int, and nothing by guesswork."""
+    assert fits(given_type, wanted) is fitting
+
+
+@pytest.mark.parametrize(
+    ("hint", "written"),
+    [
+        (list[Score | Failure], "list[Score | Failure]"),
+        (tuple[int, ...], "tuple[int, ...]"),
+        (str | None, "str | None"),
+        (Callable[[int], str], "Callable[[int], str]"),
+        (Any, "Any"),
+        (Literal["a", 1], "Literal['a', 1]"),
+    ],
+)
+def test_types_are_written_as_people_write_them(hint: Any, written: str) -> None:
+    """Names without modules."""
+    assert type_name(hint) == written
+
+
+async def plan_for(text: Text) -> Plan | Failure:
+    return Plan(assistants={}, steps=("look", "judge"))
+
+
+def test_failure_in_a_result_type_is_not_part_of_what_comes_over_the_wire() -> None:
+    """An agent that declares `Plan | Failure` yields a plan; its failure travels as any other."""
+    graph = chain(Node("plan", plan_for, text="input"), Node("n", size, word=each("plan.steps")))
+    assert run(graph, Text(text="")) == [4, 5]
+
+
+# shape and cost
+
+
+def test_mermaid_is_deterministic_and_escaped() -> None:
+    """Thick edges fan out, names cannot break the drawing, constants are left out."""
+    inner = chain(Node("read", read, text="input"), input=str)
+    graph = Graph(
+        "jury",
+        input=Text,
+        nodes=[
+            Node('say "end" <b>', split, text="input"),
+            Node("read", inner, input=each('say "end" <b>')),
+            Node(
+                "sum", partial(len_of, extra=1), texts="read", start="input.length", scale=fixed(2)
+            ),
+        ],
+        output="sum",
+    )
+    assert graph.to_mermaid() == (
+        "flowchart LR\n"
+        '    input(["Text"])\n'
+        '    n1["say #34;end#34; #60;b#62;"]\n'
+        '    n2[["read"]]\n'
+        '    n3["sum"]\n'
+        '    result(["int"])\n'
+        '    input -->|"text"| n1\n'
+        '    n1 ==>|"input: each"| n2\n'
+        '    n2 -->|"texts"| n3\n'
+        '    input -->|"start: length"| n3\n'
+        "    n3 --> result\n"
+    )
+    assert repr(graph) == "<Graph 'jury': Text -> int, nodes: say \"end\" <b>, read, sum>"
+
+
+async def len_of(texts: list[Text], start: int, extra: int, scale: int) -> int:
+    return (len(texts) + start + extra) * scale
+
+
+def test_the_nodes_are_those_given() -> None:
+    """Nodes keep their order, agents and wires."""
+    nodes = [Node("n", count, text="up"), Node("up", upper, text="input")]
+    graph = Graph("jury", input=Text, nodes=nodes, output="n")
+    assert graph.nodes == tuple(nodes)
+    assert repr(nodes[0]) == "Node('n', count, text='up')"
+    assert graph.signature.result is int
+
+
+def test_a_node_of_a_linear_graph_costs_microseconds() -> None:
+    """Three nodes in a row cost little more than their agents (the bound is loose for busy machines)."""
+
+    async def step(text: Text) -> Text:
+        return text
+
+    graph = chain(
+        Node("a", step, text="input"), Node("b", step, text="a"), Node("c", step, text="b")
+    )
+    message = Text(text="a")
+
+    async def main() -> float:
+        start = time.process_time()
+        for _ in range(2000):
+            await graph.run(message)
+        return (time.process_time() - start) / 2000 / 3
+
+    assert asyncio.run(main()) < 60e-6

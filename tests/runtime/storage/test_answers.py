@@ -1,0 +1,385 @@
+"""The store of answers: what it takes it never loses, and what it did not write it never trusts."""
+
+import asyncio
+import pickle
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.runtime.processes import finished, killed_after, start
+from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.storage.answers import BytesDisk, DiskStore, clear, info, verify
+from textassay.runtime.storage.cache_folder import MARKER
+from textassay.runtime.storage.shard import ShardReader
+
+POSIX = pytest.mark.skipif(
+    sys.platform == "win32", reason="file modes and limits are those of POSIX"
+)
+
+
+def put_all(folder: Path, answers: dict[str, bytes]) -> None:
+    async def main() -> None:
+        async with DiskStore(folder) as store, asyncio.TaskGroup() as group:
+            for key, value in answers.items():
+                group.create_task(store.put(key, value))
+
+    asyncio.run(main())
+
+
+def get_all(folder: Path, keys: list[str]) -> list[bytes | None]:
+    async def main() -> list[bytes | None]:
+        async with DiskStore(folder) as store:
+            return [store.get(key) for key in keys]
+
+    return asyncio.run(main())
+
+
+def change(folder: Path, sql: str, *values: object) -> None:
+    """Change the first shard behind the store's back."""
+    with closing(sqlite3.connect(folder / "shard-000" / "cache.db")) as connection, connection:
+        connection.execute(sql, values)
+
+
+@settings(max_examples=15, deadline=None)
+@given(answers=st.dictionaries(st.text(max_size=80), st.binary(max_size=3000), max_size=20))
+def test_what_is_put_is_there_after_reopening(tmp_path_factory, answers):
+    """Any keys and values come back as they were, from another store on the same folder."""
+    folder = tmp_path_factory.mktemp("cache")
+    put_all(folder, answers)
+    assert get_all(folder, list(answers)) == list(answers.values())
+
+
+@pytest.mark.asyncio
+async def test_values_are_seen_before_their_commit(tmp_path):
+    """A value that waits for its commit is found already; one that was never put is not."""
+    async with DiskStore(tmp_path / "cache") as store:
+        assert store.get("a") is None
+        waiting = asyncio.create_task(store.put("a", b"1"))
+        await asyncio.sleep(0)
+        assert store.get("a") == b"1"
+        assert not waiting.done()
+        await waiting
+        assert store.get("a") == b"1"
+        await store.put("a", b"2")
+        assert store.get("a") == b"2"
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_put_is_kept_all_the_same(tmp_path):
+    """Cancelling waits for the commit: when `CancelledError` arrives, another connection sees the value."""
+    async with DiskStore(tmp_path / "cache") as store:
+        task = asyncio.create_task(store.put("a", b"1"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with closing(ShardReader(tmp_path / "cache" / "shard-000")) as reader:
+            assert reader.get("a") == b"1"
+
+
+@pytest.mark.asyncio
+async def test_closing_commits_what_is_waiting(tmp_path):
+    """Values handed in right before the store is closed are kept; afterwards it refuses to read and write."""
+    store = DiskStore(tmp_path)
+    puts = [asyncio.create_task(store.put(f"k{i}", b"v")) for i in range(700)]
+    await asyncio.sleep(0)
+    await store.aclose()
+    await store.aclose()
+    await asyncio.gather(*puts)
+    with pytest.raises(StorageError, match="closed"):
+        store.get("k0")
+    with pytest.raises(StorageError, match="closed"):
+        await store.put("k0", b"w")
+    assert info(tmp_path).entries == 700
+
+
+def test_nothing_is_evicted_and_large_values_have_no_files_of_their_own(tmp_path):
+    """Values far above diskcache's limits for inline values stay in the one database file."""
+    answers = {f"k{i}": bytes([i]) * 1_000_000 for i in range(12)}
+    put_all(tmp_path, answers)
+    assert get_all(tmp_path, list(answers)) == list(answers.values())
+    assert [p.name for p in (tmp_path / "shard-000").iterdir()] == ["cache.db"]
+    report = info(tmp_path)
+    assert (report.entries, report.shards) == (12, 1)
+    assert report.bytes >= 12_000_000
+    with closing(sqlite3.connect(tmp_path / "shard-000" / "cache.db")) as connection:
+        kept = dict(connection.execute("SELECT key, value FROM Settings"))
+    assert (kept["eviction_policy"], kept["cull_limit"]) == ("none", 0)
+    assert kept["size_limit"] > 10**18
+
+
+@POSIX
+def test_the_folder_is_for_its_owner_only(tmp_path):
+    """Nobody else can plant or read answers."""
+    put_all(tmp_path / "new" / "cache", {"a": b"1"})
+    assert (tmp_path / "new" / "cache").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new" / "cache" / "shard-000").stat().st_mode & 0o077 == 0
+
+
+class Payload:
+    """Unpickling this makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+def test_a_planted_pickle_is_refused_and_never_loaded(tmp_path):
+    """A row that says it is a pickle is damage, for `get`, for `verify` and for the disk that diskcache uses."""
+    folder, proof = tmp_path / "cache", tmp_path / "proof"
+    put_all(folder, {"a": b"1", "b": b"2"})
+    change(
+        folder, "UPDATE Cache SET mode = 4, value = ? WHERE key = 'a'", pickle.dumps(Payload(proof))
+    )
+    change(
+        folder, "UPDATE Cache SET raw = 0, key = ? WHERE key = 'b'", pickle.dumps(Payload(proof))
+    )
+    with pytest.raises(StorageError, match=r"cache\.db.*mode 4.*textassay cache verify"):
+        get_all(folder, ["a"])
+    report = verify(folder)
+    assert len(report.problems) == 2
+    assert not report.ok
+    disk = BytesDisk(str(folder))
+    for refused in (
+        lambda: disk.fetch(4, None, pickle.dumps(Payload(proof)), False),
+        lambda: disk.get(pickle.dumps(Payload(proof)), False),
+        lambda: disk.store(["no bytes"], False),
+        lambda: disk.put(("no", "text")),
+        lambda: disk.remove("../marker"),
+    ):
+        with pytest.raises(StorageError):
+            refused()
+    assert not proof.exists()
+
+
+def test_a_planted_file_name_is_refused(tmp_path):
+    """A row that points to a file is neither read nor, when it is replaced, the reason to delete that file."""
+    folder, victim = tmp_path / "cache", tmp_path / "victim"
+    victim.write_text("precious")
+    put_all(folder, {"a": b"1"})
+    change(folder, "UPDATE Cache SET mode = 2, filename = '../../victim', value = NULL")
+    with pytest.raises(StorageError, match="never writes"):
+        get_all(folder, ["a"])
+    with pytest.raises(ExceptionGroup) as caught:
+        put_all(folder, {"a": b"2"})
+    assert isinstance(caught.value.exceptions[0], StorageError)
+    assert victim.read_text() == "precious"
+
+
+def test_a_planted_setting_is_refused(tmp_path):
+    """Settings that diskcache would turn into attributes stop the store from opening."""
+    put_all(tmp_path, {"a": b"1"})
+    change(tmp_path, "INSERT INTO Settings VALUES ('_disk', 'planted')")
+    with pytest.raises(StorageError, match="unknown setting '_disk'"):
+        DiskStore(tmp_path)
+
+
+def test_a_changed_value_is_noticed(tmp_path):
+    """A value that is not the one that was put is an error that names file, key and command, not another answer."""
+    put_all(tmp_path, {"a": b'{"rating": 4}', "b": b"2"})
+    change(tmp_path, "UPDATE Cache SET value = ? WHERE key = 'a'", b'{"rating": 5}')
+    with pytest.raises(
+        StorageError, match=r"shard-000.cache\.db.* a does not match.*textassay cache verify"
+    ):
+        get_all(tmp_path, ["a"])
+    assert get_all(tmp_path, ["b"]) == [b"2"]
+    report = verify(tmp_path)
+    assert report.entries == 1
+    assert len(report.problems) == 1
+
+
+@pytest.mark.parametrize("start_at", [0, 100, 8192])
+def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, start_at):
+    """Overwritten pages are told of by `verify`, and by the store at the latest when it reads them."""
+    keys = [f"{i:064x}" for i in range(400)]
+    put_all(tmp_path, dict.fromkeys(keys, b"x" * 900))
+    file = tmp_path / "shard-000" / "cache.db"
+    with file.open("r+b") as opened:
+        opened.seek(start_at)
+        opened.write(b"\xa5" * 40_000)
+    report = verify(tmp_path)
+    assert not report.ok
+    assert str(file) in report.problems[0]
+    with pytest.raises(StorageError, match=r"cache\.db.*textassay cache verify"):
+        get_all(tmp_path, keys)
+    assert clear(tmp_path).shards == 1
+    assert get_all(tmp_path, keys[:1]) == [None]
+
+
+def test_verify_tells_what_cannot_be_decoded(tmp_path):
+    """The caller's decoder has the last word on a sound value."""
+    put_all(tmp_path, {"a": b"7", "b": b"seven"})
+    report = verify(tmp_path, int)
+    assert report.entries == 1
+    (problem,) = report.problems
+    assert "value of b cannot be decoded" in problem
+    assert verify(tmp_path).ok
+
+
+WRITES_UNTIL_KILLED = """
+import asyncio, sys
+from textassay.runtime.storage.answers import DiskStore
+
+async def main():
+    store = DiskStore(sys.argv[1])
+    async def work(worker):
+        for i in range(10**6):
+            await store.put(f"{worker}-{i}", f"{worker}-{i}".encode() * 100)
+            print(f"{worker}-{i}")
+    async with asyncio.TaskGroup() as group:
+        for worker in range(20):
+            group.create_task(work(worker))
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_loses_no_acknowledged_answer(tmp_path):
+    """Whatever a `put` returned for is there after SIGKILL, also when that happens again on the same shard."""
+    acknowledged: list[str] = []
+    for _ in range(2):
+        acknowledged += killed_after(300, WRITES_UNTIL_KILLED, tmp_path)
+        assert get_all(tmp_path, acknowledged) == [key.encode() * 100 for key in acknowledged]
+    assert verify(tmp_path).ok
+    assert info(tmp_path).shards == 1
+
+
+SHARES = """
+import asyncio, sys
+from textassay.runtime.storage.answers import DiskStore
+
+async def main():
+    async with DiskStore(sys.argv[1]) as store:
+        print("open")
+        name = sys.stdin.readline().strip()
+        for i in range(200):
+            await store.put(f"{name}-{i}", name.encode())
+        print("put")
+        assert sys.stdin.readline() == "look\\n"
+        print(store.get("first-0"), store.get("second-199"))
+        assert sys.stdin.readline() == "end\\n"
+
+asyncio.run(main())
+"""
+
+
+def test_processes_share_a_folder(tmp_path):
+    """Two at once write to a shard each; the later one sees the earlier one's new answers, and so does a third."""
+    with start(SHARES, tmp_path) as first:
+        assert first.stdout.readline() == "open\n"
+        with start(SHARES, tmp_path) as second:
+            assert second.stdout.readline() == "open\n"
+            for process, name in ((first, "first"), (second, "second")):
+                print(name, file=process.stdin, flush=True)
+            assert [p.stdout.readline() for p in (first, second)] == ["put\n"] * 2
+            print("look", file=second.stdin, flush=True)
+            assert second.stdout.readline() == "b'first' b'second'\n"
+            with pytest.raises(ConfigurationError, match="in use"):
+                clear(tmp_path)
+            assert info(tmp_path).entries == 400
+            print("end", file=second.stdin, flush=True)
+            assert second.wait(30) == 0, second.stderr.read()
+        print("look\nend", file=first.stdin, flush=True)
+        assert first.wait(30) == 0, first.stderr.read()
+    assert get_all(tmp_path, ["first-199", "second-0"]) == [b"first", b"second"]
+    report = info(tmp_path)
+    assert (report.entries, report.shards) == (400, 2)
+    assert verify(tmp_path).ok
+    assert clear(tmp_path).entries == 400
+    assert get_all(tmp_path, ["first-199", "second-0"]) == [None, None]
+
+
+FILLS = """
+import asyncio, resource, sys
+from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.answers import DiskStore
+
+async def main():
+    store = DiskStore(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+    kept = []
+    async def work(worker):
+        for i in range(1000):
+            await store.put(f"{worker}-{i}", bytes(3000))
+            kept.append(f"{worker}-{i}")
+    results = await asyncio.gather(*map(work, range(10)), return_exceptions=True)
+    assert [type(r) for r in results] == [StorageError] * 10, results
+    assert "cache.db" in str(results[0]) and "textassay cache verify" in str(results[0]), results[0]
+    assert len(kept) > 100
+    assert all(store.get(key) == bytes(3000) for key in kept)
+    try:
+        await store.put("late", b"1")
+    except StorageError:
+        print(" ".join(kept))
+    assert store.get("late") is None
+    await store.aclose()
+
+asyncio.run(main())
+"""
+
+
+@POSIX
+def test_a_full_disk_stops_writing_and_not_reading(tmp_path):
+    """All that wait and all that come later learn of it; what was committed stays readable, then and later."""
+    kept = finished(FILLS, tmp_path).split()
+    assert len(kept) > 100
+    assert set(get_all(tmp_path, kept)) == {bytes(3000)}
+    assert verify(tmp_path).ok
+
+
+def test_foreign_folders_are_refused_and_left_alone(tmp_path):
+    """A folder with other files, a file, a newer format: neither opened nor cleared nor changed."""
+    (tmp_path / "thesis.tex").write_text("precious")
+    for refuses in (DiskStore, clear, info, verify):
+        with pytest.raises(ConfigurationError, match=r"no cache folder"):
+            refuses(tmp_path)
+    with pytest.raises(ConfigurationError, match="is a file"):
+        DiskStore(tmp_path / "thesis.tex")
+    with pytest.raises(ConfigurationError, match="no cache folder"):
+        clear(tmp_path / "absent")
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+    newer = tmp_path / "newer"
+    put_all(newer, {"a": b"1"})
+    (newer / MARKER).write_text('{"format": 2}')
+    for refuses in (DiskStore, clear, info, verify):
+        with pytest.raises(ConfigurationError, match="format 2"):
+            refuses(newer)
+    (newer / MARKER).write_text("{")
+    with pytest.raises(StorageError, match="damaged"):
+        DiskStore(newer)
+
+
+def test_clearing_leaves_other_files(tmp_path):
+    """Only files of the cache are deleted, and an emptied folder can be used again."""
+    put_all(tmp_path, {"a": b"1"})
+    (tmp_path / "shard-000" / "notes.txt").write_text("mine")
+    assert clear(tmp_path).entries == 1
+    assert (tmp_path / "shard-000" / "notes.txt").read_text() == "mine"
+    assert info(tmp_path).entries == 0
+    put_all(tmp_path, {"b": b"2"})
+    assert get_all(tmp_path, ["a", "b"]) == [None, b"2"]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+    """A path below a file is told of as a folder that cannot be created."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be created"):
+        DiskStore(tmp_path / "file" / "cache")
+
+
+@pytest.mark.asyncio
+async def test_two_stores_in_one_process_do_not_meet(tmp_path):
+    """Each writes to its own shard, the later one reads both."""
+    async with DiskStore(tmp_path) as first, DiskStore(tmp_path) as second:
+        await first.put("a", b"1")
+        await second.put("b", b"2")
+        assert second.get("a") == b"1"
+        assert second.get("b") == b"2"
+        assert second.info().shards == 2

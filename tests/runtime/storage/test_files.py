@@ -1,0 +1,29 @@
+"""Files written in one step: the old or the new content, and nothing beside them."""
+
+import pytest
+
+from textassay.runtime.storage.files import write_json
+from textassay.runtime.storage.json_text import decode
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    """Any JSON comes back, and only the file itself is left."""
+    path = tmp_path / "manifest.json"
+    for value in ({"a": 1}, {"b": ["half a pair: \ud83d", 2.5, None]}):
+        write_json(path, value)
+        assert decode(path.read_bytes()) == value
+    assert path.read_bytes().endswith(b"}\n")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    """What is no JSON, and a folder in the file's place, change nothing and leave nothing behind."""
+    path = tmp_path / "manifest.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert decode(path.read_bytes()) == {"a": 1}
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_json(tmp_path / "folder", {"a": 1})
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "manifest.json"]

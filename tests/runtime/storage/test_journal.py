@@ -1,0 +1,196 @@
+"""The journal: a row that was acknowledged is in the file, whole, whatever happens next."""
+
+import asyncio
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.runtime.processes import finished, killed_after
+from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.storage.journal import Journal, read_rows
+from textassay.runtime.storage.json_text import encode
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=()), max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+ROWS = st.lists(st.dictionaries(st.text(max_size=5), JSON, max_size=3), max_size=12)
+
+
+def append_all(path, rows):
+    async def main():
+        async with Journal(path) as journal, asyncio.TaskGroup() as group:
+            for row in rows:
+                group.create_task(journal.append(encode(row)))
+
+    asyncio.run(main())
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=ROWS, more=ROWS)
+def test_rows_come_back_in_order(tmp_path_factory, rows, more):
+    """Any JSON objects come back as they were, also when the file is opened again and appended to."""
+    path = tmp_path_factory.mktemp("journal") / "rows.jsonl"
+    append_all(path, rows)
+    append_all(path, more)
+    assert list(read_rows(path)) == rows + more
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=ROWS.filter(bool), data=st.data())
+def test_a_file_cut_anywhere_loses_only_its_last_rows(tmp_path_factory, rows, data):
+    """Cut off at any byte, the rows before are read, and new ones are appended behind them."""
+    path = tmp_path_factory.mktemp("journal") / "rows.jsonl"
+    append_all(path, rows)
+    content = path.read_bytes()
+    cut = data.draw(st.integers(0, len(content)))
+    path.write_bytes(content[:cut])
+    ends = [len(b"\n".join(content.split(b"\n")[: i + 1])) for i in range(len(rows))]
+    whole = sum(end <= cut for end in ends)
+    assert list(read_rows(path)) == rows[:whole]
+    append_all(path, [{"new": 1}])
+    assert list(read_rows(path)) == [*rows[:whole], {"new": 1}]
+
+
+@pytest.mark.asyncio
+async def test_an_appended_row_is_in_the_file_at_once(tmp_path):
+    """When `append` returns, everybody sees the row; rows of one call stand next to each other."""
+    path = tmp_path / "rows.jsonl"
+    async with Journal(path) as journal:
+        await journal.append(b'{"a":1}')
+        assert path.read_bytes() == b'{"a":1}\n'
+        await asyncio.gather(
+            journal.append(b'{"b":1}', b'{"b":2}'), journal.append(b'{"c":1}'), journal.append()
+        )
+        assert path.read_bytes() == b'{"a":1}\n{"b":1}\n{"b":2}\n{"c":1}\n'
+    with pytest.raises(StorageError, match=r"rows\.jsonl is closed"):
+        await journal.append(b"{}")
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_append_is_written(tmp_path):
+    """`CancelledError` arrives after the row is in the file."""
+    path = tmp_path / "rows.jsonl"
+    async with Journal(path) as journal:
+        task = asyncio.create_task(journal.append(b'{"a":1}'))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert list(read_rows(path)) == [{"a": 1}]
+
+
+@pytest.mark.asyncio
+async def test_a_row_is_one_line(tmp_path):
+    """A row with a line break would be two; it is refused and the journal goes on."""
+    async with Journal(tmp_path / "rows.jsonl") as journal:
+        with pytest.raises(ValueError, match="line break"):
+            await journal.append(b'{"a":\n1}')
+        await journal.append(b"{}")
+    assert list(read_rows(tmp_path / "rows.jsonl")) == [{}]
+
+
+@pytest.mark.parametrize(
+    "broken", [b'{"a": 1', b"[1]", b"1", b"\x00\x00", b'{"a": "\xff"}', b'{"a": NaN}']
+)
+def test_a_broken_line_in_the_middle_is_an_error(tmp_path, broken):
+    """It names file and line; the rows before it were given."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": 0}\n\n' + broken + b'\n{"a": 2}\n')
+    rows = read_rows(path)
+    assert next(rows) == {"a": 0}
+    with pytest.raises(DataError, match=r"rows\.jsonl:3: not "):
+        next(rows)
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"a": "' + b"x" * 200_000, b"\x00" * 4096, b"\xff"])
+def test_a_torn_last_line_is_dropped(tmp_path, torn):
+    """Of any length, and also where it is the first line."""
+    path = tmp_path / "rows.jsonl"
+    for before in ([], [{"a": 1}]):
+        path.write_bytes(b"".join(encode(row) + b"\n" for row in before) + torn)
+        assert list(read_rows(path)) == before
+        append_all(path, [{"b": 2}])
+        assert list(read_rows(path)) == [*before, {"b": 2}]
+
+
+def test_a_file_that_cannot_be_read_or_written_is_an_error(tmp_path):
+    """A missing file and a folder in its place are told of by name."""
+    with pytest.raises(StorageError, match=r"absent\.jsonl cannot be read"):
+        list(read_rows(tmp_path / "absent.jsonl"))
+    with pytest.raises(StorageError, match="cannot be written"):
+        Journal(tmp_path)
+
+
+APPENDS_UNTIL_KILLED = """
+import asyncio, sys
+from textassay.runtime.storage.journal import Journal
+
+async def main():
+    journal = Journal(sys.argv[1])
+    async def work(worker):
+        for i in range(10**6):
+            await journal.append(b'{"row": "%d-%d", "text": "%s"}' % (worker, i, b"x" * 300))
+            print(f"{worker}-{i}")
+    async with asyncio.TaskGroup() as group:
+        for worker in range(20):
+            group.create_task(work(worker))
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_loses_no_acknowledged_row(tmp_path):
+    """Whatever `append` returned for is in the file after SIGKILL, and nothing is there twice."""
+    path = tmp_path / "rows.jsonl"
+    acknowledged = killed_after(300, APPENDS_UNTIL_KILLED, path)
+    rows = [row["row"] for row in read_rows(path)]
+    assert len(set(rows)) == len(rows)
+    assert set(acknowledged) <= set(rows)
+    append_all(path, [{"row": "later"}])
+    assert [row["row"] for row in read_rows(path)] == [*rows, "later"]
+
+
+FILLS = """
+import asyncio, resource, sys
+from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.journal import Journal
+
+async def main():
+    journal = Journal(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    kept = []
+    async def work(worker):
+        for i in range(1000):
+            await journal.append(b'{"row": "%d-%d", "text": "%s"}' % (worker, i, b"x" * 999))
+            kept.append(f"{worker}-{i}")
+    results = await asyncio.gather(*map(work, range(10)), return_exceptions=True)
+    assert [type(r) for r in results] == [StorageError] * 10, results
+    assert "rows.jsonl" in str(results[0]), results[0]
+    try:
+        await journal.append(b"{}")
+    except StorageError:
+        print(" ".join(kept))
+    await journal.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are those of POSIX")
+def test_a_full_disk_keeps_exactly_what_was_acknowledged(tmp_path):
+    """The rows whose `append` failed are not in the file, not even in part; later ones are refused."""
+    path = tmp_path / "rows.jsonl"
+    kept = finished(FILLS, path).split()
+    assert len(kept) > 50
+    assert sorted(row["row"] for row in read_rows(path)) == sorted(kept)
+    assert path.read_bytes().endswith(b"}\n")

@@ -1,0 +1,475 @@
+"""The run folder: fixed files, one writer, and nothing counted that is not so."""
+
+import asyncio
+import json
+import math
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.runtime.processes import finished, killed_after, start
+from textassay.runtime.errors import DataError, RunFolderError
+from textassay.runtime.messages import Score, ScoreError, Usage
+from textassay.runtime.storage.run_folder import (
+    RunFolder,
+    read_manifest,
+    read_scores,
+    read_summary,
+    score_row,
+    settled,
+)
+from textassay.runtime.storage.run_summary import ExactSum, Tally
+
+FIELDS = (
+    "id aspect value outcome scale how samples spread mass explanation evidence usage error signature".split()  # noqa: SIM905
+)
+MANIFEST = {
+    "models": {
+        "": {"name": "m", "identity": {"model": "m"}},
+        "planner": {"name": "m", "identity": {"model": "m"}},
+    }
+}
+
+
+def scored(example_id, value, aspect="coherence", **more):
+    return Score(id=example_id, aspect=aspect, value=value, **more)
+
+
+def unscored(example_id, outcome, error, aspect="coherence", **more):
+    return Score(
+        id=example_id,
+        aspect=aspect,
+        outcome=outcome,
+        error=ScoreError(type=error, message="why"),
+        **more,
+    )
+
+
+def write(folder, *scores):
+    """Write a whole run, or go on with it."""
+
+    async def main():
+        run = (
+            RunFolder.resume(folder)
+            if (folder / "manifest.json").exists()
+            else RunFolder.create(folder)
+        )
+        async with run:
+            if not run.manifest:
+                run.write_manifest(MANIFEST)
+            await run.append(scores)
+            run.write_summary()
+
+    asyncio.run(main())
+
+
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
+NAMES = st.text(min_size=1, max_size=20)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+POSITIVE = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+EVIDENCE = st.dictionaries(
+    TEXTS, st.none() | st.booleans() | NUMBERS | TEXTS | st.lists(NUMBERS, max_size=2), max_size=3
+)
+
+
+@st.composite
+def scores(draw, ids=NAMES, aspects=NAMES):
+    """Any score that can be made."""
+    outcome = draw(st.sampled_from(["scored", "abstained", "invalid", "error"]))
+    value = draw(NUMBERS) if outcome == "scored" else None
+    low, high = draw(st.tuples(NUMBERS, NUMBERS).map(sorted))
+    fits = low < high and (value is None or low <= value <= high)
+    return Score(
+        id=draw(ids),
+        aspect=draw(aspects),
+        value=value,
+        outcome=outcome,
+        scale=(low, high) if fits else None,
+        how=draw(st.sampled_from(["text", "sampled", "logprob", "loglikelihood", "tool", "fused"])),
+        samples=draw(st.none() | st.integers(0, 1000)),
+        spread=draw(st.none() | POSITIVE),
+        mass=draw(st.none() | st.floats(0, 1)),
+        explanation=draw(st.none() | TEXTS),
+        evidence=tuple(draw(st.lists(EVIDENCE, max_size=2))),
+        usage=Usage(
+            calls=draw(st.integers(0, 9)),
+            cached_calls=draw(st.integers(0, 9)),
+            prompt_tokens=draw(st.integers(0, 10**9)),
+            completion_tokens=draw(st.integers(0, 10**9)),
+            cost=draw(st.none() | st.floats(0, 1e6)),
+        ),
+        error=None if outcome == "scored" else ScoreError(type=draw(NAMES), message=draw(TEXTS)),
+        signature=draw(TEXTS),
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=st.lists(scores(), max_size=5, unique_by=lambda s: (s.id, s.aspect)))
+def test_scores_come_back_as_they_were(tmp_path_factory, rows):
+    """Every field of every possible score survives the file, to the last bit."""
+    folder = tmp_path_factory.mktemp("run")
+    write(folder, *rows)
+    assert list(read_scores(folder)) == rows
+
+
+def test_a_line_has_the_fixed_fields_in_their_order():
+    """One score, spelled out as the design's table has it."""
+    row = score_row(
+        scored(
+            "e1",
+            4.0,
+            scale=(1, 5),
+            how="sampled",
+            samples=3,
+            evidence=({"text": "q", "yes": True},),
+        )
+    )
+    assert row == (
+        b'{"id":"e1","aspect":"coherence","value":4.0,"outcome":"scored","scale":[1.0,5.0],"how":"sampled","samples":3,'
+        b'"spread":null,"mass":null,"explanation":null,"evidence":[{"text":"q","yes":true}],"usage":{"calls":0,'
+        b'"cached_calls":0,"prompt_tokens":0,"completion_tokens":0,"cost":0.0},"error":null,"signature":""}'
+    )
+    failed = json.loads(score_row(unscored("e1", "error", "TimedOut")))
+    assert list(failed) == FIELDS
+    assert failed["error"] == {"type": "TimedOut", "message": "why"}
+
+
+def test_the_summary_counts_the_last_line_and_pays_for_all(tmp_path):
+    """Outcomes, errors, means and cost of a small run that was resumed, as numbers."""
+    paid = Usage(calls=1, cached_calls=2, prompt_tokens=10, completion_tokens=3, cost=0.1)
+    write(
+        tmp_path,
+        scored("e1", 1.0, usage=paid),
+        unscored("e2", "error", "TimedOut", usage=paid),
+        unscored("e3", "invalid", "NoScoreFound", usage=paid),
+        unscored("e4", "abstained", "Declined"),
+        unscored("e1", "error", "TimedOut", aspect="fluency"),
+    )
+    first = read_summary(tmp_path)
+    assert first == {
+        "format": 1,
+        "outcomes": {"scored": 1, "abstained": 1, "invalid": 1, "error": 2},
+        "errors": {"Declined": 1, "NoScoreFound": 1, "TimedOut": 2},
+        "aspects": {"coherence": {"n": 1, "mean": 1.0}, "fluency": {"n": 0, "mean": None}},
+        "usage": {
+            "calls": 3,
+            "cached_calls": 6,
+            "prompt_tokens": 30,
+            "completion_tokens": 9,
+            "cost": math.fsum([0.1] * 3),
+        },
+    }
+    write(
+        tmp_path,
+        scored("e2", 4.0, usage=paid),
+        scored("e1", 2.0),
+        unscored("e9", "error", "E", usage=Usage(cost=None)),
+    )
+    second = read_summary(tmp_path)
+    assert second["outcomes"] == {"scored": 2, "abstained": 1, "invalid": 1, "error": 2}
+    assert second["errors"] == {"Declined": 1, "E": 1, "NoScoreFound": 1, "TimedOut": 1}
+    assert second["aspects"]["coherence"] == {"n": 2, "mean": 3.0}
+    assert second["usage"]["calls"] == 4
+    assert second["usage"]["cost"] is None
+    assert list(first["outcomes"]) == ["scored", "abstained", "invalid", "error"]
+
+
+FEW = scores(ids=st.sampled_from("ab"), aspects=st.sampled_from(["x", "y"]))
+
+
+@given(rows=st.lists(FEW, max_size=12))
+def test_a_tally_is_what_the_last_scores_say(rows):
+    """Adding scores one by one, with replacements, gives what counting the last ones at the end gives."""
+    tally = Tally()
+    for row in rows:
+        tally.add(row)
+    last = {(row.id, row.aspect): row for row in rows}
+    summary = tally.summary()
+    assert len(tally) == len(last)
+    for outcome, count in summary["outcomes"].items():
+        assert count == sum(row.outcome == outcome for row in last.values())
+    for aspect, entry in summary["aspects"].items():
+        values = [
+            row.value for row in last.values() if row.aspect == aspect and row.value is not None
+        ]
+        assert entry["n"] == len(values)
+        assert (entry["mean"] is None) == (not values)
+        if values and math.isfinite(sum(map(abs, values))):
+            assert entry["mean"] == math.fsum(values) / len(values)
+    for example_id in "ab":
+        for aspect in ("x", "y"):
+            row = last.get((example_id, aspect))
+            assert tally.is_settled(example_id, aspect) == (
+                row is not None and row.outcome != "error"
+            )
+    costs = [row.usage.cost for row in rows]
+    assert tally.usage.cost == (None if None in costs else math.fsum(costs))
+    assert tally.usage.calls == sum(row.usage.calls for row in rows)
+
+
+@given(values=st.lists(NUMBERS, min_size=1, max_size=20), gone=st.lists(NUMBERS, max_size=20))
+def test_an_exact_sum_forgets_what_was_taken_away(values, gone):
+    """Values added and taken away again leave no trace; the mean is finite even where the sum is not."""
+    total = ExactSum()
+    for value in values + gone:
+        total.add(value)
+    for value in gone:
+        total.add(value, -1)
+    assert math.isfinite(total.mean(len(values)))
+    if math.isfinite(sum(map(abs, values))):
+        assert total.value == math.fsum(values)
+    assert ExactSum().value == 0.0
+
+
+def test_later_lines_replace_earlier_ones(tmp_path):
+    """Of every example and aspect the last line counts; only `error` is asked again."""
+    write(
+        tmp_path,
+        unscored("a", "error", "E"),
+        scored("b", 1.0),
+        unscored("c", "invalid", "E"),
+        scored("d", 1.0),
+    )
+    write(tmp_path, scored("a", 2.0), unscored("d", "error", "E"))
+    assert [(s.id, s.value) for s in read_scores(tmp_path)] == [
+        ("b", 1.0),
+        ("c", None),
+        ("a", 2.0),
+        ("d", None),
+    ]
+    done = settled(tmp_path)
+    assert [done.has(example_id, "coherence") for example_id in "abcde"] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not done.has("a", "fluency")
+    assert len(done) == 4
+    assert len((tmp_path / "scores.jsonl").read_bytes().splitlines()) == 6
+
+
+@pytest.mark.asyncio
+async def test_settled_grows_with_a_resumed_run(tmp_path):
+    """What is appended now is settled now, and a cancelled append is counted since it is written."""
+    async with RunFolder.create(tmp_path / "run") as run:
+        run.write_manifest({})
+    async with RunFolder.resume(tmp_path / "run") as run:
+        task = asyncio.create_task(run.append([scored("a", 1.0), scored("b", 2.0)]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert run.settled().has("b", "coherence")
+        assert run.summary()["aspects"] == {"coherence": {"n": 2, "mean": 1.5}}
+    assert len(list(read_scores(tmp_path / "run"))) == 2
+
+
+def test_a_run_that_is_there_is_not_overwritten(tmp_path):
+    """A fresh run into the same folder is refused, and told how to go on."""
+    write(tmp_path, scored("a", 1.0))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(RunFolderError, match=rf"textassay resume {tmp_path}.*another folder"):
+        RunFolder.create(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert sorted(before) == [".lock", "manifest.json", "scores.jsonl", "summary.json"]
+
+
+def test_foreign_folders_are_refused_and_left_alone(tmp_path):
+    """Other files, a file, no run to resume, a newer format, a broken manifest."""
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(RunFolderError, match=r"other files \(thesis\.tex\)"):
+        RunFolder.create(tmp_path)
+    with pytest.raises(RunFolderError, match="is a file"):
+        RunFolder.create(tmp_path / "thesis.tex")
+    with pytest.raises(RunFolderError, match="cannot be created"):
+        RunFolder.create(tmp_path / "thesis.tex" / "run")
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(RunFolderError, match="holds no run"):
+            RunFolder.resume(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    for content, message in (
+        ('{"format": 2}', "format 2"),
+        ("{}", "format None"),
+        ("[]", "format None"),
+        ("{", "read"),
+    ):
+        newer = tmp_path / "newer"
+        newer.mkdir(exist_ok=True)
+        (newer / "manifest.json").write_text(content)
+        with pytest.raises(RunFolderError, match=message):
+            RunFolder.resume(newer)
+
+
+def test_a_folder_that_never_became_a_run_is_left_as_it_was(tmp_path):
+    """Closed without a manifest, a made folder is gone, and a given empty one is empty; then it can be used."""
+    RunFolder.create(tmp_path / "new").close()
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "given").mkdir()
+    RunFolder.create(tmp_path / "given").close()
+    assert list((tmp_path / "given").iterdir()) == []
+    run = RunFolder.create(tmp_path / "new")
+    with pytest.raises(RunFolderError, match="not JSON"):
+        run.write_manifest({"what": object()})
+    run.close()
+    run.close()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_killed_before_its_manifest_can_be_begun_again(tmp_path):
+    """What such a run leaves is not taken for somebody else's."""
+    code = """
+import os, sys
+from textassay.runtime.storage.run_folder import RunFolder
+from textassay.runtime.storage.answers import DiskStore
+run = RunFolder.create(sys.argv[1])
+store = DiskStore(run.answers)
+(run.path / ".manifest.json.tmp").write_text("{")
+print("ready")
+sys.stdin.read()
+"""
+    killed_after(1, code, tmp_path / "run")
+    assert (tmp_path / "run" / "answers").is_dir()
+    write(tmp_path / "run", scored("a", 1.0))
+    assert len(list(read_scores(tmp_path / "run"))) == 1
+
+
+HOLDS = """
+import sys
+from textassay.runtime.storage.run_folder import RunFolder
+run = RunFolder.resume(sys.argv[1])
+print("held")
+sys.stdin.readline()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
+    """A run in use cannot be resumed but can be read; when its process dies it is free, with nothing to clean up."""
+    write(tmp_path, scored("a", 1.0))
+    with start(HOLDS, tmp_path) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(RunFolderError, match=rf"{tmp_path} is in use by another process"):
+            RunFolder.resume(tmp_path)
+        assert len(list(read_scores(tmp_path))) == 1
+        process.kill()
+    RunFolder.resume(tmp_path).close()
+
+
+READ_ONLY = """
+import os, sys
+from textassay.runtime.errors import RunFolderError
+from textassay.runtime.storage.run_folder import RunFolder
+if os.geteuid() == 0:
+    os.setuid(65534)
+for attempt in (lambda: RunFolder.resume(sys.argv[1]), lambda: RunFolder.create(sys.argv[1] + "/below")):
+    try:
+        attempt()
+    except RunFolderError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file modes are those of POSIX")
+def test_a_folder_that_cannot_be_written_to_is_refused():
+    """A read-only run is neither resumed nor is a run made below it."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "run"
+        write(folder, scored("a", 1.0))
+        for path in (*folder.iterdir(), folder, Path(parent)):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        resumed, created = finished(READ_ONLY, folder).splitlines()
+        os.chmod(folder, 0o755)  # noqa: PTH101
+    assert f"{folder} cannot be written to" in resumed
+    assert "below cannot be created" in created
+
+
+APPENDS_UNTIL_KILLED = """
+import asyncio, sys
+from textassay.runtime.messages import Score
+from textassay.runtime.storage.run_folder import RunFolder
+
+async def main():
+    run = RunFolder.create(sys.argv[1])
+    run.write_manifest({})
+    async def work(worker):
+        for i in range(10**6):
+            await run.append([Score(id=f"{worker}-{i}", aspect=a, value=float(i)) for a in ("x", "y")])
+            print(f"{worker}-{i}")
+    async with asyncio.TaskGroup() as group:
+        for worker in range(20):
+            group.create_task(work(worker))
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_loses_no_finished_score(tmp_path):
+    """After SIGKILL every score that was reported is settled, and the run can be resumed."""
+    folder = tmp_path / "run"
+    reported = killed_after(200, APPENDS_UNTIL_KILLED, folder)
+    done = settled(folder)
+    assert all(done.has(example_id, aspect) for example_id in reported for aspect in ("x", "y"))
+    write(folder, scored("later", 1.0))
+    assert settled(folder).has("later", "coherence")
+    assert read_summary(folder)["outcomes"]["scored"] == len(list(read_scores(folder)))
+
+
+def test_a_damaged_score_names_file_line_and_field(tmp_path):
+    """A line that was edited wrongly stops reading and resuming."""
+    write(tmp_path, scored("a", 1.0, scale=(1, 5)), scored("b", 2.0))
+    file = tmp_path / "scores.jsonl"
+    file.write_text(file.read_text().replace('"value":2.0', '"value":"2.0"'))
+    for read in (
+        lambda: list(read_scores(tmp_path)),
+        lambda: settled(tmp_path),
+        lambda: RunFolder.resume(tmp_path),
+    ):
+        with pytest.raises(DataError, match=r"scores\.jsonl:2: value: "):
+            read()
+    file.write_text(file.read_text().replace('"value":1.0', '"value":9.0'))
+    with pytest.raises(DataError, match=r"scores\.jsonl:1: the row: .*off its scale"):
+        settled(tmp_path)
+
+
+def test_the_manifest_is_kept(tmp_path):
+    """The manifest comes back with its format."""
+    write(tmp_path, scored("a", 1.0))
+    assert read_manifest(tmp_path) == {"format": 1, **MANIFEST}
+
+
+def test_a_run_without_scores_can_be_read(tmp_path):
+    """A run that was stopped before its first score has none, and zero of every outcome."""
+    write(tmp_path)
+    (tmp_path / "scores.jsonl").unlink()
+    assert list(read_scores(tmp_path)) == []
+    assert read_summary(tmp_path)["outcomes"] == {
+        "scored": 0,
+        "abstained": 0,
+        "invalid": 0,
+        "error": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        scored("a", 4.0, scale=(1.0, 5.0), usage=Usage(calls=1, cost=None), explanation="½ \ud800"),
+        unscored(
+            "b",
+            "invalid",
+            "NoScoreFound",
+            evidence=({"text": "no", "usage": Usage(cached_calls=1)},),
+        ),
+        scored("c", 1.5).model_copy(update={"usage": Usage(calls=2)}),
+    ],
+)
+def test_a_row_holds_what_a_dump_of_the_score_holds(score):
+    row = json.loads(score_row(score))
+    assert list(row) == FIELDS
+    assert row == json.loads(json.dumps(score.model_dump()))

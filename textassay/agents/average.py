@@ -1,0 +1,132 @@
+"""Makes one score out of several: the plain average. Knows nothing of models.
+
+A missing part is never a number: it is left out of the mean and stands in the evidence, and where
+more parts are missing than allowed there is no mean.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Aspect, Example, Failure, Outcome, Score, ScoreError, Usage
+from textassay.runtime.model import Json
+
+
+@dataclass(frozen=True)
+class Average:
+    """The mean of the parts, each mapped from its own scale to that of the fused aspect.
+
+    Parts that were judged without a usable rating are left out, as long as the share of usable ones
+    is at least `required`. A part that could not be asked for makes the whole an error, so that a
+    resumed run asks again.
+
+    Attributes:
+        signature: What the fused scores carry.
+        required: Share of the parts that must have a value, above 0 and at most 1.
+    """
+
+    signature: str = ""
+    required: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.required <= 1:
+            raise ConfigurationError(
+                f"the share of parts that must have a value is in (0, 1], not {self.required}"
+            )
+
+    async def __call__(
+        self, example: Example, aspect: Aspect, parts: list[Score | Failure]
+    ) -> Score:
+        """Return the mean with its parts as evidence; its usage is theirs.
+
+        Raises:
+            ConfigurationError: There are no parts, or one of them has no scale.
+        """
+        if not parts:
+            raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
+        usage = sum((part.usage for part in parts if isinstance(part, Score)), Usage())
+        return Score(
+            id=example.id,
+            aspect=aspect.label,
+            scale=aspect.scale,
+            how="fused",
+            signature=self.signature,
+            usage=usage,
+            evidence=tuple(as_evidence(part) for part in parts),
+            **self._fused(parts, aspect),
+        )
+
+    def _fused(self, parts: list[Score | Failure], aspect: Aspect) -> dict[str, Any]:
+        broken = next(
+            (part for part in parts if isinstance(part, Failure) or part.outcome == "error"), None
+        )
+        if broken is not None:
+            return _unscored("error", _error_of(broken))
+        values = [
+            _mapped(part, aspect)
+            for part in parts
+            if isinstance(part, Score) and part.value is not None
+        ]
+        if len(values) < self.required * len(parts):
+            return _missing(
+                [part for part in parts if isinstance(part, Score) and part.value is None],
+                len(parts),
+            )
+        mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
+        return {"value": mean}
+
+
+def as_evidence(part: Score | Failure) -> Json:
+    """Return what a fused score tells of one of its parts."""
+    if isinstance(part, Failure):
+        return {
+            "text": part.node,
+            "value": None,
+            "outcome": "error",
+            "problem": f"{part.type}: {part.message}",
+        }
+    told: Json = {"text": part.aspect, "value": part.value, "outcome": part.outcome}
+    if part.scale is not None:
+        told["scale"] = list(part.scale)
+    if part.explanation:
+        told["explanation"] = part.explanation
+    if part.error is not None:
+        told["problem"] = f"{part.error.type}: {part.error.message}"
+    return told
+
+
+def _mapped(part: Score, aspect: Aspect) -> float:
+    if part.unit_value is None:
+        raise ConfigurationError(
+            f"{part.aspect!r} has no scale, so that it cannot be averaged with others"
+        )
+    if part.scale == aspect.scale:
+        assert part.value is not None
+        return part.value
+    low, high = aspect.scale
+    return low + part.unit_value * (high - low)
+
+
+def _error_of(part: Score | Failure) -> ScoreError:
+    if isinstance(part, Failure):
+        return ScoreError(type=part.type, message=f"{part.node}: {part.message}")
+    assert part.error is not None
+    return ScoreError(type=part.error.type, message=f"{part.aspect}: {part.error.message}")
+
+
+def _missing(missing: list[Score], count: int) -> dict[str, Any]:
+    kinds = {part.error.type for part in missing if part.error is not None}
+    outcome: Outcome = (
+        "abstained" if all(part.outcome == "abstained" for part in missing) else "invalid"
+    )
+    kind = kinds.pop() if len(kinds) == 1 else "PartsMissing"
+    return _unscored(
+        outcome, ScoreError(type=kind, message=f"{len(missing)} of {count} parts have no value")
+    )
+
+
+def _unscored(outcome: Outcome, error: ScoreError) -> dict[str, Any]:
+    return {"outcome": outcome, "error": error}

@@ -1,0 +1,43 @@
+"""Rates an example on several aspects with one call each, for models that cannot rate them in one answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textassay.agents.asking import told_cut
+from textassay.agents.joint_scorer import Ratings
+from textassay.agents.scorer import Scorer
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.messages import Aspect, Example, Usage
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """Stands in the place of a `JointScorer`.
+
+    Attributes:
+        scorer: Rates one aspect.
+    """
+
+    scorer: Scorer
+
+    @property
+    def digest(self) -> str:
+        """6 hex digits for the words that are sent, with who is asked."""
+        return f"{self.scorer.prompt_digest}|{self.scorer.model.name}"
+
+    async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
+        """Return a score for each aspect, in order; what they cost together stands on the whole.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            ModelError: The model could not be asked.
+        """
+        scores = await gather(self.scorer(example, aspect) for aspect in aspects)
+        usage = sum((score.usage for score in scores), Usage())
+        cut = max(
+            (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
+            default=0,
+        )
+        freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
+        return Ratings(scores=freed, notes=told_cut(cut), usage=usage)

@@ -1,0 +1,1 @@
+"""Readers of what judges write: ratings, labels, lists, joint answers and plans."""

@@ -1,0 +1,128 @@
+"""The expected rating under a judge's own token probabilities (G-Eval, section 2.3).
+
+Finds the place in the sampled answer where the rating stands, sums the probabilities of all
+spellings of each label there, and takes the mean over labels, renormalised by their total mass.
+Knows tokens and labels, no prompts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textassay.agents.answer_form import Point
+from textassay.runtime.model import Sample, TokenLogprob
+
+LEAST_MASS = 0.1
+"""Below this probability of all labels together, their distribution says too little of the judge's
+rating."""
+NEGLIGIBLE = 0.01
+"""A label below this probability need not be told apart from a longer one that begins like it."""
+_AROUND = " \t\r\n▁Ġ*_\"'([`"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A rating as the mean of a distribution over labels."""
+
+    value: float
+    """Mean rating."""
+    mass: float
+    """Probability of all labels together before renormalising."""
+    probabilities: dict[str, float]
+    """Renormalised probability by label, lowest rating first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoExpectation:
+    """Why the token probabilities give no rating."""
+
+    reason: str
+    """`NoLabelMass`, `NotALabel`, `NoScorePosition` or `AmbiguousLabels`."""
+    message: str
+    """For people, with what would help."""
+
+
+def expected_rating(
+    sample: Sample, start: int, points: Sequence[Point]
+) -> Expectation | NoExpectation:
+    """Return the mean rating over labels at the token that holds character `start` of the answer.
+
+    Args:
+        sample: An answer with log-probabilities.
+        start: Where the sampled rating begins in `sample.text`.
+        points: The labels and their ratings.
+    """
+    index = _token_at(sample, start)
+    if index is None:
+        return NoExpectation(
+            "NoScorePosition", "the tokens that the server sent do not add up to its text"
+        )
+    tokens = sample.logprobs or ()
+    mass = _split_longer_labels(_mass_by_label(tokens[index], points), tokens, index, points)
+    if mass is None:
+        return NoExpectation(
+            "AmbiguousLabels",
+            "this model writes some labels in several tokens, so that their probabilities cannot be told apart; "
+            "use --n 20 or --set form=letters",
+        )
+    total = math.fsum(mass.values())
+    if total < LEAST_MASS:
+        return NoExpectation(
+            "NoLabelMass",
+            f"all labels together have probability {total:.3g}, less than {LEAST_MASS:g}; use --n 20",
+        )
+    value = math.fsum(point.value * mass[point.label] for point in points) / total
+    value = min(max(value, points[0].value), points[-1].value)
+    shares = {point.label: round(mass[point.label] / total, 6) for point in points}
+    return Expectation(value, min(1.0, total), shares)
+
+
+def _token_at(sample: Sample, start: int) -> int | None:
+    joined = "".join(token.token for token in sample.logprobs or ())
+    shift = joined.find(sample.text)
+    if shift < 0:
+        return None
+    end = 0
+    for index, token in enumerate(sample.logprobs or ()):
+        end += len(token.token)
+        if end > shift + start:
+            return index
+    return None
+
+
+def _mass_by_label(token: TokenLogprob, points: Sequence[Point]) -> dict[str, float]:
+    """Return the probability of each label as one token, over all its spellings."""
+    alternatives = dict(token.top)
+    alternatives.setdefault(token.token, token.logprob)
+    mass = dict.fromkeys((point.label for point in points), 0.0)
+    for text, logprob in alternatives.items():
+        label = text.lstrip(_AROUND).rstrip()
+        if label in mass:
+            mass[label] += math.exp(logprob)
+    return mass
+
+
+def _split_longer_labels(
+    mass: dict[str, float], tokens: Sequence[TokenLogprob], index: int, points: Sequence[Point]
+) -> dict[str, float] | None:
+    """Divide the mass of `1` between `1` and `10` where digits are tokens; `None` where that cannot be told.
+
+    What follows a `1` is only known if the sampled answer went on from one.
+    """
+    labels = [point.label for point in points]
+    for short in labels:
+        longer = [label for label in labels if len(label) > len(short) and label.startswith(short)]
+        if not longer or mass[short] < NEGLIGIBLE or any(mass[label] for label in longer):
+            continue
+        if tokens[index].token.strip(_AROUND) != short:
+            return None
+        whole = mass[short]
+        following = dict(tokens[index + 1].top) if index + 1 < len(tokens) else {}
+        if index + 1 < len(tokens):
+            following.setdefault(tokens[index + 1].token, tokens[index + 1].logprob)
+        for label in longer:
+            mass[label] = whole * math.exp(following.get(label[len(short) :], -math.inf))
+        mass[short] = whole - math.fsum(mass[label] for label in longer)
+    return mass

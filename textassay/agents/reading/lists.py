@@ -1,0 +1,285 @@
+"""Reads a list of named things with definitions out of what a model said.
+
+Takes JSON (`[{"name": ..., "definition": ...}]`, `{"Logical flow": "..."}`), numbered lists,
+bullets, headings with text below, tables and plain `Name: definition` lines. What cannot be used is
+kept and said: entries without a name or a definition, repeats, entries that are not wanted, and
+those above the number that was asked for. Prose around the list is ignored; prose instead of a list
+gives no entries. Knows nothing of prompts or models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from textassay.agents.reading.rating import blank_thoughts
+from textassay.runtime.messages import slug
+from textassay.runtime.model import Json
+
+LONGEST_ANSWER = 40_000
+LONGEST_NAME = 80
+LONGEST_DEFINITION = 1_000
+QUOTED = 120
+"""Characters of an unusable entry that are kept."""
+
+
+class Entry(NamedTuple):
+    """One thing of a list."""
+
+    name: str
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What an answer lists."""
+
+    entries: tuple[Entry, ...]
+    """Usable entries in order; their slugs differ."""
+    dropped: tuple[Json, ...] = ()
+    """`{text, problem}` for each entry that is not used."""
+
+
+def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str] = ()) -> Listing:
+    """Return the entries of a list. Never raises; linear in the text, of which the first 40,000 characters are read.
+
+    Args:
+        text: What the model said.
+        most: Entries after so many are dropped as surplus; `None` for no limit.
+        unwanted: Names that are no entries, such as that of the thing that was to be split.
+    """
+    said = _well_formed(blank_thoughts(text)[:LONGEST_ANSWER])
+    found = _from_json(said)
+    if found is None:
+        found = _from_table(said) or _from_lines(said)
+    entries: list[Entry] = []
+    dropped: list[Json] = []
+    seen: set[str] = set()
+    refused = {slug(name) for name in unwanted}
+    for raw_name, raw_definition in found:
+        entry = Entry(_name(raw_name), _definition(raw_definition))
+        problem = _problem(entry, seen, refused, full=most is not None and len(entries) >= most)
+        if problem is None:
+            entries.append(entry)
+            seen.add(slug(entry.name))
+        else:
+            dropped.append(
+                {"text": f"{raw_name}: {raw_definition}".strip()[:QUOTED], "problem": problem}
+            )
+    return Listing(tuple(entries), tuple(dropped))
+
+
+def _well_formed(text: str) -> str:
+    """Return the text with halves of surrogate pairs replaced, which names and definitions cannot hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _problem(entry: Entry, seen: set[str], refused: set[str], *, full: bool) -> str | None:
+    if not re.search(r"[^\W_]", entry.name) or len(entry.name) > LONGEST_NAME:
+        return "no name"
+    if not re.search(r"[^\W_]", entry.definition):
+        return "no definition"
+    if slug(entry.name) in refused:
+        return "the criterion itself"
+    if slug(entry.name) in seen:
+        return "duplicate"
+    return "surplus" if full else None
+
+
+_QUOTES = " \t*_`\"'“”‘’«»[]{}<>#:："
+
+
+def _name(raw: str) -> str:
+    plain = re.sub(
+        r"\s*\([^()]{0,60}\d[^()]{0,60}\)\s*\Z", "", " ".join(raw.split())
+    )  # "Relevance (1-5)"
+    return plain.strip(_QUOTES)
+
+
+_META = r"(?:definition|description|meaning|explanation|criteri(?:on|a)|question)"
+
+
+def _definition(raw: str) -> str:
+    plain = " ".join(re.sub(r"\*\*|__|`", "", raw).split())
+    plain = re.sub(rf"(?i)\A[\s*_:：–—-]{{0,6}}{_META}\s{{0,3}}[:：]\s{{0,3}}", "", plain)
+    return plain.strip(' \t*_:：–—-"“”')[:LONGEST_DEFINITION]
+
+
+_NAME_KEYS = (
+    "name",
+    "aspect",
+    "criterion",
+    "criteria",
+    "metric",
+    "title",
+    "sub_criterion",
+    "subcriterion",
+)
+_DEFINITION_KEYS = ("definition", "description", "explanation", "meaning", "question")
+_WRAPPERS = 3
+
+
+def _from_json(text: str) -> list[tuple[str, str]] | None:
+    """Return the entries of an answer that is JSON, perhaps between prose; `None` where it is not."""
+    starts = [at for at in (text.find("["), text.find("{")) if at >= 0]
+    end = max(text.rfind("]"), text.rfind("}"))
+    if not starts or end < min(starts):
+        return None
+    try:
+        value = orjson.loads(text[min(starts) : end + 1])
+    except (ValueError, RecursionError, UnicodeError):
+        return None
+    for _ in range(_WRAPPERS):  # {"aspects": [...]}
+        if (
+            isinstance(value, dict)
+            and len(value) == 1
+            and isinstance(inner := next(iter(value.values())), list | dict)
+        ):
+            value = inner
+    if isinstance(value, dict):
+        return [(key, _text(held)) for key, held in value.items()]
+    if not isinstance(value, list) or not any(isinstance(item, dict) for item in value):
+        return None
+    return [_json_entry(item) for item in value]
+
+
+def _json_entry(item: Any) -> tuple[str, str]:
+    if not isinstance(item, dict):
+        return (item, "") if isinstance(item, str) else ("", repr(item))
+    by_key = {
+        str(key).strip().lower().replace(" ", "_").replace("-", "_"): held
+        for key, held in item.items()
+    }
+    name = next((by_key[key] for key in _NAME_KEYS if key in by_key), None)
+    definition = next((by_key[key] for key in _DEFINITION_KEYS if key in by_key), "")
+    if name is None and len(item) == 1:
+        name, definition = next(iter(item.items()))
+    return (name if isinstance(name, str) else "", _text(definition))
+
+
+def _text(held: Any) -> str:
+    if isinstance(held, dict):
+        return next(
+            (_text(held[key]) for key in _DEFINITION_KEYS if isinstance(held.get(key), str)), ""
+        )
+    return held if isinstance(held, str) else ""
+
+
+_ROW = re.compile(r"^\s{0,8}\|(?P<cells>.*)\|\s*$")
+_HEADER = re.compile(
+    r"(?i)\A\W*(?:#|no\.?|number|name|(?:sub-?)?(?:aspect|criteri(?:on|a)|metric)s?)\W*\Z"
+)
+
+
+def _from_table(text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        if not (row := _ROW.match(line)):
+            continue
+        cells = [cell.strip() for cell in row["cells"].split("|")]
+        if len(cells) > 2 and re.fullmatch(r"\W*\d{0,3}\W*", cells[0]):
+            cells = cells[1:]
+        if len(cells) < 2 or set(cells[0]) <= set(":- ") or _HEADER.match(cells[0]):
+            continue
+        found.append((cells[0], cells[1]))
+    return found
+
+
+_LINE = re.compile(
+    r"^(?P<indent>[ \t]{0,40})(?:(?P<heading>#{1,6}\s{0,3}(?:\(?\d{1,3}[.):]\s{0,3})?)"
+    r"|(?P<number>[*_]{0,2}\(?\d{1,3}[.):、]\s{0,3})|(?P<bullet>[-*•‣·–]\s{1,3}))?(?P<rest>.*)$"
+)
+_BOLD = re.compile(
+    r"^(?P<name>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__)):?[ \t]{0,4}[:：–—-]?[ \t]{0,4}(?P<definition>.*)$"
+)
+_PAIR = re.compile(
+    r"^(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：\s{0,3}|(?:\s{0,3}:|\s{1,3}[-–—])(?:\s{1,3}|$))(?P<definition>.*)$"
+)
+_LABEL = re.compile(
+    rf"(?i)^\W{{0,6}}(?:{_META}|examples?|scores?|ratings?|scale|reason|note)\W{{0,6}}\Z"
+)
+
+
+@dataclass(slots=True)
+class _Line:
+    kind: str
+    """`heading`, `number`, `bullet` or `plain`."""
+    indent: int
+    name: str
+    definition: str
+    whole: str
+    """The line without its mark."""
+
+
+def _from_lines(text: str) -> list[tuple[str, str]]:
+    lines = [_read_line(line) for line in text.splitlines()]
+    kind, indent = _kind_of_entries([line for line in lines if line.name])
+    found: list[list[str]] = []
+    goes_on = False
+    for line in lines:
+        if (
+            line.kind == kind
+            and line.indent <= indent
+            and line.whole
+            and not _LABEL.match(line.name)
+        ):
+            if line.name or kind != "plain":
+                found.append([line.name, line.definition] if line.name else ["", line.whole])
+                goes_on = True
+            elif found and goes_on:
+                found[-1][1] += " " + line.whole
+        elif line.whole and line.indent < indent:  # a title between two groups of entries
+            goes_on = False
+        elif not line.whole:
+            goes_on = (
+                bool(found) and not found[-1][1]
+            )  # a definition may follow a heading after a blank line
+        elif found and (goes_on or line.kind != "plain"):
+            found[-1][1] += " " + line.whole
+    return [(name, definition) for name, definition in found]
+
+
+def _kind_of_entries(lines: list[_Line]) -> tuple[str, int]:
+    """Return the kind of line that opens an entry, and how far at most it is indented."""
+    candidates = [line for line in lines if not _LABEL.match(line.name)]
+    for complete in (
+        True,
+        False,
+    ):  # entries with their definition on the same line are the surest sign
+        counted = Counter(
+            line.kind
+            for line in candidates
+            if line.kind != "plain" and bool(line.definition) >= complete
+        )
+        if counted:
+            kind = max(("heading", "number", "bullet"), key=lambda kind: counted[kind])
+            return kind, min(line.indent for line in candidates if line.kind == kind)
+    return "plain", 0
+
+
+def _read_line(line: str) -> _Line:
+    match = _LINE.match(line)
+    assert match is not None  # the pattern takes any line
+    rest = match["rest"].strip()
+    kind = next((kind for kind in ("heading", "number", "bullet") if match[kind]), "plain")
+    indent = len(match["indent"].expandtabs(4))
+    if match["number"] and match["number"].startswith(("**", "__")):  # "**1. Relevance**: ..."
+        rest = match["number"][:2] + rest
+    pair = _BOLD.match(rest) or _PAIR.match(rest)
+    if pair:
+        name, definition = pair["name"], pair["definition"].strip()
+        if kind == "plain" and not definition:  # "Here are five aspects:"
+            name = ""
+    else:
+        name = (
+            rest
+            if kind != "plain" and len(rest) <= LONGEST_NAME and not re.search(r"[.!?]\s*\Z", rest)
+            else ""
+        )
+        definition = ""
+    return _Line(kind, indent, name, definition, rest)

@@ -1,0 +1,157 @@
+"""Reads Fusion-Eval's plan out of what a model wrote: which assistant evaluators serve which criterion, and the steps.
+
+The words around the names do not matter, so that headings may be in any language; names do. What
+the plan gets wrong is told as problems, for the model to repair: it names an evaluator or a
+criterion that does not exist, leaves one out, or has no steps. Knows nothing of prompts or models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from textassay.agents.reading.rating import blank_thoughts
+from textassay.runtime.messages import slug
+
+LONGEST_PLAN = 40_000
+QUOTED = 60
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReading:
+    """What a plan says."""
+
+    assistants: dict[str, tuple[str, ...]]
+    """Names of evaluators by criterion, both as they were given; criteria that the plan leaves out
+    are missing."""
+    steps: tuple[str, ...]
+    """In order."""
+    problems: tuple[str, ...]
+    """What makes it unusable, each a clause to follow "the plan"; empty for a usable plan."""
+
+
+def matching(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that `name` stands for, whatever its case and hyphens (`SUM_BLEURT`, `sum-bleurt`)."""
+    wanted = slug(name)
+    return next((item for item in known if slug(item) == wanted), None)
+
+
+def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> PlanReading:
+    """Read a plan. Never raises; linear in the text, of which the first 40,000 characters are read.
+
+    Args:
+        text: What the model wrote.
+        criteria: Names of the criteria; each wants a line `criterion: evaluator, evaluator` or
+            `criterion: none`.
+        tools: Names of the assistant evaluators.
+    """
+    reader = _Reader(criteria, tools)
+    for line in blank_thoughts(text)[:LONGEST_PLAN].splitlines():
+        reader.read(line)
+    missing = [name for name in criteria if name not in reader.assistants]
+    problems = [*reader.problems]
+    if missing:
+        problems.append(f"does not say which assistant evaluators serve {', '.join(missing)}")
+    if not reader.steps:
+        problems.append("has no numbered steps")
+    found = {name: tuple(reader.assistants[name]) for name in criteria if name in reader.assistants}
+    return PlanReading(found, tuple(reader.steps), tuple(dict.fromkeys(problems)))
+
+
+_MARKS = r"[\s>*_`#|•·–—-]{0,12}"
+_LINE = re.compile(rf"^{_MARKS}(?P<number>\(?\d{{1,3}}[.):、]{_MARKS})?(?P<rest>\S.*)$")
+_PAIR = re.compile(
+    r"^(?P<name>[^:：=|→\n]{1,80}?)\s{0,3}(?:[:：=|→]|->|=>|\s[-–—]\s)[>*_`\s]{0,6}(?P<items>.*)$"
+)
+_STEPS = re.compile(
+    r"(?i)^\W{0,8}(?:(?:evaluation|the)\s)?(?:steps?|plan|procedure|instructions)\b[^.!?]{0,60}\W{0,6}$"
+)
+_AND = re.compile(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
+_WHY = re.compile(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
+_NONE = re.compile(
+    r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?|keine?r?|aucune?|ninguno|无|なし)"
+    r"\b.{0,80}\Z|\A\W{0,6}(?:no\W{0,3})?\Z"
+)
+_SCORE_WORD = re.compile(r"(?i)\s+(?:scores?|values?|evaluator)\Z")
+
+
+class _Reader:
+    """Goes through a plan line by line."""
+
+    def __init__(self, criteria: tuple[str, ...], tools: tuple[str, ...]) -> None:
+        self._criteria, self._tools = criteria, tools
+        self._open: str | None = None  # criterion whose evaluators stand in the lines below it
+        self._in_steps = False
+        self.assistants: dict[str, list[str]] = {}
+        self.steps: list[str] = []
+        self.problems: list[str] = []
+
+    def read(self, line: str) -> None:
+        match = _LINE.match(line)
+        if match is None:
+            return
+        rest = match["rest"].strip(" \t*_`|")
+        if _STEPS.match(rest):
+            self._in_steps, self._open = True, None
+        elif not self._in_steps and self._assigns(rest):
+            return
+        elif match["number"] and re.search(r"\w", rest):
+            self.steps.append(rest)
+            self._open = None
+        elif self._in_steps and self.steps and re.search(r"\w", rest):
+            self.steps[-1] += " " + rest
+
+    def _assigns(self, rest: str) -> bool:
+        """Take a line that says which evaluators serve a criterion; return whether it is one."""
+        pair = _PAIR.match(rest)
+        name = _bare(pair["name"] if pair else rest)
+        criterion = matching(name, self._criteria)
+        if criterion is not None and criterion not in self.assistants:
+            items = pair["items"].strip() if pair else ""
+            self._open = None if items else criterion
+            self.assistants[criterion] = []
+            self._add(criterion, items)
+            return True
+        if criterion is not None:
+            return False
+        if self._open is not None and matching(name, self._tools):
+            self._add(self._open, name)
+            return True
+        if (
+            pair
+            and pair["items"].strip()
+            and all(self._known(item) for item in _split(pair["items"]))
+        ):
+            self.problems.append(f"names the criterion {name[:QUOTED]!r}, which does not exist")
+            return True
+        return False
+
+    def _add(self, criterion: str, items: str) -> None:
+        held = self.assistants[criterion]
+        if _NONE.match(items):
+            return
+        for item in _split(items):
+            tool = self._known(item)
+            if tool is None:
+                self.problems.append(
+                    f"names the assistant evaluator {item[:QUOTED]!r} for {criterion}, which does not exist"
+                )
+            elif tool not in held:
+                held.append(tool)
+
+    def _known(self, item: str) -> str | None:
+        return matching(item, self._tools) or matching(_SCORE_WORD.sub("", item), self._tools)
+
+
+def _bare(name: str) -> str:
+    """Return a name without marks and without a scale in parentheses behind it."""
+    return re.sub(
+        r"\s{0,3}[(\[][^()\[\]]{0,60}[)\]]\s{0,3}\Z", "", name.strip(" \t*_`\"'“”#")
+    ).strip(" \t*_`\"'“”#")
+
+
+def _split(items: str) -> list[str]:
+    plain = re.sub(r"\([^()]{0,200}\)", " ", items)
+    plain = _WHY.split(plain.strip(" \t*_`[]"), maxsplit=1)[0]
+    return [bare for item in _AND.split(plain) if (bare := item.strip(" \t*_`\"'“”[].:"))]

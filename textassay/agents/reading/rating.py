@@ -1,0 +1,253 @@
+r"""Reads the rating out of what a judge said.
+
+Knows how judges phrase a rating, nothing of prompts or models. Reading has two steps. First
+everything that holds a number but is no rating is blanked out, character for character, so that
+places stay valid: ranges (`1-5`), legends (`1 = bad`), scale words (`5-point scale`), list numbers,
+the second half of `2/5`. Then rules are tried in the order of how sure they are, and the first that
+matches decides, even where its number turns out to be off the scale:
+
+1. JSON with a rating field;
+2. nothing but a number (or `Four`);
+3. a label for the judged aspect, or a plain one: `Coherence: 3`, `Rating: 2`, `**Final score:** 4`
+(the last counts);
+4. a phrase: `a score of 3`, `scoring a one out of five`, `I would rate it a 4` (the last counts);
+5. `3 out of 5`, `4/5`; stars in words or as glyphs;
+6. one line with a label nobody knows: `Flow: 3`;
+7. a number that opens (`4 - The summary`) or closes (`... auction. 2.5`) the answer.
+
+Decisions worth knowing: any Unicode decimal digits count; `4,5` is four and a half and `1,000` a
+thousand; `three and a half` is 3.5; a rating given as a range (`3-4`) or out of something else
+(`8/10` where 5 is the top) is none; text between `<think>` and `</think>` is not the answer; of a
+very long answer only beginning and end are read. Every pattern is bounded, so time is linear in the
+text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import orjson
+
+from textassay.agents.reading.other_numbers import (
+    FOREIGN,
+    OUT_OF,
+    Found,
+    blank_distractors,
+    compiled,
+    found_in,
+)
+from textassay.agents.reading.wording import BARE, Form, first_rating, last_of
+
+Reason = Literal["NoScoreFound", "OffScale", "Declined"]
+"""Why there is no rating: the answer holds none, holds one that the scale does not have, or says
+no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A rating and where it stands."""
+
+    value: float
+    """On the scale that was asked for."""
+    span: tuple[int, int]
+    """Start and end of the rating in the answer, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoRating:
+    """An answer without a usable rating."""
+
+    reason: Reason
+    """Short stable name."""
+    message: str
+    """What is wrong with the answer, for people."""
+
+
+_HEAD, _TAIL = 10_000, 30_000
+"""Characters that are read at the beginning and at the end of a longer answer."""
+
+_SHORT = 40
+"""Characters of an answer that is likely to be given again, and little to keep."""
+
+_THOUGHT = compiled(r"\A\s{0,20}<think(?:ing)?>")
+_THOUGHT_END = compiled(r"</think(?:ing)?>")
+_DECLINED = compiled(
+    r"\b(?:I|we)(?:'m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can't|can not|could not|couldn't|won't"
+    r"|will not|not able|not comfortable|decline|refuse|must decline)\b|\bas an ai\b"
+    r"|\b(?:cannot|can't|impossible to|not possible to|unable to)\s{1,3}(?:be\s{1,3})?"
+    r"(?:rat|scor|evaluat|assess|judg|provid|determin|giv)|\A\W{0,6}(?:n/?a\b|not applicable)"
+)
+_SAME_WIDTH: dict[int, int | str] = {
+    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width forms
+    **dict.fromkeys(map(ord, "’‘ʼ"), "'"),
+    **dict.fromkeys(map(ord, "“”„«»「」"), '"'),
+    **dict.fromkeys(map(ord, "\u00a0\u202f\u2009\u3000"), " "),
+    **dict.fromkeys(map(ord, FOREIGN + OUT_OF), " "),
+    ord("："): ":",
+}
+
+
+def parse_rating(
+    text: str, *, scale: tuple[float, float], form: Form = "number", aspect: str | None = None
+) -> Rating | NoRating:
+    """Return the rating that `text` gives, or why there is none. Never raises and never leaves the scale.
+
+    Args:
+        text: What the judge said.
+        scale: Lowest and highest rating that was asked for.
+        form: How the rating was asked for. A letter answers only `letters`, a number only the other
+            two.
+        aspect: Name of the judged aspect; where an answer rates several, the rating under this name
+            counts.
+    """
+    if len(text) <= _SHORT:
+        return _parse_short(text, *scale, form, aspect)
+    return _parse(text, scale, form, aspect)
+
+
+@lru_cache(
+    maxsize=1024, typed=True
+)  # a number, a letter, `Rating: 4`: judges who say no more say the same again
+def _parse_short(
+    text: str, low: float, high: float, form: Form, aspect: str | None
+) -> Rating | NoRating:
+    return _parse(text, (low, high), form, aspect)
+
+
+def _parse(
+    text: str, scale: tuple[float, float], form: Form, aspect: str | None
+) -> Rating | NoRating:
+    answer = blank_thoughts(text)
+    cut = max(0, len(answer) - _HEAD - _TAIL)
+    if cut:
+        answer = answer[:_HEAD] + "\n" + answer[_HEAD + cut :]
+    shown = answer if answer.isascii() else answer.translate(_SAME_WIDTH)
+    found = _read(shown, scale, form, aspect)
+    if cut and isinstance(found, Rating) and found.span[0] > _HEAD:
+        return Rating(found.value, (found.span[0] + cut - 1, found.span[1] + cut - 1))
+    return found
+
+
+def _read(
+    shown: str, scale: tuple[float, float], form: Form, aspect: str | None
+) -> Rating | NoRating:
+    if form == "letters":
+        return _read_letter(shown, scale)
+    found = _read_json(shown, aspect) if "{" in shown else None
+    if found is None:
+        found = first_rating(blank_distractors(shown, scale), scale, form, aspect)
+    if found is None:
+        return _missing(shown)
+    value, (start, end) = found
+    if value is None:
+        return NoRating(
+            "OffScale",
+            f"the rating is not one number on the scale from {scale[0]:g} to {scale[1]:g}",
+        )
+    if not scale[0] <= value <= scale[1]:
+        return NoRating(
+            "OffScale", f"the rating {value:g} is off the scale from {scale[0]:g} to {scale[1]:g}"
+        )
+    while (
+        shown[start].isalpha() and end < len(shown) and shown[end].isalpha()
+    ):  # a number that was spelled out
+        end += 1
+    return Rating(value, (start, end))
+
+
+def _missing(shown: str) -> NoRating:
+    if _DECLINED.search(shown):
+        return NoRating("Declined", "the judge declined to rate")
+    return NoRating(
+        "NoScoreFound", "the answer holds no rating" if shown.strip() else "the answer is empty"
+    )
+
+
+def blank_thoughts(text: str) -> str:
+    """Return an answer with what stands between `<think>` and `</think>` at its beginning as blanks."""
+    if not _THOUGHT.match(text):
+        return text
+    ends = [m.end() for m in _THOUGHT_END.finditer(text)]
+    end = ends[-1] if ends else len(text)
+    return " " * end + text[end:]
+
+
+_JSON_KEYS = (
+    "score",
+    "rating",
+    "final_score",
+    "final_rating",
+    "overall_score",
+    "value",
+    "grade",
+    "answer",
+)
+_FENCE = re.compile(r"\A\s*```(?:json)?\s*")
+
+
+def _read_json(text: str, aspect: str | None) -> Found | None:
+    """Return the rating of an answer that is one JSON object; `None` where it is not one or has no such field."""
+    body = _FENCE.sub("", text).strip()
+    body = body.removesuffix("```").rstrip()
+    if not (body.startswith("{") and body.endswith("}")):
+        return None
+    try:
+        fields = orjson.loads(body)
+    except (ValueError, RecursionError, UnicodeError):
+        return None
+    named = {
+        str(key).strip().lower().replace(" ", "_"): (key, value) for key, value in fields.items()
+    }
+    own = (aspect or "").strip().lower().replace(" ", "_").replace("-", "_")
+    for key in (own, f"{own}_score", f"{own}_rating", *_JSON_KEYS):
+        if key in named:
+            return _json_value(text, *named[key])
+    return None
+
+
+def _json_value(text: str, key: str, value: Any) -> Found | None:
+    if isinstance(value, str) and (bare := BARE.match(value)):
+        value = found_in(bare)[0]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    place = re.search(
+        rf'"{re.escape(key)}"\s{{0,20}}:\s{{0,20}}"?(?P<value>[^\s",}}]{{1,40}})', text
+    )
+    span = place.span("value") if place else (0, len(text))
+    return (float(value) if math.isfinite(value) else None), span
+
+
+_ONLY_LETTER = re.compile(r"\A[\s*_`\"'(\[{]{0,12}(?P<letter>[A-Za-z])[\s*_`\"'.)\]}:]{0,12}\Z")
+_NAMED_LETTER = re.compile(
+    r"\b(?i:answer|choice|option|rating|score|grade|select|choose|pick)(?i:s|ed|d)?\b[^.!?\n\w]{0,12}"
+    r"(?:(?i:is|of|would be|as|with|option|the)\s{1,3}){0,3}[*_\"'(\[]{0,4}(?P<letter>[A-Z])\b(?![\s'][a-z])"
+)
+_LETTER_ASIDE = re.compile(r"[(\[](?P<letter>[A-Z])[)\]]")
+_LETTER_FIRST = re.compile(
+    r"\A[\s*_`\"'(\[]{0,12}(?P<letter>[A-Z])(?=[*_]{0,3}[).:\]\n]|\s[-–—(:])"
+)
+_LETTER_LAST = re.compile(r"(?<![\w'])(?P<letter>[A-Z])[.*_)]{0,4}\s{0,20}\Z")
+
+
+def _read_letter(text: str, scale: tuple[float, float]) -> Rating | NoRating:
+    """Return the rating behind a letter: A is the lowest point of the scale. The article `A` is no letter."""
+    found = (
+        _ONLY_LETTER.match(text)
+        or last_of(_NAMED_LETTER.finditer(text))
+        or last_of(_LETTER_ASIDE.finditer(text))
+        or _LETTER_FIRST.match(text)
+        or _LETTER_LAST.search(text, max(0, len(text) - 40))
+    )
+    if found is None:
+        return _missing(text)
+    letter = ord(found["letter"].upper()) - ord("A")
+    top = min(int(scale[1] - scale[0]), 25)
+    if letter > top:
+        return NoRating(
+            "OffScale", f"{found['letter']} is not one of the letters A to {chr(ord('A') + top)}"
+        )
+    return Rating(scale[0] + letter, found.span("letter"))

@@ -1,0 +1,33 @@
+"""`textassay cache info|verify|clear`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from textassay.cli.console import printable
+from textassay.cli.exits import UNSCORED
+from textassay.runtime.calls.cache import verify
+from textassay.runtime.storage import cache_folder
+
+
+def show_info(folder: Path) -> None:
+    """Print what a cache folder holds."""
+    found = cache_folder.info(folder)
+    typer.echo(f"{found.entries} answers in {found.shards} files, {found.bytes / 1e6:.1f} MB")
+
+
+def show_verification(folder: Path) -> int:
+    """Check every answer, print what is damaged, and return the exit status: 0 where nothing is."""
+    found = verify(folder)
+    typer.echo(f"{found.entries} answers are sound")
+    for problem in found.problems:
+        typer.echo(printable(problem))
+    return 0 if found.ok else UNSCORED
+
+
+def clear(folder: Path) -> None:
+    """Delete all answers."""
+    found = cache_folder.clear(folder)
+    typer.echo(f"deleted {found.entries} answers, {found.bytes / 1e6:.1f} MB")

@@ -1,0 +1,1 @@
+"""The command `textassay demo`: what it prints while it runs and at its end."""

@@ -1,0 +1,99 @@
+"""`textassay demo`: the whole pipeline, offline, on the embedded model."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.text import Text
+
+from textassay.cli.console import printable, results, say
+from textassay.cli.demo.progress import Steps
+from textassay.cli.demo.report import closing, commands, opening, report
+from textassay.cli.exits import UNSCORED, Interrupted, Stopped
+from textassay.cli.progress import Style
+from textassay.demo.layout import Layout
+from textassay.demo.pipeline import Pipeline
+from textassay.demo.recipes import TASKS
+from textassay.demo.results import agreement_as_dict, outcomes, result_of, shown_example, usage
+from textassay.runtime.connect import connect
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.model import Model
+
+MODEL = "embedded"
+
+
+async def carry_out(out: Path | None, style: Style) -> int:
+    """Run the demo, print what came out and return the exit status.
+
+    Args:
+        out: Folder to make, or that of an earlier demo, which is gone on with; by default a
+            temporary one.
+        style: How progress is shown.
+
+    Raises:
+        ConfigurationError: The model cannot be had or the folder not be used; nothing was asked.
+        Stopped: It began and was stopped; its cause tells why.
+    """
+    console, began = results(), time.monotonic()
+    async with connect(MODEL) as model:
+        layout = Layout(
+            out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
+        )
+        layout.open(model.identity)
+        console.print(opening())
+        await _run(layout, model, style)
+    found = [result_of(layout, task) for task in TASKS]
+    layout.write_agreement(agreement_as_dict(found))
+    console.print(report(found, shown_example(layout)))
+    console.print(closing(layout, usage(layout), time.monotonic() - began))
+    for command in commands(layout, _program()):
+        console.print(
+            Text(f"  {printable(command)}"), soft_wrap=True
+        )  # not folded, so that it can be copied
+    console.print(
+        "\nYour own texts: one JSON object a line, with output, source, references and human; see README.md."
+    )
+    return _status(layout)
+
+
+async def _run(layout: Layout, model: Model, style: Style) -> None:
+    try:
+        async with Steps(Pipeline.steps(), style) as steps:
+            await Pipeline(layout, model, steps.watch).run()
+    except TextassayError as error:
+        error.__notes__ = [_how_to_go_on(layout)]
+        raise Stopped from error
+    except asyncio.CancelledError:
+        stop = Interrupted("interrupted")
+        stop.add_note(_how_to_go_on(layout))
+        raise Stopped from stop
+
+
+def _status(layout: Layout) -> int:
+    """Say what is unscored, and return the exit status."""
+    unscored = {kind: count for kind, count in outcomes(layout).items() if kind != "scored"}
+    if not unscored:
+        return 0
+    counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
+    say(f"unscored: {counts}; scores.jsonl of each run tells why", style="yellow")
+    return UNSCORED
+
+
+def _how_to_go_on(layout: Layout) -> str:
+    return f"what is finished is kept; go on with: textassay demo --out {layout.folder}"
+
+
+def _program() -> str:
+    """Return how this command is called: by its name, or by its path where the shell does not find it."""
+    beside = Path(sys.executable).with_name("textassay")
+    if shutil.which("textassay") is not None or not beside.exists():
+        return "textassay"
+    return shlex.quote(
+        str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    )

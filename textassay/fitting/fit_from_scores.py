@@ -1,0 +1,176 @@
+"""`fit --features` and `fit --scores`: an evaluator learnt from scores that exist already. Asks no model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from textassay.fitting.learn import Fitter, background_of, choose
+from textassay.fitting.report import Depth, Parts, report_of
+from textassay.fitting.scales import scales_of
+from textassay.fitting.table import FeatureTable, Wanted, read_table, refuse_leaks
+from textassay.fitting.text import text_of
+from textassay.learning import split_rows
+from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, save
+from textassay.methods.fitted.features import read_files
+from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.messages import Aspect
+from textassay.runtime.storage.files import write_json, write_text
+from textassay.version import __version__
+
+Json = dict[str, Any]
+REPORT, TEXT = "report.json", "report.txt"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How to learn, whatever the features are.
+
+    Attributes:
+        aggregators: Names; of several the one with the least error over folds of the training rows
+            is taken.
+        train_fraction: Share of the rows to learn from; the others are held out for the report.
+        seed: Seed of the split and of everything random.
+        depth: `basic`, or `full` with curves and ablations.
+        aspects: Human aspects; `None` for all that people rated.
+        scales: Scale by human aspect; where absent, the whole numbers around the ratings.
+        by_row: Whether to split row by row, which lets rows of one source stand on both sides.
+        threads: Threads that training may use.
+    """
+
+    aggregators: tuple[str, ...] = ("auto",)
+    train_fraction: float = 0.5
+    seed: int = 0
+    depth: Depth = "basic"
+    aspects: tuple[str, ...] | None = None
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_row: bool = False
+    threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What fitting yields: the evaluator and its report as JSON values."""
+
+    evaluator: Evaluator
+    report: Json
+
+    def save(self, folder: Path) -> None:
+        """Write the evaluator folder; the evaluator itself last, so that a folder with one is complete.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / REPORT, self.report)
+        write_text(folder / TEXT, text_of(self.report))
+        save(self.evaluator, folder)
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder that holds something else.
+
+    Raises:
+        RunFolderError: It holds an evaluator already, or other files.
+    """
+    if is_evaluator(folder):
+        raise RunFolderError(
+            f"{folder} holds an evaluator already; choose another folder for --out, or delete it"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder} is a file; --out is a folder to make")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise RunFolderError(f"{folder} is not empty; choose another folder for --out")
+
+
+def fit_recorded(
+    data: Examples,
+    *,
+    features: tuple[str, ...] = (),
+    scores: tuple[str, ...] = (),
+    learning: Learning | None = None,
+) -> Fit:
+    """Learn an evaluator from scores that exist already.
+
+    Args:
+        data: Examples with human ratings.
+        features: Names or globs of recorded `metrics`.
+        scores: Files of scores or run folders, each `FILE` or `NAME=FILE`, joined by id.
+        learning: How to learn.
+
+    Raises:
+        UnknownName: No metric matches, or there is no such aspect or aggregator.
+        ConfigurationError: Nothing to learn from was named.
+        DataError: Too few rows or groups, ratings that do not vary or come on two scales, leakage.
+    """
+    learning = learning or Learning()
+    if not features and not scores:
+        raise ConfigurationError(
+            "fit without a model needs --features NAME,GLOB* or --scores FILE to learn from"
+        )
+    wanted = Wanted(features, read_files(scores), learning.aspects, learning.by_row)
+    table = read_table(data, wanted)
+    refuse_leaks(table)
+    fitter = Fitter(scales_of(table, learning.scales), learning.seed, learning.threads)
+    parts = split(table, learning)
+    choice = choose(learning.aggregators, parts.train, fitter)
+    made = made_of(table, parts, data.check(), learning)
+    evaluator = Evaluator(
+        kind="recorded",
+        aspects=tuple(human_aspect(name, fitter.scales[name]) for name in table.aspects),
+        features=table.names,
+        aggregator=choice.aggregator.to_dict(),
+        background=background_of(parts.train, choice.aggregator),
+        made=made,
+    )
+    return Fit(
+        evaluator,
+        report_of(choice, parts, fitter, depth=learning.depth, made={"kind": "recorded", **made}),
+    )
+
+
+def split(table: FeatureTable, learning: Learning) -> Parts:
+    """Return training and held-out rows.
+
+    Raises:
+        ConfigurationError: The fraction is not between 0 and 1.
+        DataError: There are fewer than two groups.
+    """
+    train = split_rows(table.groups, learning.train_fraction, seed=learning.seed)
+    return Parts(table.rows(train), table.rows(~train))
+
+
+def made_of(table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning) -> Json:
+    """Return how an evaluator came about, for its file and its report."""
+    return {
+        "data": {
+            "path": info.name,
+            "digest": info.digest,
+            "rows": info.count,
+            "unrated": table.unrated,
+            "left_out": table.left_out,
+        },
+        "split": {
+            "by": table.grouped_by,
+            "seed": learning.seed,
+            "train_fraction": learning.train_fraction,
+            "train": _size(parts.train),
+            "held_out": _size(parts.test),
+        },
+        "textassay": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def human_aspect(name: str, scale: tuple[float, float], definition: str | None = None) -> Aspect:
+    """Return a human aspect under its own name and on the raters' scale."""
+    return Aspect(name=name, definition=definition or f"{name}, as people rate it.", scale=scale)
+
+
+def _size(table: FeatureTable) -> Json:
+    return {"rows": len(table.ids), "groups": len(set(table.groups.tolist()))}

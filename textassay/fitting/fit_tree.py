@@ -1,0 +1,479 @@
+"""`fit --method hd-eval`: iterative alignment with a model that rates criteria and takes them apart.
+
+OUT/fit.json        what was asked for; the same command goes on where it was stopped
+OUT/layers/N.json   the tree as it stood at layer N
+OUT/layers/N/       the run that rated the nodes of layer N
+OUT/answers/        answers of models, unless a cache is named
+OUT/evaluator.json  written last, with the report
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from textassay.agents.decomposer import Decomposition
+from textassay.agents.task import Task
+from textassay.evaluation.api import finish
+from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.spec import RunSpec
+from textassay.fitting.alignment import Aligned, Growth, Ratings, align, in_parallel
+from textassay.fitting.fit_from_scores import Fit, Learning, check_out, human_aspect, made_of
+from textassay.fitting.learn import Fitter, background_of
+from textassay.fitting.report import report_of
+from textassay.fitting.scales import scales_of
+from textassay.fitting.table import Wanted, human_aspects, read_table
+from textassay.learning import split_rows
+from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
+from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
+from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
+from textassay.methods.library import tasks
+from textassay.methods.library.profiles import rooted as rooted_profile
+from textassay.methods.method import model_for
+from textassay.prompts import TASKS
+from textassay.runtime.calls.budget import Budget
+from textassay.runtime.connect import connect, ledger_of, load_backend, with_store
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
+from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
+from textassay.runtime.model import Model
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.storage.files import write_json
+
+Json = dict[str, Any]
+Watch = Callable[[Session], AbstractAsyncContextManager[Any]]
+"""Shows how a session goes while its block runs."""
+PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
+OF_THE_TREE = ("tree", "depth", "output")
+"""Options of HD-Eval that alignment decides itself."""
+
+
+@dataclass(frozen=True)
+class AlignmentOrder:
+    """What is to be aligned.
+
+    Attributes:
+        data: Examples with human ratings.
+        models: Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both).
+        out: Folder of the evaluator; `None` for a dry run.
+        task: Built-in task or path of a TOML file; `None` for the one that defines most of the
+            human aspects.
+        options: How the judge is asked.
+        growth: How far the tree grows.
+        learning: How to learn.
+        settings: How models are asked.
+        limit: Only the first so many rated examples.
+    """
+
+    data: Examples
+    models: Mapping[str, str | Model]
+    out: Path | None
+    task: str | None = None
+    options: HDEvalOptions = field(default_factory=HDEvalOptions)
+    growth: Growth = field(default_factory=Growth)
+    learning: Learning = field(default_factory=Learning)
+    settings: Settings = field(default_factory=Settings)
+    limit: int | None = None
+
+
+@asynccontextmanager
+async def _unwatched(session: Session) -> AsyncIterator[None]:
+    yield
+
+
+class Alignment:
+    """One alignment: checked when it is made, asked for in `run` or counted in `dry_run`.
+
+    Attributes:
+        unscored: Ratings that could not be had, by outcome, after `run`.
+    """
+
+    def __init__(self, order: AlignmentOrder) -> None:
+        """Check the order against the data.
+
+        Raises:
+            ConfigurationError: Something does not fit; nothing was asked.
+            DataError: The ratings do not allow to learn from them.
+        """
+        self.order = order
+        for name in OF_THE_TREE:
+            if getattr(order.options, name) != type(order.options).model_fields[name].default:
+                raise ConfigurationError(
+                    f"option {name} does not go with fit, which grows the tree itself"
+                )
+        self.task = task_for(order.task, human_aspects(order.data.check(), order.learning.aspects))
+        self.examples = rated(order.data, order.learning, order.limit)
+        self.people = read_table(Examples(self.examples), _wanted(order.learning))
+        self.fitter = Fitter(
+            scales_of(self.people, order.learning.scales),
+            order.learning.seed,
+            order.learning.threads,
+        )
+        self.train = split_rows(
+            self.people.groups, order.learning.train_fraction, seed=order.learning.seed
+        )
+        self.roots = tuple(
+            aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects
+        )
+        self.unscored: dict[str, int] = {}
+
+    async def run(self, watch: Watch = _unwatched) -> Fit:
+        """Align; go on where an earlier call with the same order, or with other aggregators, was stopped.
+
+        Raises:
+            RunFolderError: The folder holds an evaluator, something else, or another alignment.
+            DataError: The ratings that the model gave do not allow to learn; notes say where they
+                are kept.
+            TextassayError: What stopped it; what is finished is kept.
+        """
+        out = self.order.out
+        if out is None:
+            raise ConfigurationError("fit needs --out EVALUATOR_DIR")
+        self._open(out)
+        async with AsyncExitStack() as stack:
+            connected = await _connected(self.order, stack)
+            store = await _store(self.order.settings, out / ANSWERS, stack)
+            models = {role: with_store(model, store) for role, model in connected.items()}
+            layers = _Layers(self, out / LAYERS, models, connected, watch)
+            try:
+                aligned = await align(
+                    self.people,
+                    self.train,
+                    self.roots,
+                    self.order.growth,
+                    aggregators=self.order.learning.aggregators,
+                    fitter=self.fitter,
+                    rate=layers.rate,
+                    take_apart=layers.take_apart,
+                )
+                self.unscored = layers.unscored
+                return self._fit(aligned, models)
+            except DataError as error:
+                if not layers.rating:
+                    self._tell_what_is_kept(error, out)
+                raise
+
+    async def dry_run(self, watch: Watch = _unwatched) -> Usage:
+        """Return what it would take at most: every criterion with as many parts as it may have."""
+        async with AsyncExitStack() as stack:
+            connected = await _connected(self.order, stack)
+            store = await _store(self.order.settings, None, stack)
+            models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
+            decomposer = decomposer_for(models, self.task, self.judging)
+            tree, nodes = AspectTree(aspects=self.roots), self.roots
+            for layer in range(1, self.order.growth.layers + 1):
+                if layer > 1:
+                    expanded = nodes if layer == 2 else nodes[: self.order.growth.keep]
+                    await in_parallel(decomposer, expanded)
+                    tree = tree.with_children(
+                        _stand_ins(expanded, layer, self.order.growth.children)
+                    )
+                    nodes = tree.layer(layer)
+                method = NodeRatings(models, self.task, tree, nodes, self.judging)
+                async with self.session(method, connected, None) as session, watch(session):
+                    async for _ in session.engine.scores():
+                        pass
+            ledgers = {id(model): ledger_of(model).usage for model in models.values()}
+            return sum(ledgers.values(), Usage())
+
+    @property
+    def judging(self) -> HDEvalOptions:
+        """How the judge and the decomposer are asked."""
+        prompt = self.order.options.prompt
+        if prompt is not None and prompt.endswith(
+            ".jinja"
+        ):  # the evaluator may be applied from another folder
+            prompt = str(Path(prompt).absolute())
+        profile = rooted_profile(self.order.options.profile)
+        update = {"children": self.order.growth.children, "prompt": prompt, "profile": profile}
+        return self.order.options.model_copy(update=update)
+
+    def session(
+        self, method: NodeRatings, connected: Mapping[str, Model], folder: Path | None
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open the run that rates a layer's nodes, or go on with it; without a folder count what it would ask."""
+        return open_session(
+            self.examples,
+            RunSpec(
+                method=method.name, models={role: model.name for role, model in connected.items()}
+            ),
+            method=method,
+            models=connected,
+            settings=self.order.settings.model_copy(update={"cache": None, "no_cache": True}),
+            out=folder,
+            resume=folder is not None and (folder / "manifest.json").exists(),
+            dry=folder is None,
+        )
+
+    def _tell_what_is_kept(self, error: DataError, out: Path) -> None:
+        """Note on an error of learning that the ratings need not be paid for again, and what to change."""
+        error.add_note(
+            f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
+        )
+        error.add_note(
+            "go on by giving the same command with another --aggregator, such as ridge or avg;"
+        )
+        if not self.order.settings.no_cache:
+            answers = self.order.settings.cache or out / ANSWERS
+            error.add_note(
+                f"or, with more rated rows or another task, with --out NEW --cache {answers}: "
+                "what was asked before is not asked again"
+            )
+
+    def _plan(self) -> Json:
+        """Return what must not change between two calls, as JSON values.
+
+        Another aggregator may: it can make other criteria matter, and then the file of the next
+        layer's parts differs.
+        """
+        learning = asdict(self.order.learning)
+        del learning["threads"], learning["depth"], learning["aggregators"]
+        names = {role: m if isinstance(m, str) else m.name for role, m in self.order.models.items()}
+        plan: Json = json.loads(
+            json.dumps(
+                {
+                    "format": 1,
+                    "data": self.order.data.check().digest,
+                    "limit": self.order.limit,
+                    "task": {"name": self.task.name, "digest": self.task.digest},
+                    "roots": [root.name for root in self.roots],
+                    "models": names,
+                    "options": self.order.options.model_dump(mode="json"),
+                    "growth": asdict(self.order.growth),
+                    "learning": learning,
+                }
+            )
+        )
+        return plan
+
+    def _open(self, out: Path) -> None:
+        plan, file = self._plan(), out / PLAN
+        if is_evaluator(out) or not file.exists():
+            check_out(out)
+            try:
+                (out / LAYERS).mkdir(parents=True, exist_ok=True)
+                write_json(file, plan)
+            except OSError as error:
+                raise RunFolderError(f"the folder {out} cannot be written to: {error}") from error
+            return
+        try:
+            before = json.loads(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{file} cannot be read: {error}") from error
+        for key, value in plan.items():
+            if before.get(key) != value:
+                raise RunFolderError(
+                    f"{out} holds another alignment: its {key} was {before.get(key)!r} and is now {value!r}; "
+                    "choose another folder for --out"
+                )
+
+    def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
+        options = self.judging
+        nodes = [aligned.tree[name] for name in aligned.parts.train.names]
+        table = self.people
+        made = made_of(table, aligned.parts, self.order.data.check(), self.order.learning)
+        made["data"]["left_out"] = (
+            len(table.ids) - len(aligned.parts.train.ids) - len(aligned.parts.test.ids)
+        )
+        definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
+        aggregator = aligned.choice.aggregator
+        evaluator = Evaluator(
+            kind="hd-eval",
+            aspects=tuple(
+                human_aspect(n, self.fitter.scales[n], definitions.get(n)) for n in table.aspects
+            ),
+            features=aligned.parts.train.names,
+            aggregator=aggregator.to_dict(),
+            background=background_of(aligned.parts.train, aggregator),
+            task=self.task,
+            tree=aligned.tree,
+            model=model_for(models, "scorer").name,
+            prompts=scorer_of(models, self.task, options, nodes).prompt_digest,
+            options=options.model_dump(mode="json"),
+            made=made
+            | {
+                "growth": asdict(self.order.growth),
+                "decomposer": model_for(models, "decomposer").name,
+            },
+        )
+        report = report_of(
+            aligned.choice,
+            aligned.parts,
+            self.fitter,
+            depth=self.order.learning.depth,
+            made={
+                "kind": "hd-eval",
+                **made,
+                "alignment": aligned.layers,
+                "unscored": self.unscored,
+            },
+            layers=aligned.tree.depth,
+        )
+        return Fit(evaluator, report)
+
+
+class _Layers:
+    """Rates and takes apart by model, keeping every layer's tree and run in a folder."""
+
+    def __init__(
+        self,
+        alignment: Alignment,
+        folder: Path,
+        models: Mapping[str, Model],
+        connected: Mapping[str, Model],
+        watch: Watch,
+    ) -> None:
+        self._alignment, self._folder, self._watch = alignment, folder, watch
+        self._models, self._connected = models, connected
+        self._options = alignment.judging
+        if alignment.order.growth.layers > 1:
+            decomposer_for(
+                models, alignment.task, self._options
+            )  # one that cannot write is refused before it is asked
+        self.unscored: dict[str, int] = {}
+        self.rating = False
+        """Whether ratings are being asked for, or could not be had."""
+
+    async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> Ratings:
+        """Return the ratings of a layer's nodes, asked for as far as they are not there."""
+        self.rating = True
+        method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
+        folder = self._folder / str(layer)
+        async with (
+            self._alignment.session(method, self._connected, folder) as session,
+            self._watch(session),
+        ):
+            scores = (await finish(session)).scores
+        ids = {node.label: node.id for node in nodes}
+        found: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
+        for score in scores:
+            found[ids[score.aspect]][score.id] = score.value
+            self._count(score)
+        self.rating = False
+        return found
+
+    def _count(self, score: Score) -> None:
+        if score.value is None:
+            self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
+
+    async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
+        """Return the parts of the criteria; those that an earlier call settled are read from its file."""
+        file = self._folder / f"{layer}.json"
+        if file.exists():
+            return _read(file, aspects)
+        decomposer = decomposer_for(self._models, self._alignment.task, self._options)
+        found = await in_parallel(decomposer, aspects)
+        write_json(file, [one.model_dump(mode="json") for one in found])
+        return found
+
+
+def _stand_ins(aspects: Sequence[Aspect], layer: int, count: int) -> list[Aspect]:
+    """Return as many parts of each criterion as it may have."""
+    parts = [
+        (f"Part {layer}.{number}", aspect.id)
+        for aspect in aspects
+        for number in range(1, count + 1)
+    ]
+    words = "how well the text does in this respect, in one sentence."
+    return [
+        Aspect(name=name, definition=words, scale=SCALE, parent=parent) for name, parent in parts
+    ]
+
+
+def _read(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
+    """Read the parts of criteria.
+
+    Raises:
+        RunFolderError: The file was edited, or its criteria are others than were found to matter.
+    """
+    try:
+        found = [Decomposition.model_validate(one) for one in json.loads(file.read_bytes())]
+    except (OSError, ValueError, TypeError) as error:
+        raise RunFolderError(
+            f"{file} cannot be read: {error}; delete it to ask for the parts again"
+        ) from error
+    if [one.of.id for one in found] != [aspect.id for aspect in aspects]:
+        before, now = (
+            ", ".join(ids)
+            for ids in ([one.of.id for one in found], [aspect.id for aspect in aspects])
+        )
+        raise RunFolderError(
+            f"{file} holds the parts of {before}, where {now} are to be taken apart; delete the layers from there "
+            "on, or choose another folder"
+        )
+    return found
+
+
+def task_for(task: str | None, aspects: Sequence[str]) -> Task:
+    """Return the task with those human aspects that it defines: the first layer.
+
+    Args:
+        task: Built-in task or path of a TOML file; `None` for the first built-in one that defines
+            most.
+        aspects: Names of the human aspects.
+
+    Raises:
+        UnknownName: There is no such task.
+        ConfigurationError: None of the aspects is defined.
+    """
+    names = (
+        [task]
+        if task is not None
+        else [tasks.DEFAULT, *(name for name in TASKS if name != tasks.DEFAULT)]
+    )
+    best: tuple[list[str], str] = ([], names[0])
+    for name in names:
+        known = {aspect.name.casefold() for aspect in tasks.load(name).aspects}
+        defined = [aspect for aspect in aspects if aspect.casefold() in known]
+        if len(defined) > len(best[0]):
+            best = (defined, name)
+    if not best[0]:
+        raise ConfigurationError(
+            f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer; "
+            "give the definitions in a TOML file with --task FILE"
+        )
+    return tasks.load(best[1], best[0])
+
+
+def rated(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
+    """Return the examples that people rated on a wanted aspect, without what no judge needs to see again."""
+    wanted = human_aspects(data.check(), learning.aspects)
+    found: list[Example] = []
+    for example in data:
+        if limit is not None and len(found) == limit:
+            break
+        if any(example.human.get(name) is not None for name in wanted):
+            found.append(example)
+    return found
+
+
+def _wanted(learning: Learning) -> Wanted:
+    return Wanted(aspects=learning.aspects, by_row=learning.by_row)
+
+
+async def _connected(order: AlignmentOrder, stack: AsyncExitStack) -> dict[str, Model]:
+    """Return the models by role under one budget; those given by name are closed with the stack."""
+    budget, opened = Budget(order.settings.max_cost), dict[str, Model]()
+    settings = order.settings.model_copy(
+        update={"cache": None}
+    )  # one cache stands around all models
+    for name in {model for model in order.models.values() if isinstance(model, str)}:
+        await load_backend(name)
+        opened[name] = await stack.enter_async_context(
+            connect(name, settings=settings, budget=budget)
+        )
+    return {role: opened[m] if isinstance(m, str) else m for role, m in order.models.items()}
+
+
+async def _store(settings: Settings, own: Path | None, stack: AsyncExitStack) -> AnswerStore | None:
+    where = settings.cache if settings.cache is not None else own
+    if settings.no_cache or where is None:
+        return None
+    store = DiskStore(where)
+    stack.push_async_callback(store.aclose)
+    return store

@@ -1,0 +1,1 @@
+"""Evaluators that were fitted to human ratings, applied as methods."""

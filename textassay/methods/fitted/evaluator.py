@@ -1,0 +1,129 @@
+"""What learning from people yields, as a folder: an aggregator and, where a model judges, tree, prompts and model.
+
+    evaluator.json   everything needed to apply it, with a digest over all of it
+    report.json      how it was learnt and how well it agrees with people, and the same as text in report.txt
+
+No pickle: trees are LightGBM's text, the rest is JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from textassay.agents.task import Task
+from textassay.learning import Aggregator
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Aspect, AspectTree, Message
+from textassay.runtime.storage.files import write_json
+
+FORMAT = 1
+FILE = "evaluator.json"
+
+
+class Evaluator(Message):
+    """A fitted evaluator, as `evaluator.json` holds it."""
+
+    kind: Literal["recorded", "hd-eval"]
+    """Whether its features are recorded scores, or ratings of a tree's nodes by a model."""
+    aspects: tuple[Aspect, ...]
+    """What it judges: human aspects under their own names, on the raters' scale."""
+    features: tuple[str, ...]
+    """Names of the features in order: recorded scores, or ids of the tree's nodes."""
+    aggregator: dict[str, Any]
+    """`Aggregator.to_dict()`."""
+    background: tuple[tuple[float | None, ...], ...] = ()
+    """Training rows that stand for "nothing known" where contributions must be sampled."""
+    task: Task | None = None
+    """The task that a model is told; `None` for recorded scores."""
+    tree: AspectTree | None = None
+    """The tree of criteria; `None` for recorded scores."""
+    model: str | None = None
+    """Name of the model whose ratings were learnt from."""
+    prompts: str | None = None
+    """Digest of the prompts that it was asked with."""
+    options: dict[str, Any] = {}
+    """Options that the judge is asked with."""
+    made: dict[str, Any] = {}
+    """Data digest, split, seed and versions."""
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits over everything."""
+        return _digest(self.model_dump(mode="json"))
+
+
+def is_evaluator(path: str | Path) -> bool:
+    """Return whether the path is a folder that holds an evaluator."""
+    return (Path(path) / FILE).is_file()
+
+
+def save(evaluator: Evaluator, folder: Path) -> None:
+    """Write `evaluator.json` in one step.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    content = evaluator.model_dump(mode="json")
+    write_json(folder / FILE, {"format": FORMAT, **content, "digest": _digest(content)})
+
+
+def load(folder: str | Path) -> Evaluator:
+    """Read an evaluator.
+
+    Raises:
+        ConfigurationError: There is none, it is of a newer format, or it was changed since it was
+            written.
+    """
+    path = Path(folder) / FILE
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{folder} holds no {FILE}, so it is no evaluator; make one with textassay fit"
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path} holds no evaluator")
+    version = content.pop("format", None)
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
+        raise ConfigurationError(
+            f"{path} has format {version!r}; this version of textassay reads format {FORMAT}"
+        )
+    if content.pop("digest", None) != _digest(content):
+        raise ConfigurationError(
+            f"{path} was edited or damaged since it was written (its digest differs); fit again, or restore the file"
+        )
+    try:
+        return Evaluator(**content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(f"{path}: {where}: {first['msg']}") from error
+
+
+def aggregator_of(evaluator: Evaluator) -> Aggregator:
+    """Return the evaluator's aggregator.
+
+    Raises:
+        ConfigurationError: It is of a newer format, or does not fit the rest.
+    """
+    aggregator = Aggregator.from_dict(evaluator.aggregator)
+    if aggregator.features_ != evaluator.features or aggregator.targets_ != tuple(
+        a.name for a in evaluator.aspects
+    ):
+        raise DataError(
+            "the evaluator's aggregator was fitted on other features or aspects than it names; fit again"
+        )
+    return aggregator
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,0 +1,103 @@
+"""Features that exist already: an example's `metrics`, and files of scores joined by id.
+
+A file's scores are called by their aspects; where two files hold the same aspect, by `FILE/aspect`
+with the file's name without its ending (a run folder's own name), or `NAME/aspect` for a file given
+as `NAME=FILE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from textassay.meta.score_files import Recorded, read_scores
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.messages import Example
+
+
+def read_files(files: Iterable[str]) -> Recorded:
+    """Read files of scores, each `FILE` or `NAME=FILE`, and name their features.
+
+    Returns:
+        Value by feature and id.
+
+    Raises:
+        ConfigurationError: Two features would bear the same name.
+        DataError: A file cannot be read or is empty.
+    """
+    named = [split_name(item) for item in files]
+    read = [(name, path, read_scores(path)) for name, path in named]
+    counts: dict[str, int] = {}
+    for _, path, scores in read:
+        if not scores:
+            raise DataError(f"{path} holds no scores")
+        for aspect in scores:
+            counts[aspect] = counts.get(aspect, 0) + 1
+    found: Recorded = {}
+    for name, path, scores in read:
+        for aspect, values in scores.items():
+            prefix = name or (_stem(path) if counts[aspect] > 1 else None)
+            feature = aspect if prefix is None else f"{prefix}/{aspect}"
+            if feature in found:
+                raise ConfigurationError(
+                    f"two files of scores yield the feature {feature!r}; tell them apart with --scores NAME=FILE"
+                )
+            found[feature] = values
+    return found
+
+
+def split_name(item: str) -> tuple[str | None, str]:
+    """Split `NAME=FILE`; a path with an equals sign in a folder's name is a path."""
+    name, equals, path = item.partition("=")
+    if equals and name and path and not set("/\\.") & set(name):
+        return name, path
+    return None, item
+
+
+def rooted_scores(files: Iterable[str]) -> list[str]:
+    """Return the files with absolute paths."""
+    pairs = [split_name(item) for item in files]
+    return [
+        f"{name}={Path(path).absolute()}" if name else str(Path(path).absolute())
+        for name, path in pairs
+    ]
+
+
+def choose(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that any of the patterns (`*`, `?`, `[...]`) matches, in the order known.
+
+    Raises:
+        UnknownName: A pattern matches nothing.
+    """
+    wanted = list(patterns)
+    for pattern in wanted:
+        if not any(name == pattern or fnmatchcase(name, pattern) for name in known):
+            raise UnknownName("feature", pattern, _some(known))
+    return tuple(name for name in known if any(name == p or fnmatchcase(name, p) for p in wanted))
+
+
+def row_of(
+    example: Example, features: Sequence[str], scores: Mapping[str, Mapping[str, float | None]]
+) -> list[float]:
+    """Return an example's features in order, NaN where it has none."""
+    metrics, nan = example.metrics, float("nan")
+    if not scores:
+        found = [metrics.get(name) for name in features]
+    else:
+        found = [
+            scores[name].get(example.id) if name in scores else metrics.get(name)
+            for name in features
+        ]
+    return [nan if value is None else value for value in found]
+
+
+def _stem(path: str) -> str:
+    name = Path(path).resolve().name
+    for ending in (".gz", ".jsonl", ".json"):
+        name = name.removesuffix(ending)
+    return Path(path).resolve().parent.name if name == "scores" else name
+
+
+def _some(known: Sequence[str]) -> list[str]:
+    return list(known) if len(known) <= 20 else [*known[:20], f"and {len(known) - 20} more"]

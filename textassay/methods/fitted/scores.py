@@ -1,0 +1,248 @@
+"""Applies what was learnt from people: an evaluator folder as a method, over scores that the data carry already.
+
+Asks no model. A feature that no example has is an error before the run; one that single examples
+lack counts as its mean over the training rows, as in learning; an example without any of the
+features is not scored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from textassay.learning import Aggregator, explain
+from textassay.learning.training import Floats
+from textassay.methods.fitted.batched import Batched
+from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
+from textassay.methods.fitted.features import read_files, row_of
+from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.graph.graph import Graph, Node
+from textassay.runtime.messages import Aspect, Assignment, Example, How, Message, Score, ScoreError
+from textassay.runtime.model import Json
+from textassay.version import __version__
+
+_WALKS = 16
+"""Walks behind a contribution that must be sampled."""
+
+
+class EvidenceOptions(Message):
+    """Options of every learned evaluator."""
+
+    explain: bool = True
+    """Whether scores tell how far each feature moved them."""
+    top: int | None = Field(default=None, ge=1)
+    """Only the so many features that moved a score farthest; the others are added up."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """Check options as the user gave them.
+
+        Raises:
+            UnknownName: There is no such option; the judge's own are fixed when it is fitted.
+            ConfigurationError: A value does not fit.
+        """
+        for key in given:
+            if key not in cls.model_fields:
+                raise UnknownName("option", key, list(cls.model_fields))
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ConfigurationError(
+                f"option {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            ) from None
+
+
+class LearnedOptions(EvidenceOptions):
+    """Options of an evaluator over recorded scores."""
+
+    scores: str | tuple[str, ...] = ()
+    """Files of scores, or run folders, that hold features beside the data's `metrics`: `FILE` or
+    `NAME=FILE`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What the aggregator says of one row: predictions (targets,), contributions (targets, features) and base."""
+
+    raw: Floats
+    moved: Floats | None = None
+    base: Floats | None = None
+
+
+class Verdicts:
+    """From one row of features to what people would say of each aspect, with reasons.
+
+    Attributes:
+        aggregator: The fitted aggregator.
+        aspects: What is judged, by name of the aggregator's targets.
+    """
+
+    def __init__(self, evaluator: Evaluator, options: EvidenceOptions) -> None:
+        self.aggregator: Aggregator = aggregator_of(evaluator)
+        self.aspects = {aspect.name: aspect for aspect in evaluator.aspects}
+        self._features, self._options = evaluator.features, options
+        self._background = np.array(evaluator.background, float)
+        self._verdict = Batched(self._of_rows)
+
+    async def scores(
+        self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
+    ) -> list[Score]:
+        """Return a score for each aspect; the evaluator abstains where the example has none of the features."""
+        if all(math.isnan(value) for value in features):
+            return [_abstained(example, aspect, signature) for aspect in aspects]
+        found = await self._verdict(features)
+        return [
+            Score(
+                id=example.id,
+                aspect=aspect.name,
+                value=value,
+                scale=aspect.scale,
+                how="fused",
+                evidence=self._evidence(features, found, at, value)
+                if self._options.explain
+                else (),
+                signature=signature,
+            )
+            for aspect in aspects
+            for at in [self.aggregator.targets_.index(aspect.name)]
+            for value in [min(max(float(found.raw[at]), aspect.scale[0]), aspect.scale[1])]
+        ]
+
+    def _of_rows(self, rows: Sequence[Sequence[float]]) -> list[_Verdict]:
+        features = np.array(rows, float)
+        raw = self.aggregator.predict(features, clip=False)
+        if not self._options.explain:
+            return [_Verdict(one) for one in raw]
+        moved, base = explain(self.aggregator, features, self._background, samples=_WALKS)
+        return [_Verdict(one, shares, base) for one, shares in zip(raw, moved, strict=True)]
+
+    def _evidence(
+        self, features: Sequence[float], found: _Verdict, at: int, value: float
+    ) -> tuple[Json, ...]:
+        """Return the start, features by how far they moved the score, and what the ends of the scale cut off."""
+        assert found.moved is not None  # it was asked for
+        assert found.base is not None
+        moved, base, cut = (
+            found.moved[at].tolist(),
+            float(found.base[at]),
+            value - float(found.raw[at]),
+        )
+        order = sorted(range(len(features)), key=lambda i: (-abs(moved[i]), i))
+        shown = order if self._options.top is None else order[: self._options.top]
+        told: list[Json] = [{"text": "(start)", "contribution": base}]
+        told += [
+            {
+                "text": self._features[i],
+                "value": None if math.isnan(features[i]) else features[i],
+                "contribution": moved[i],
+            }
+            for i in shown
+        ]
+        if rest := order[len(shown) :]:
+            told.append(
+                {"text": f"({len(rest)} others)", "contribution": math.fsum(moved[i] for i in rest)}
+            )
+        if cut:
+            told.append({"text": "(kept on the scale)", "contribution": cut})
+        return tuple(told)
+
+
+class Learned:
+    """A fitted evaluator over recorded scores.
+
+    1. An example's features are taken from its `metrics`, or from files of scores joined by id.
+    2. The aggregator says what people would rate, aspect by aspect, on their scale.
+    3. Evidence is how far each feature moved the score: `(start)` plus all contributions is the
+    value.
+    """
+
+    name = "learned"
+    how: How = "fused"
+    task = None
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        aspects: Iterable[str | Aspect] | None = None,
+        options: LearnedOptions | None = None,
+    ) -> None:
+        self.options = options or LearnedOptions()
+        self._evaluator = evaluator
+        self._files = (
+            (self.options.scores,) if isinstance(self.options.scores, str) else self.options.scores
+        )
+        self._scores = read_files(self._files)
+        self._verdicts = Verdicts(evaluator, self.options)
+        self.aspects = chosen(evaluator, aspects)
+        self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
+        nodes = [Node("scores", self._judge, example="input.example", aspects="input.aspects")]
+        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+
+    async def _judge(self, example: Example, aspects: tuple[Aspect, ...]) -> list[Score]:
+        features = row_of(example, self._evaluator.features, self._scores)
+        return await self._verdicts.scores(example, aspects, features, self.signature)
+
+    def check_data(self, info: DataInfo) -> None:
+        """Refuse data that lack a feature altogether.
+
+        Raises:
+            ConfigurationError: Names the features that no example has.
+        """
+        there = {**info.metrics, **self._scores}
+        missing = [name for name in self._evaluator.features if name not in there]
+        if missing:
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            raise ConfigurationError(
+                f"{info.name}: no row has the feature {', '.join(map(repr, missing[:5]))}{more} that the evaluator "
+                "was fitted on; give it in 'metrics', or in a file with --set scores=FILE"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, aspects and the evaluator's digest."""
+        return {
+            "name": self.name,
+            "evaluator": self._evaluator.digest,
+            "aggregator": self._verdicts.aggregator.name,
+            "aspects": [{"name": a.name, "scale": list(a.scale)} for a in self.aspects],
+            "options": self.options.model_dump(mode="json"),
+        }
+
+
+def _abstained(example: Example, aspect: Aspect, signature: str) -> Score:
+    return Score(
+        id=example.id,
+        aspect=aspect.name,
+        outcome="abstained",
+        scale=aspect.scale,
+        how="fused",
+        error=ScoreError(
+            type="NoFeatures", message="the example has none of the evaluator's features"
+        ),
+        signature=signature,
+    )
+
+
+def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tuple[Aspect, ...]:
+    """Return the evaluator's aspects, or those of them that are wanted.
+
+    Raises:
+        UnknownName: It was not fitted on one.
+        ConfigurationError: An aspect of the caller's own is given.
+    """
+    if aspects is None:
+        return evaluator.aspects
+    known = {aspect.name: aspect for aspect in evaluator.aspects}
+    found = []
+    for wanted in aspects:
+        name = wanted if isinstance(wanted, str) else wanted.name
+        if name not in known:
+            raise UnknownName("aspect of the evaluator", name, list(known))
+        found.append(known[name])
+    return tuple(dict.fromkeys(found))

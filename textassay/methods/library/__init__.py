@@ -1,0 +1,1 @@
+"""What people edit: tasks, trees of criteria, plans and profiles, each loaded from a TOML or JSON file."""

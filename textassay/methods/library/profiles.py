@@ -1,0 +1,223 @@
+"""Loads profiles, the package's own by name and the user's from a folder, and lets them settle how a method asks.
+
+    MYPROFILE/
+      profile.toml
+      rating.jinja      and whatever else it names
+
+`profile.toml`, every key but `format` optional:
+
+    format = 1
+    ask = "plain"            # or "chat"
+    ratings = "choices"      # from the probabilities of the labels behind the prompt; or "written"
+
+    [prompts]                # which file takes the place of which built-in prompt
+    llm_score = "rating.jinja"
+
+    [options.g-eval]         # defaults of a method's options; what the user gives wins
+    steps = "none"
+
+In options, a value that ends in `.toml`, `.json` or `.jinja` names a file beside `profile.toml`,
+where there is one; `{task}` stands for the task's name. Keys that are not known are errors that
+name file and key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field, model_validator
+
+from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.task import Task
+from textassay.methods.library.toml import read_table, validated
+from textassay.methods.method import Models, PromptOptions
+from textassay.prompts.packaged import PROFILES, profile_folder
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.model import Model
+
+FORMAT = 1
+"""Of the files; newer ones are refused."""
+FILE = "profile.toml"
+AUTO, NONE = "auto", "none"
+JUDGE = "scorer"
+"""Role of the judge in all methods that have a model write anything."""
+REPLACEABLE = (
+    "llm_score", "llm_score_cot", "g_eval", "hd_eval", "coascore", "coascore_ratings", "fusion_eval", "decomp_eval",
+    "gptscore", "gptscore_question",
+)  # fmt: skip
+"""Prompts that a profile may replace: those that judges are asked with."""
+ASK_FOR_WORDS = ("llm_score", "llm_score_cot", "coascore")
+"""Built-in prompts that want words before the rating, so that no label can come next."""
+_FILES = (".toml", ".json", ".jinja")
+
+AnyOptions = TypeVar("AnyOptions", bound=PromptOptions)
+
+
+class _File(Profile):
+    """What a profile's file holds."""
+
+    format: int = Field(default=FORMAT, strict=True, ge=1)
+
+    @model_validator(mode="after")
+    def _complete(self) -> _File:
+        unknown = next((name for name in self.prompts if name not in REPLACEABLE), None)
+        if unknown is not None:
+            raise ValueError(
+                f"prompts: unknown prompt {unknown!r}; those that can be replaced: {', '.join(REPLACEABLE)}"
+            )
+        missing = [name for name in ASK_FOR_WORDS if name not in self.prompts]
+        if self.ratings == "choices" and missing:
+            raise ValueError(
+                f'prompts: ratings = "choices" needs prompts that end where the rating comes next; {missing[0]!r} asks '
+                "for words first, so name a file in its place"
+            )
+        return self
+
+
+def load(profile: str) -> Profile:
+    """Return a profile.
+
+    Args:
+        profile: Name of one of the package's, or path of a folder that holds a `profile.toml`.
+
+    Raises:
+        UnknownName: There is no such profile.
+        ConfigurationError: The file cannot be read or says something wrong; names file and key.
+    """
+    folder = _find(profile)
+    path = folder / FILE
+    table = read_table(path)
+    content = dict(table.content)
+    if isinstance(content.get("format"), int) and content["format"] > FORMAT:
+        raise ConfigurationError(
+            f"file {path} has format {content['format']}; this version reads up to {FORMAT}"
+        )
+    for key in ("name", "digest"):  # are not the file's to say
+        if key in content:
+            raise ConfigurationError(f"file {path}: {key}: unknown key")
+    read = validated(path, content, _File)
+    prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
+    name = profile if profile in PROFILES else folder.name
+    fields = read.model_dump(exclude={"format"}) | {
+        "name": name,
+        "digest": table.digest,
+        "prompts": prompts,
+    }
+    return Profile(**fields)
+
+
+def of(option: str, models: Models, role: str) -> Profile:
+    """Return the profile by which the model of a role is asked.
+
+    Args:
+        option: `auto` for the profile that bears the model's name, if there is one; `none`; a name
+            or a folder.
+        models: The models; one that is missing has no profile.
+        role: The role.
+
+    Raises:
+        UnknownName: There is no such profile.
+        ConfigurationError: Its file cannot be used.
+    """
+    if option == NONE:
+        return NO_PROFILE
+    if option != AUTO:
+        return load(option)
+    model = _model(models, role)
+    return load(model.name) if model is not None and model.name in PROFILES else NO_PROFILE
+
+
+def settled(
+    options: AnyOptions, method: str, models: Models, task: Task, role: str = JUDGE
+) -> tuple[AnyOptions, Profile]:
+    """Return the profile by which a method's judge is asked, and the method's options with its defaults.
+
+    Raises:
+        UnknownName: There is no such profile.
+        ConfigurationError: The profile's file cannot be used, or its options are none of the
+            method's.
+    """
+    profile = of(options.profile, models, role)
+    asked = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
+    wanted = asked | profile.options.get(method, {})
+    given = options.model_dump(include=options.model_fields_set)
+    folder = (
+        _find(options.profile if options.profile != AUTO else profile.name) if wanted else Path()
+    )
+    placed = {
+        key: _placed(folder, value, task) for key, value in wanted.items() if key not in given
+    }
+    found = {key: value for key, value in placed.items() if value is not None}
+    try:
+        return type(options).read({**found, **given}) if found else options, profile
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"profile {profile.name!r}, [options.{method}]: {error}"
+        ) from error
+
+
+def needs_writing(what: str, instead: str, option: str, models: Models, role: str) -> None:
+    """Refuse to have a model write that can only judge.
+
+    Args:
+        what: What it would write.
+        instead: What to do about it.
+        option: The option `profile`.
+        models: The models.
+        role: Who would write; another model than the judge's is asked as the papers say.
+
+    Raises:
+        ConfigurationError: The judge's profile says that it cannot be asked for that.
+    """
+    profile, writer, model = of(option, models, JUDGE), _model(models, role), _model(models, JUDGE)
+    if (
+        not profile.writes
+        and writer is not None
+        and model is not None
+        and writer.name == model.name
+    ):
+        other = "" if role == JUDGE else f", or have another model write them (--model {role}=NAME)"
+        raise ConfigurationError(
+            f"model {model.name!r} is asked by the profile {profile.name!r}, which says that it cannot write {what}: "
+            f"{instead}{other}"
+        )
+
+
+def rooted(option: Any) -> Any:
+    """Return the option `profile` with an absolute path where it names a folder."""
+    named = isinstance(option, str) and option not in (AUTO, NONE, *PROFILES)
+    return str(Path(option).absolute()) if named and Path(option).is_dir() else option
+
+
+def _model(models: Models, role: str) -> Model | None:
+    return (models.get(role) or models.get("")) if isinstance(models, Mapping) else models
+
+
+def _find(profile: str) -> Path:
+    if profile in PROFILES:
+        return profile_folder(profile)
+    folder = Path(profile)
+    if folder.is_dir():
+        return folder.absolute()
+    raise UnknownName(
+        "profile", profile, [AUTO, NONE, *PROFILES, f"or the path of a folder that holds a {FILE}"]
+    )
+
+
+def _beside(folder: Path, path: Path, file: str) -> Path:
+    found = folder / file
+    if found.suffix != ".jinja" or not found.is_file():
+        raise ConfigurationError(
+            f"file {path}: prompts: there is no prompt file (.jinja) {file!r} beside it"
+        )
+    return found
+
+
+def _placed(folder: Path, value: Any, task: Task) -> Any:
+    """Return an option's value; a file's name becomes a path, and `None` where it is for a task that has none."""
+    if not isinstance(value, str) or not value.endswith(_FILES):
+        return value
+    path = folder / value.replace("{task}", task.name)
+    return str(path) if path.is_file() or "{task}" not in value else None

@@ -1,0 +1,177 @@
+"""Loads tasks: built-in ones by name, the user's own from a TOML file.
+
+    name = "story"
+    intro = "You will be given a short story."
+    output_name = "Story"
+
+    [[aspects]]
+    name = "suspense"
+    definition = "whether one wants to know how it goes on."
+    scale = [1, 5]
+
+Files name what they hold; a key that is not known is an error that names file and key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from textassay.agents.task import Task
+from textassay.prompts import TASKS, task_file
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.messages import Aspect
+
+DEFAULT = "general"
+"""The task where none is named."""
+
+_TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "aspects")
+_ASPECT_KEYS = ("name", "definition", "scale", "question", "higher_is_better", "steps", "source")
+_NOT_OF_ASPECT = ("steps", "source")  # `source` is a remark on where the words come from
+
+
+def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None) -> Task:
+    """Return a task with the chosen aspects.
+
+    Args:
+        task: Name of a built-in task, or path of a TOML file; `None` for the general one, or for
+            the first built-in one that has all the aspects where the general one lacks some.
+        aspects: Names of aspects, or aspects of the caller's own, in the order wanted; `None` for
+            all.
+
+    Raises:
+        UnknownName: There is no such task or aspect; names those that exist.
+        ConfigurationError: The file cannot be read or says something wrong; names file and key.
+    """
+    wanted = None if aspects is None else tuple(aspects)
+    whole = _read(_find(task)) if task is not None else _first_with(wanted or ())
+    if wanted is None:
+        return whole
+    chosen: dict[str, Aspect] = {}
+    for item in wanted:
+        aspect = item if isinstance(item, Aspect) else _named(whole, item)
+        if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
+            raise ConfigurationError(f"two aspects are called {aspect.name!r}")
+    if not chosen:
+        raise ConfigurationError(
+            f"no aspect of task {whole.name!r} is chosen; it has: {', '.join(_names(whole))}"
+        )
+    return whole.model_copy(
+        update={"aspects": tuple(chosen.values()), "digest": _digest_with(whole, wanted)}
+    )
+
+
+def _first_with(wanted: Iterable[str | Aspect]) -> Task:
+    """Return the general task, or the first other built-in one where only that has all the aspects."""
+    names = {item.casefold() for item in wanted if isinstance(item, str)}
+    tasks = [
+        _read(task_file(name)) for name in (DEFAULT, *(name for name in TASKS if name != DEFAULT))
+    ]
+    for task in tasks:
+        if names <= {name.casefold() for name in _names(task)}:
+            return task
+    known = {name for task in tasks for name in _names(task)}
+    unknown = sorted(names - {name.casefold() for name in known})
+    if unknown:
+        listed = "; ".join(f"{task.name}: {', '.join(_names(task))}" for task in tasks)
+        raise UnknownName("aspect", unknown[0], [listed])
+    listed = ", ".join(sorted(names))
+    raise ConfigurationError(
+        f"no built-in task has all of the aspects {listed}; name a task with --task"
+    )
+
+
+def _named(task: Task, name: str) -> Aspect:
+    for aspect in task.aspects:
+        if aspect.name.casefold() == name.casefold():
+            return aspect
+    raise UnknownName(f"aspect of task {task.name!r}:", name, _names(task))
+
+
+def _names(task: Task) -> list[str]:
+    return [aspect.name for aspect in task.aspects]
+
+
+def _digest_with(task: Task, aspects: Iterable[str | Aspect]) -> str:
+    """Return the task's digest, changed by aspects that are not in its file."""
+    own = [aspect.model_dump_json() for aspect in aspects if isinstance(aspect, Aspect)]
+    return hashlib.sha256(repr((task.digest, own)).encode()).hexdigest()[:6] if own else task.digest
+
+
+def _find(task: str) -> Path:
+    if task in TASKS:
+        return task_file(task)
+    path = Path(task)
+    if path.suffix == ".toml" or path.is_file():
+        return path
+    raise UnknownName("task", task, [*TASKS, "or the path of a .toml file"])
+
+
+def _read(path: Path) -> Task:
+    try:
+        raw = path.read_bytes()
+        content = tomllib.loads(raw.decode("utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"task file {path} does not exist") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"task file {path} cannot be read: {error}") from error
+    _refuse_unknown(path, "", content, _TASK_KEYS)
+    rows = content.pop("aspects", None)
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise ConfigurationError(f"task file {path}: it needs at least one [[aspects]] table")
+    aspects = tuple(_aspect(path, number, row) for number, row in enumerate(rows, start=1))
+    names = [aspect.name.casefold() for aspect in aspects]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigurationError(f"task file {path}: two aspects are called {twice!r}")
+    steps = {
+        aspect.name: _steps(path, row)
+        for aspect, row in zip(aspects, rows, strict=True)
+        if "steps" in row
+    }
+    content.setdefault("name", path.stem)
+    digest = hashlib.sha256(repr((content, rows)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    try:
+        return Task(**content, aspects=aspects, family=aspects, steps=steps, digest=digest)
+    except ValidationError as error:
+        raise ConfigurationError(f"task file {path}: {_first_problem(error)}") from None
+
+
+def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
+    where = f"aspect {row.get('name') or number!r}: "
+    _refuse_unknown(path, where, row, _ASPECT_KEYS)
+    try:
+        return Aspect(**{key: value for key, value in row.items() if key not in _NOT_OF_ASPECT})
+    except ValidationError as error:
+        raise ConfigurationError(f"task file {path}: {where}{_first_problem(error)}") from None
+
+
+def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
+    steps = row["steps"]
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or not all(isinstance(step, str) and step.strip() for step in steps)
+    ):
+        raise ConfigurationError(
+            f"task file {path}: aspect {row['name']!r}: steps is a list of sentences, not {steps!r}"
+        )
+    return tuple(steps)
+
+
+def _refuse_unknown(path: Path, where: str, table: dict[str, Any], known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigurationError(
+                f"task file {path}: {where}unknown key {key!r}; known: {', '.join(known)}"
+            )
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    return f"{key}: {first['msg']}" if key else str(first["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,54 @@
+"""The files that come with the package: tasks, trees, plans, question tables and profiles, each found by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent
+
+TASKS = ("summarization", "dialogue", "data-to-text", "translation", "general")
+"""Names of the packaged tasks: what is judged in a kind of text, and what its parts are called."""
+
+TREES = ("dialogue", "summarization", "data-to-text")
+"""Names of the packaged trees of aspects, HD-Eval's published case studies; each is for the task of
+the same name."""
+
+PLANS = ("summeval", "topical-chat")
+"""Names of the packaged plans, which Fusion-Eval's appendix prints."""
+
+TABLES = ("decomp_eval", "gptscore", "gptscore_aspects")
+"""Names of the packaged tables: words that a method puts into its prompts, by task and aspect."""
+
+PROFILES = ("embedded",)
+"""Names of the packaged profiles; each is for the model of the same name."""
+
+
+def task_file(name: str) -> Path:
+    """Return the path of one of `TASKS`; raise `KeyError` for any other name."""
+    return _packaged("tasks", TASKS, name)
+
+
+def tree_file(name: str) -> Path:
+    """Return the path of one of `TREES`; raise `KeyError` for any other name."""
+    return _packaged("trees", TREES, name)
+
+
+def plan_file(name: str) -> Path:
+    """Return the path of one of `PLANS`; raise `KeyError` for any other name."""
+    return _packaged("plans", PLANS, name)
+
+
+def table_file(name: str) -> Path:
+    """Return the path of one of `TABLES`; raise `KeyError` for any other name."""
+    return _packaged("tables", TABLES, name)
+
+
+def profile_folder(name: str) -> Path:
+    """Return the folder of one of `PROFILES`; raise `KeyError` for any other name."""
+    return _packaged("profiles", PROFILES, name, suffix="")
+
+
+def _packaged(folder: str, names: tuple[str, ...], name: str, suffix: str = ".toml") -> Path:
+    if name not in names:
+        raise KeyError(name)
+    return _FOLDER / folder / f"{name}{suffix}"

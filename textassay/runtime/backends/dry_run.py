@@ -1,0 +1,92 @@
+"""A backend that asks nobody: it walks a graph for a dry run."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import (
+    Capabilities,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationRequest,
+    ContinuationResponse,
+    Model,
+    Request,
+    Response,
+    Sample,
+    TokenLogprob,
+)
+
+Price = tuple[float, float]
+ASSUMED_ANSWER_TOKENS = 256
+
+
+class DryRunModel:
+    """Answers every request with its specimen and counts what the real model would have been asked.
+
+    Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
+    sample where a request sets none). Its identity is the real model's, so that answers which are
+    in the cache already are not counted.
+    """
+
+    def __init__(self, real: Model, *, price: Price | None = None) -> None:
+        """Stand in for `real`, which is never asked; `price` is US dollars per million tokens in and out."""
+        self._real, self._price = real, price
+
+    @property
+    def name(self) -> str:
+        """The real model's name."""
+        return self._real.name
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The real model's identity."""
+        return self._real.identity
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The real model's capabilities."""
+        return self._real.capabilities
+
+    def _usage(self, prompt: str, completion_tokens: int) -> Usage:
+        prompt_tokens, cost = estimate_tokens(prompt), None
+        if self._price is not None:
+            cost = (prompt_tokens * self._price[0] + completion_tokens * self._price[1]) / 1e6
+        return Usage(
+            calls=1, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost
+        )
+
+    async def generate(self, request: Request) -> Response:
+        """Return the specimen `n` times."""
+        words = re.findall(r"\w+|\W", request.specimen)
+        tokens = tuple(TokenLogprob(token=word, logprob=0.0, top=((word, 0.0),)) for word in words)
+        sample = Sample(
+            text=request.specimen, logprobs=None if request.logprobs is None else tokens
+        )
+        bound = request.n * (request.max_tokens or ASSUMED_ANSWER_TOKENS)
+        return Response(samples=(sample,) * request.n, usage=self._usage(request.text, bound))
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return equal probabilities."""
+        even = -math.log(len(request.choices))
+        return ChoicesResponse(
+            logprobs=dict.fromkeys(request.choices, even), usage=self._usage(request.text, 1)
+        )
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Return a log-probability of -1 for every word."""
+        words = re.findall(r"\w+|\W", request.continuation)
+        # servers that refuse to answer with no token at all are asked for one
+        usage = self._usage(request.text + request.continuation, 1)
+        return ContinuationResponse(
+            tokens=tuple(TokenLogprob(token=w, logprob=-1.0) for w in words), usage=usage
+        )
+
+    async def aclose(self) -> None:
+        """Close the real model."""
+        await self._real.aclose()

@@ -1,0 +1,142 @@
+"""Answers from what a recorded run was answered; asks nobody and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+from pydantic import ValidationError
+
+from textassay.runtime.calls.cache import decode_answer, identity_bytes, request_key
+from textassay.runtime.errors import (
+    ConfigurationError,
+    RequestRefused,
+    RunFolderError,
+    StorageError,
+)
+from textassay.runtime.model import (
+    Answered,
+    Asked,
+    Capabilities,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationRequest,
+    ContinuationResponse,
+    Request,
+    Response,
+)
+from textassay.runtime.storage.cache_folder import require, shard_folders
+from textassay.runtime.storage.run_folder import ANSWERS, MANIFEST, read_manifest
+from textassay.runtime.storage.shard import ShardReader
+
+A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
+
+
+class RecordedModel:
+    """Stands for the model that a run asked, and bears its name: the scores of a replay compare with the run's."""
+
+    price = (0.0, 0.0)
+    """A replay costs nothing."""
+
+    def __init__(
+        self, name: str, identity: Mapping[str, Any], capabilities: Capabilities, answers: Path
+    ) -> None:
+        """Keep where the answers are, which are opened when they are first asked for; use `of_run`.
+
+        Args:
+            name: The recorded model's name.
+            identity: What its answers are filed under.
+            capabilities: What it could do, which decides what it was asked.
+            answers: Cache folder that holds them.
+
+        Raises:
+            ConfigurationError: It is no cache folder.
+        """
+        require(answers)
+        self.name, self.identity, self.capabilities = name, identity, capabilities
+        self._folder, self._key = answers, identity_bytes(identity)
+        self._readers: list[ShardReader] | None = None
+
+    @classmethod
+    def of_run(cls, folder: Path) -> Self:
+        """Return the one model that a run asked.
+
+        Raises:
+            RunFolderError: There is no run, or its manifest does not tell what it asked.
+            ConfigurationError: It asked several models, or kept no answers.
+        """
+        manifest = read_manifest(folder)
+        try:
+            models = {str(model["name"]): model for model in manifest["models"].values()}
+            capabilities = {
+                name: Capabilities(**model.get("capabilities", {}))
+                for name, model in models.items()
+            }
+            identities = {name: dict(model["identity"]) for name, model in models.items()}
+            settings = manifest["settings"]
+            cache, none_kept = settings["cache"], settings["no_cache"]
+        except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
+            raise RunFolderError(
+                f"{folder / MANIFEST} does not tell which models were asked: {error}"
+            ) from error
+        if len(models) != 1:
+            raise ConfigurationError(
+                f"replay/{folder}: the run asked {len(models)} models; a replay needs exactly one"
+            )
+        if none_kept:
+            raise ConfigurationError(
+                f"replay/{folder}: the run kept no answers (--no-cache), so none can be replayed"
+            )
+        (name,) = models
+        return cls(
+            name,
+            identities[name],
+            capabilities[name],
+            folder / ANSWERS if cache is None else Path(cache),
+        )
+
+    def _find(self, request: Asked, kind: type[A]) -> A:
+        if self._readers is None:
+            self._readers = [ShardReader(shard) for shard in shard_folders(self._folder)]
+        key = request_key(self._key, request)
+        for reader in self._readers:
+            value = reader.get(key)
+            if value is not None:
+                return cast(A, self._decoded(key, value))
+        start = request.text[:80].encode("unicode_escape").decode("ascii")
+        raise RequestRefused(
+            f"{self._folder} holds no answer of {self.name} to this request (it begins {start!r}); a replay answers "
+            "only what was asked with the same prompt, sampling and model"
+        )
+
+    def _decoded(self, key: str, value: bytes) -> Answered:
+        try:
+            return decode_answer(value)
+        except ValueError as error:
+            raise StorageError(
+                f"the kept answer {key} in {self._folder} cannot be used: {error}"
+            ) from error
+
+    async def generate(self, request: Request) -> Response:
+        """Return the recorded answer.
+
+        Raises:
+            RequestRefused: The run never asked this.
+            StorageError: The answers cannot be read.
+        """
+        return self._find(request, Response)
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return the recorded answer; raises as `generate`."""
+        return self._find(request, ChoicesResponse)
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Return the recorded answer; raises as `generate`."""
+        return self._find(request, ContinuationResponse)
+
+    async def aclose(self) -> None:
+        """Close the files; safe to call twice."""
+        readers, self._readers = self._readers or (), None
+        for reader in readers:
+            reader.close()

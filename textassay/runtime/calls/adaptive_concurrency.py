@@ -1,0 +1,220 @@
+"""How many calls may be in flight at once: learnt from rejections and from latency.
+
+Pure arithmetic on what the limiter reports: no clock, no event loop. `AdaptiveLimit` decides;
+`Congestion` judges from latency and throughput whether the last calls only queued up inside the
+server.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+Verdict = Literal["free", "unsure", "congested", "mistaken"]
+
+
+class Congestion:
+    """Tells calls that queue inside the server from calls that are slow by nature.
+
+    Answers are taken together in blocks of `BLOCK` or more. A block is *slow* where one of the last
+    `MEMORY` blocks had a median latency less than half as long at 0.9 of the throughput or more, so
+    that the calls in between only waited. Two slow blocks in a row are congestion. If `TRIAL` cuts
+    leave the latency above 0.85 of what it was, the number of calls was not the reason (longer
+    answers are, say): the verdict is "mistaken" and the memory is cleared.
+    """
+
+    BLOCK = 256
+    MEMORY = 64
+    SLOW = 2.0
+    SAME_THROUGHPUT = 0.9
+    TRIAL = 3
+    RELIEF = 0.85
+
+    def __init__(self) -> None:
+        self._blocks: deque[tuple[float, float]] = deque(maxlen=self.MEMORY)
+        self._latencies: list[float] = []
+        self._since: float | None = None
+        self._slow_in_a_row = 0
+        self._cuts = 0
+        self._latency_at_first_cut = 0.0
+
+    def answered(self, now: float, latency: float, in_flight: int) -> Verdict | None:
+        """Count one answer; return a verdict where it completes a block.
+
+        Args:
+            now: The time in seconds.
+            latency: Seconds that the call took.
+            in_flight: Calls in flight, this one included.
+        """
+        if self._since is None:
+            self._since = now - latency
+        self._latencies.append(latency)
+        if len(self._latencies) < max(self.BLOCK, in_flight):
+            return None
+        typical, elapsed = median(self._latencies), now - self._since
+        throughput = len(self._latencies) / elapsed if elapsed > 0 else float("inf")
+        self._latencies.clear()
+        self._since = now
+        return self._judge(typical, throughput)
+
+    def _judge(self, latency: float, throughput: float) -> Verdict:
+        comparable = [
+            seen for seen, rate in self._blocks if rate >= self.SAME_THROUGHPUT * throughput
+        ]
+        self._blocks.append((latency, throughput))
+        if not comparable or latency <= self.SLOW * min(comparable):
+            self._slow_in_a_row = self._cuts = 0
+            return "free"
+        self._slow_in_a_row += 1
+        if self._slow_in_a_row < 2:
+            return "unsure"
+        if self._cuts == 0:
+            self._latency_at_first_cut = latency
+        elif self._cuts >= self.TRIAL:
+            if latency > self.RELIEF * self._latency_at_first_cut:
+                self._blocks.clear()
+                self._slow_in_a_row = self._cuts = 0
+                return "mistaken"
+            self._cuts, self._latency_at_first_cut = 0, latency
+        self._cuts += 1
+        return "congested"
+
+
+@dataclass(slots=True)
+class Round:
+    """What became of some calls in a row; `limit` is the one that held when they began."""
+
+    limit: int = 0
+    answered: int = 0
+    saturated: int = 0
+    failed: int = 0
+    rejected: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Calls that ended in this round."""
+        return self.answered + self.failed + self.rejected
+
+    @property
+    def rejected_share(self) -> float:
+        """Share of the calls that was turned away."""
+        return self.rejected / self.calls
+
+
+class AdaptiveLimit:
+    """Limit on calls in flight that finds what the server bears, between 1 and a cap.
+
+    It starts at `START` and doubles after every round until the first cut; from then on it grows by
+    `GROWTH` (at least one) a round. Only a clean round grows it (no rejection, at most `FAILURES`
+    of the calls failed otherwise), and only where `SATURATED` of the answers came while that share
+    of the limit was in use: an unused limit teaches nothing. A rejection (429) cuts it by `CUT`, an
+    overload (503) by `OVERLOAD_CUT`, congestion by `CONGESTION_CUT`; the caller sees to it that one
+    episode cuts once.
+
+    Rejections may have nothing to do with the number of calls in flight (a rate limit elsewhere, a
+    faulty proxy). So cuts go no further than half within `JUDGED` calls, and once the limit was
+    halved and the share of rejected calls is still above `NO_RELIEF` of what it was, though most
+    calls are answered, cuts stop: until there are no rejections, their share falls below `RELIEF`
+    of what it was, or most calls are rejected.
+    """
+
+    START = 32
+    GROWTH = 0.05
+    CUT = 0.7
+    OVERLOAD_CUT = 0.9
+    CONGESTION_CUT = 0.9
+    SATURATED = 0.8
+    FAILURES = 0.1
+    JUDGED = 64
+    NO_RELIEF = 0.7
+    RELIEF = 0.35
+
+    def __init__(self, cap: int) -> None:
+        """Set the cap, one or more."""
+        self.cap = cap
+        self.limit = min(cap, self.START)
+        """Calls that may be in flight now."""
+        self._exact = float(self.limit)
+        self._doubling = True
+        self._round = Round()
+        self._judged = Round(limit=self.limit)
+        self._before_cuts: Round | None = None
+        self._holding = False
+        self._congestion = Congestion()
+        self._slow = False
+        self._before_congestion: float | None = None
+
+    def answered(self, now: float, latency: float, in_flight: int) -> None:
+        """Learn from an answer that took `latency` seconds, with `in_flight` calls under way (itself included)."""
+        self._round.answered += 1
+        self._judged.answered += 1
+        self._round.saturated += in_flight >= self.SATURATED * self.limit
+        verdict = self._congestion.answered(now, latency, in_flight)
+        if verdict is not None:
+            self._heed(verdict)
+        self._end_rounds()
+
+    def failed(self) -> None:
+        """Count a call that failed for a passing reason other than load."""
+        self._round.failed += 1
+        self._judged.failed += 1
+        self._end_rounds()
+
+    def rejected(self) -> None:
+        """Count a call that the server turned away for load."""
+        self._round.rejected += 1
+        self._judged.rejected += 1
+        self._end_rounds()
+
+    def cut(self, factor: float) -> None:
+        """Shrink to `factor` of the limit, unless earlier cuts brought no relief."""
+        self._doubling = False
+        if not self._holding:
+            self._set(max(self._exact * factor, self._judged.limit / 2))
+
+    def _set(self, limit: float) -> None:
+        self._exact = min(float(self.cap), max(1.0, limit))
+        self.limit = int(self._exact)
+
+    def _heed(self, verdict: Verdict) -> None:
+        self._slow = verdict in ("unsure", "congested")
+        if verdict == "congested":
+            self._before_congestion = self._before_congestion or self._exact
+            self._doubling = False
+            self._set(self._exact * self.CONGESTION_CUT)
+        elif verdict == "mistaken" and self._before_congestion is not None:
+            self._set(max(self._exact, self._before_congestion))
+        if verdict in ("free", "mistaken"):
+            self._before_congestion = None
+
+    def _end_rounds(self) -> None:
+        if self._judged.calls >= max(self.limit, self.JUDGED):
+            self._judge_cuts(self._judged)
+            self._judged = Round(limit=self.limit)
+        if self._round.calls >= self.limit:
+            self._grow_after(self._round)
+            self._round = Round(limit=self.limit)
+
+    def _grow_after(self, done: Round) -> None:
+        if done.rejected:
+            self._before_congestion = None
+            return
+        clean = done.failed <= self.FAILURES * done.calls
+        if clean and done.saturated >= self.SATURATED * done.answered and not self._slow:
+            self._set(
+                self._exact * 2
+                if self._doubling
+                else self._exact + max(1.0, self.GROWTH * self._exact)
+            )
+
+    def _judge_cuts(self, done: Round) -> None:
+        """Decide whether further cuts may help, from calls that ended since the last such decision."""
+        before, share = self._before_cuts, done.rejected_share
+        if not done.rejected:
+            self._before_cuts, self._holding = None, False
+        elif before is None or share > 0.5 or share < self.RELIEF * before.rejected_share:
+            self._before_cuts, self._holding = done, False
+        elif self.limit <= before.limit / 2 and share > self.NO_RELIEF * before.rejected_share:
+            self._holding = True

@@ -1,0 +1,229 @@
+"""Keeps what a run costs under a cap: reserves the most that a request may cost, settles with what it did cost.
+
+Knows prices and usages; knows nothing of limits, retries or caches. Belongs outside of retry, so
+that a request is reserved once, and inside of caches, whose answers cost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from textassay.runtime.calls.forecast import TokenForecast
+from textassay.runtime.errors import BudgetReached, ConfigurationError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import A, Asked, Model, Q, Wrapper
+
+ROUNDING = 1e-9
+"""Share of the cap by which sums of floats may pass it."""
+
+
+class Reservation:
+    """The part of a budget that one request may spend: taken when entered, given back when left."""
+
+    __slots__ = ("_budget", "cost")
+
+    def __init__(self, budget: Budget, cost: float) -> None:
+        """Ask for `cost` US dollars; use `Budget.reserve`."""
+        self._budget, self.cost = budget, cost
+
+    async def __aenter__(self) -> Self:
+        await self._budget._enter(self.cost)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._budget._give_back(self.cost)
+
+    def settle(self, cost: float) -> None:
+        """Count what the request did cost, in US dollars."""
+        self._budget.spent += cost
+
+
+class Budget:
+    """US dollars that may be spent, shared by all models of a run.
+
+    A request goes where what is spent, what requests in flight may yet cost, and what it may itself
+    cost stay under the cap together. Where the requests in flight stand in its way, it waits for
+    them, since they may well cost less than reserved. Where what is spent already does, it is
+    refused, and so is every later one: a refusal stops a run, which cancels what else is under way.
+    For the same reason nobody is refused while paid requests are in flight.
+    """
+
+    def __init__(self, max_cost: float | None) -> None:
+        """Set the cap in US dollars; `None` for no cap.
+
+        Raises:
+            ConfigurationError: The cap is not a positive number.
+        """
+        if max_cost is not None and not 0 < max_cost < float("inf"):
+            raise ConfigurationError(
+                f"--max-cost must be a positive number of US dollars, not {max_cost!r}"
+            )
+        self.max_cost = max_cost
+        self.spent = 0.0
+        """US dollars spent so far, as far as prices are known."""
+        self.reserved = 0.0
+        """US dollars that requests in flight may yet cost."""
+        self._holders = 0
+        self._refused = False
+        self._waiting: OrderedDict[asyncio.Future[None], float] = OrderedDict()
+
+    def reserve(self, cost: float) -> Reservation:
+        """Return an async context manager that holds `cost` US dollars of the budget.
+
+        Entering it raises `BudgetReached` where the request would pass the cap.
+        """
+        return Reservation(self, cost)
+
+    def _left(self, reserved: float, cost: float) -> bool:
+        if self.max_cost is None:
+            return True
+        return not self._refused and self.spent + reserved + cost <= self.max_cost * (1 + ROUNDING)
+
+    def _refuse(self, cost: float) -> BudgetReached:
+        """Refuse everybody from now on, and return the error to raise."""
+        self._refused = True
+        return BudgetReached(
+            f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the next request may"
+            f" cost ${cost:.4f}; resume with a higher --max-cost"
+        )
+
+    async def _enter(self, cost: float) -> None:
+        if not self._waiting and self._left(self.reserved, cost):
+            self._hold(cost)
+            return
+        if not self._holders:
+            raise self._refuse(cost)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[future] = cost
+        try:
+            await future
+        except BaseException:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self._give_back(cost)
+            self._waiting.pop(future, None)
+            self._wake()
+            raise
+
+    def _hold(self, cost: float) -> None:
+        self._holders += 1
+        self.reserved += cost
+
+    def _give_back(self, cost: float) -> None:
+        self._holders -= 1
+        self.reserved = (
+            self.reserved - cost if self._holders else 0.0
+        )  # sums of floats leave no crumbs behind
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let go, in order, who fits now, and once nobody is in flight refuse who never will."""
+        while self._waiting:
+            future, cost = next(iter(self._waiting.items()))
+            if not future.done():
+                if self._left(self.reserved, cost):
+                    self._hold(cost)
+                    future.set_result(None)
+                elif self._holders:
+                    return
+                else:
+                    future.set_exception(self._refuse(cost))
+            del self._waiting[future]
+
+
+class BudgetedModel(Wrapper):
+    """Asks only while the budget lasts.
+
+    With a price, a request reserves the estimated prompt and the longest answer (see
+    `TokenForecast`), and an answer that reports tokens but no cost is priced by it, its usage
+    included; one that reports neither counts with what was reserved. Without a price, the first
+    request goes alone and the dearest token seen so far sets the price. Failed requests are taken
+    to cost nothing.
+    """
+
+    def __init__(self, wrapped: Model, budget: Budget, price: tuple[float, float] | None) -> None:
+        """Wrap a model.
+
+        Args:
+            wrapped: The model.
+            budget: May be shared with other models.
+            price: US dollars for a million prompt tokens and a million sampled tokens; `None` where
+                unknown.
+        """
+        super().__init__(wrapped)
+        self.budget, self.price = budget, price
+        self._forecast = TokenForecast()
+        self._dearest_token: float | None = None
+        self._first = asyncio.Lock()
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer within the budget.
+
+        Raises:
+            BudgetReached: The request might pass the cap.
+            ConfigurationError: There is a cap, but neither price nor answer tells what the answer
+                cost.
+        """
+        if self.budget.max_cost is None:
+            answer = self._priced(await call(request))
+            self.budget.spent += answer.usage.cost or 0.0
+            return answer
+        if self.price is None and self._dearest_token is None:
+            async with self._first:
+                if self._dearest_token is None:
+                    return await self._reserved(request, call)
+        return await self._reserved(request, call)
+
+    async def _reserved(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        async with self.budget.reserve(self._most(request)) as reservation:
+            answer = self._priced(await call(request))
+            cost = answer.usage.cost
+            if cost is None and self.price is not None:
+                cost = reservation.cost
+            if cost is None:
+                raise ConfigurationError(
+                    f"model {self.name!r} does not report what its answers cost, so that --max-cost cannot be kept;"
+                    " give the price per million tokens with --price IN,OUT"
+                )
+            reservation.settle(cost)
+            self._learn(request, answer.usage)
+            self._forecast.learn(request, answer)
+            return answer
+
+    def _most(self, request: Asked) -> float:
+        """Return the most that a request is expected to cost, in US dollars."""
+        prompt, completion = self._forecast.prompt(request), self._forecast.completion(request)
+        if self.price is not None:
+            return self._cost(prompt, completion)
+        return (prompt + completion) * (self._dearest_token or 0.0)
+
+    def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        price_in, price_out = self.price or (0.0, 0.0)
+        return (prompt_tokens * price_in + completion_tokens * price_out) / 1e6
+
+    def _learn(self, request: Asked, usage: Usage) -> None:
+        tokens = usage.prompt_tokens + usage.completion_tokens or self._forecast.prompt(request)
+        each = (usage.cost or 0.0) / tokens
+        self._dearest_token = (
+            each if self._dearest_token is None else max(each, self._dearest_token)
+        )
+
+    def _priced(self, answer: A) -> A:
+        """Return the answer with its cost, where the price tells it and the backend did not."""
+        usage = answer.usage
+        if (
+            self.price is None
+            or usage.cost is not None
+            or not usage.prompt_tokens + usage.completion_tokens
+        ):
+            return answer
+        cost = self._cost(usage.prompt_tokens, usage.completion_tokens)
+        return answer.model_copy(update={"usage": usage.model_copy(update={"cost": cost})})

@@ -1,0 +1,298 @@
+"""Answers that were paid for once are not asked again: what makes two requests equal, and the wrapper that looks it up.
+
+Knows requests, responses and an `AnswerStore`; knows nothing of files. Errors are never kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import (
+    A,
+    Answered,
+    Asked,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationResponse,
+    Model,
+    Q,
+    Request,
+    Response,
+    Wrapper,
+)
+from textassay.runtime.storage import cache_folder
+from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.cache_folder import Verification
+from textassay.runtime.storage.json_text import decode, encode
+
+KEY_FORMAT = 1
+"""Part of every key; a new number makes every kept answer unknown."""
+
+CACHED = Usage(cached_calls=1)
+"""What a request costs that was not asked of a model."""
+
+_BEGINNING = 32
+"""Characters of a part that is looked for by which its places are found."""
+
+_HITS_PER_TURN = 16
+"""Hits in a row after which other tasks get a turn: a hit by itself never waits."""
+
+_ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationResponse]] = {
+    "generate": Response,
+    "choices": ChoicesResponse,
+    "continuation": ContinuationResponse,
+}
+
+
+def identity_bytes(identity: Mapping[str, Any]) -> bytes:
+    """Return a model's identity as `request_key` takes it, for callers that need many keys.
+
+    Raises:
+        ConfigurationError: The identity is not JSON.
+    """
+    return _canonical(identity, "the identity of the model")
+
+
+def request_key(identity: Mapping[str, Any] | bytes, request: Asked) -> str:
+    """Return the name of the answer to `request`: 64 hex digits of SHA-256 over everything that changes the answer.
+
+    Args:
+        identity: The model's identity, or `identity_bytes` of it.
+        request: Any of the three kinds; `specimen` is never sent and not part of the key.
+
+    Raises:
+        ConfigurationError: The request holds something that is not JSON.
+    """
+    if not isinstance(identity, bytes):
+        identity = identity_bytes(identity)
+    fields: dict[str, Any] = {
+        "key": KEY_FORMAT,
+        "messages": [(message.role, message.content) for message in request.messages],
+        "prompt": request.prompt,
+    }
+    if isinstance(request, Request):
+        fields |= {
+            "kind": "generate",
+            "n": request.n,
+            "draw": request.draw,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "max_tokens": request.max_tokens,
+            "seed": request.seed,
+            "stop": request.stop,
+            "logprobs": request.logprobs,
+            "json_schema": request.json_schema,
+            "extra": request.extra,
+        }
+    elif isinstance(request, ChoicesRequest):
+        fields |= {"kind": "choices", "choices": request.choices}
+    else:
+        fields |= {"kind": "continuation", "continuation": request.continuation}
+    if request.shorten is not None:
+        fields["shorten"] = _places(request, request.shorten)
+    # the identity's JSON is complete and ends at its brace, so that no other pair of texts joins to
+    # the same bytes
+    return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
+
+
+def _places(request: Asked, part: str) -> list[int]:
+    """Return where the text that may be cut stands, which with the prompt tells all about it."""
+    texts = (
+        [request.prompt]
+        if request.prompt is not None
+        else [message.content for message in request.messages]
+    )
+    return [len(part), *(_find(text, part) for text in texts)]
+
+
+def _find(text: str, part: str) -> int:
+    """Return what `text.find(part)` does, without its preparations for a long part: some 20 microseconds for 1 kB."""
+    beginning = part[:_BEGINNING]
+    at = text.find(beginning)
+    while at >= 0 and not text.startswith(part, at):
+        at = text.find(beginning, at + 1)
+    return at
+
+
+def _canonical(value: Any, what: str) -> bytes:
+    try:
+        return encode(value, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{what} holds something that is not JSON: {error}") from error
+
+
+_last: ContextVar[tuple[Asked, bytes, str] | None] = ContextVar(
+    "textassay_request_key", default=None
+)
+
+
+class Keys:
+    """Keys of requests to one model.
+
+    A request on its way in is asked for its key three times: by the cache, by single-flight, and
+    where its answer is kept. The cache makes it; the others find it in a context variable, of which
+    each task has its own and the tasks that it starts see a copy.
+    """
+
+    def __init__(self, identity: Mapping[str, Any]) -> None:
+        """Take the model's identity.
+
+        Raises:
+            ConfigurationError: The identity is not JSON.
+        """
+        self._identity = identity_bytes(identity)
+
+    def made(self, request: Asked) -> str:
+        """Return `request_key` of the request as it is now, for `found` to find further in.
+
+        Raises:
+            ConfigurationError: The request holds something that is not JSON.
+        """
+        key = request_key(self._identity, request)
+        _last.set((request, self._identity, key))
+        return key
+
+    def found(self, request: Asked) -> str:
+        """Return the key that was made for this very request on its way in, or else make it.
+
+        Raises:
+            ConfigurationError: The request holds something that is not JSON.
+        """
+        last = _last.get()
+        if last is not None and last[0] is request and last[1] == self._identity:
+            return last[2]
+        return request_key(self._identity, request)
+
+
+def encode_answer(response: Answered) -> bytes:
+    """Return a response as it is kept: all but its usage, which belongs to the one time it was paid for."""
+    kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
+    answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
+    return encode({"kind": kind, "answer": answer})
+
+
+def decode_answer(value: bytes) -> Answered:
+    """Return a kept response, with the usage of one that cost nothing.
+
+    Raises:
+        ValueError: The bytes are no kept response.
+    """
+    fields = decode(value)
+    try:
+        kind, answer = fields["kind"], fields["answer"]
+        return _ANSWERS[kind](**answer, usage=CACHED)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no kept answer: {error!r}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def verify(folder: str | Path) -> Verification:
+    """Read everything in a cache folder, decode every answer, and tell what is damaged.
+
+    Raises:
+        ConfigurationError: It is no cache folder, or of a newer format.
+    """
+    return cache_folder.verify(folder, decode_answer)
+
+
+class KeptModel(Wrapper):
+    """Keeps every answer before it returns: right at the backend, so that a slot is held until its answer is safe.
+
+    What a killed process has asked in vain is then never more than what was in flight. Looks
+    nothing up; `CachedModel` does that, further out and with the same key.
+    """
+
+    def __init__(self, wrapped: Model, store: AnswerStore, identity: Mapping[str, Any]) -> None:
+        """Wrap a model; `identity` is what its answers are filed under."""
+        super().__init__(wrapped)
+        self.store = store
+        self._keys = Keys(identity)
+        self._full: StorageError | None = None
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Ask and keep; a cancellation that arrives when the answer is there waits until it is kept.
+
+        Raises:
+            StorageError: The store cannot be written; nobody is asked from then on, for the answer
+                would be lost.
+            ModelError: The wrapped model could not be asked; that is not kept.
+        """
+        if self._full is not None:
+            raise StorageError(str(self._full)) from self._full
+        response = await call(request)
+        try:
+            await self.store.put(self._keys.found(request), encode_answer(response))
+        except StorageError as error:
+            self._full = error
+            raise
+        return response
+
+
+class CachedModel(Wrapper):
+    """Answers from the store what it holds; asks the wrapped model for the rest and keeps that before it returns.
+
+    The store is not closed with the wrapper: models share it, and whoever opened it closes it.
+    """
+
+    def __init__(self, wrapped: Model, store: AnswerStore, *, keep: bool = True) -> None:
+        """Wrap a model.
+
+        Args:
+            wrapped: The model; its identity stays the same as long as the wrapper lives.
+            store: Where answers are kept.
+            keep: Whether new answers are kept here; `False` where a `KeptModel` inside does it, and
+                where the wrapped model only stands in for the real one.
+        """
+        super().__init__(wrapped)
+        self.store, self._keep = store, keep
+        self._keys: Keys | None = None
+        self._hits_in_a_row = 0
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer from the store, or ask and keep.
+
+        A cancellation that arrives when the answer is there waits until it is kept.
+
+        Raises:
+            StorageError: The store cannot be read or written, or the kept answer is damaged.
+            ModelError: The wrapped model could not be asked; that is not kept.
+        """
+        if self._keys is None:
+            self._keys = Keys(self.wrapped.identity)
+        key = self._keys.made(request)
+        value = self.store.get(key)
+        if value is not None:
+            await self._give_others_a_turn()
+            return cast(A, self._decode(key, value))
+        self._hits_in_a_row = 0
+        response = await call(request)
+        if self._keep:
+            await self.store.put(key, encode_answer(response))
+        return response
+
+    async def _give_others_a_turn(self) -> None:
+        self._hits_in_a_row += 1
+        if self._hits_in_a_row >= _HITS_PER_TURN:
+            self._hits_in_a_row = 0
+            await asyncio.sleep(0)
+
+    def _decode(self, key: str, value: bytes) -> Answered:
+        try:
+            return decode_answer(value)
+        except ValueError as error:
+            folder = self.store.info().folder
+            raise StorageError(
+                f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache verify {folder}` "
+                "tells what else is damaged"
+            ) from error

@@ -1,0 +1,56 @@
+"""Requests that are asked one after the other, each beginning like the one before: a chain.
+
+A local model still holds what a chain's last request began with, so it waits a moment for the next
+one. Which chain is being asked travels in a context variable, so that neither requests nor the
+wrappers around a model need to carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Chain:
+    """One asker's requests in turn; tells those who wait for the next one when there will be none."""
+
+    def __init__(self) -> None:
+        """Begin, with more than one request to come."""
+        self.continued = True
+        """Whether another request will follow the next one; set it before that is asked."""
+        self.ended = False
+        """Whether nothing more will be asked."""
+        self._told: set[Callable[[], None]] = set()
+
+    def tell(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the chain ends, from the asker's thread, or now if it has; twice is once."""
+        self._told.add(listener)
+        if self.ended:
+            listener()
+
+    def end(self) -> None:
+        """Say that nothing more will be asked."""
+        self.ended = True
+        for listener in self._told:
+            listener()
+
+
+_current: ContextVar[Chain | None] = ContextVar("textassay_chain", default=None)
+
+
+def current_chain() -> Chain | None:
+    """Return the chain that is being asked here, if one is."""
+    return _current.get()
+
+
+@contextmanager
+def chained() -> Iterator[Chain]:
+    """Give a chain to which every request belongs that is asked inside the block; it ends with the block."""
+    chain = Chain()
+    token = _current.set(chain)
+    try:
+        yield chain
+    finally:
+        chain.end()
+        _current.reset(token)

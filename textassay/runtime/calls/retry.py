@@ -1,0 +1,150 @@
+"""Asks again after failures that may go away by themselves. The only place that does.
+
+Knows the family of transient errors and nothing of their origin. A rate limit belongs inside, so
+that each attempt is counted by it and none of its slots is held while waiting for the next attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import tenacity
+
+from textassay.runtime.errors import ModelError, NothingListening, TransientError
+from textassay.runtime.model import A, Model, Q, Wrapper
+
+SHORTEST_WAIT = 0.5
+"""Seconds: the longest that the first wait may be drawn as."""
+
+LONGEST_WAIT = 60.0
+"""Seconds: the longest that any wait may be drawn as, unless the server asks for longer."""
+
+UNREACHABLE_ATTEMPTS = 3
+"""How often nothing may be listening before it is taken as a wrong address rather than an
+outage."""
+
+
+class RetryingModel(Wrapper):
+    """Repeats a request after a transient error.
+
+    Waits as long as the server asks, plus up to a tenth; where it does not ask, for a random time
+    up to 0.5 s, doubled with each attempt up to 60 s. Gives up after `attempts`, or at once where
+    the next wait would end after `total_timeout`, and raises the last error with the number of
+    attempts in its message.
+    """
+
+    def __init__(
+        self,
+        wrapped: Model,
+        *,
+        attempts: int = 6,
+        total_timeout: float = 600.0,
+        on_failure: Callable[[ModelError], None] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Wrap a model.
+
+        Args:
+            wrapped: The model.
+            attempts: Most attempts at one request, the first included.
+            total_timeout: Seconds from the first attempt after which no further one begins.
+            on_failure: Called with the error of every attempt that failed transiently, the last one
+                included.
+            sleep: Waits for some seconds.
+            rng: Draws the waits.
+        """
+        super().__init__(wrapped)
+        self.attempts = attempts
+        self.total_timeout = total_timeout
+        self._on_failure = on_failure
+        self._sleep = sleep
+        self._rng = rng or random.Random()
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer, asking again where that may help."""
+        started = time.monotonic()
+        try:
+            return await call(
+                request
+            )  # outside of tenacity, which would cost an answer as much CPU as its parsing
+        except TransientError as error:
+            first = error
+        attempts = _Attempts(self, first, started)
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(TransientError),
+            wait=attempts.wait,
+            stop=attempts.stop,
+            after=attempts.after,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return await retrying(attempts.ask, call, request)
+        except TransientError as error:
+            _say_attempts(error, attempts.failed)
+            raise
+
+    def wait_after(self, error: BaseException, failed: int) -> float:
+        """Return the seconds to wait after attempt number `failed`, counted from 1."""
+        asked: float | None = getattr(error, "retry_after", None)
+        if asked is not None:
+            return asked + self._rng.uniform(0, 0.1 * asked + 0.05)
+        ceiling = min(LONGEST_WAIT, SHORTEST_WAIT * 2.0 ** min(failed - 1, 30))
+        return self._rng.uniform(0, ceiling)
+
+    def observe(self, error: BaseException) -> None:
+        """Tell the observer of a failed attempt."""
+        if self._on_failure is not None and isinstance(error, ModelError):
+            self._on_failure(error)
+
+
+class _Attempts:
+    """Counts the failed attempts at one request and decides on the next."""
+
+    def __init__(self, model: RetryingModel, first: TransientError, started: float) -> None:
+        self.model = model
+        self.started = started
+        self.failed = 0
+        self.unreachable = 0
+        self._first: TransientError | None = first
+
+    async def ask(self, call: Callable[[Q], Awaitable[A]], request: Q) -> A:
+        """Fail as the first attempt did, then ask."""
+        first, self._first = self._first, None
+        if first is not None:
+            raise first
+        return await call(request)
+
+    def wait(self, state: tenacity.RetryCallState) -> float:
+        """Return the seconds until the next attempt."""
+        return self.model.wait_after(_error_of(state), state.attempt_number)
+
+    def stop(self, state: tenacity.RetryCallState) -> bool:
+        """Whether the attempt that has just failed was the last."""
+        over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
+        spent = self.failed >= self.model.attempts or self.unreachable >= UNREACHABLE_ATTEMPTS
+        return over or spent
+
+    def after(self, state: tenacity.RetryCallState) -> None:
+        """Count the attempt that has just failed; comes before `wait` and `stop`."""
+        error = _error_of(state)
+        self.failed += 1
+        self.unreachable += isinstance(error, NothingListening)
+        self.model.observe(error)
+
+
+def _error_of(state: tenacity.RetryCallState) -> BaseException:
+    error = state.outcome.exception() if state.outcome is not None else None
+    if error is None:
+        raise AssertionError("tenacity asked about an attempt that did not fail")
+    return error
+
+
+def _say_attempts(error: TransientError, failed: int) -> None:
+    """Add the number of attempts to the error's message, once."""
+    if failed > 1 and not str(error).endswith(" attempts)"):
+        error.args = (f"{error} (after {failed} attempts)", *error.args[1:])

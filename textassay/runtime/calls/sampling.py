@@ -1,0 +1,70 @@
+"""Asks for several samples one by one where a model gives only one a request. Knows nothing of what is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+
+from textassay.runtime.errors import CapabilityError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import Capabilities, Request, Response, Wrapper
+
+DRAWS_APART = 1000
+"""Sample i of a request with draw d becomes draw `1000 * d + i`, so that no two samples of one
+prompt share a draw."""
+
+
+class SplitDrawsModel(Wrapper):
+    """Turns a request for `n` samples into `n` concurrent requests, where the wrapped model cannot give several.
+
+    Request by request, sample `i` (from 0) of draw `d` is asked as draw `1000 d + i` with `n = 1`;
+    a request for one sample is renumbered in the same way, so whatever mixture of `n` and `draw` is
+    asked for one prompt, two samples have equal draws only if they have equal `d` and `i`. Asking
+    for more samples of the same draw thereby repeats the first ones, which a cache answers. Where
+    the model is not known to be unable, nothing is changed.
+    """
+
+    @cached_property
+    def _splits(self) -> bool:
+        """Whether the wrapped model, as far as is known before it is first asked, gives only one sample a request."""
+        return self.wrapped.capabilities.n is False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The wrapped model's, with several samples."""
+        own = self.wrapped.capabilities
+        return own.model_copy(update={"n": True}) if own.n is False else own
+
+    async def generate(self, request: Request) -> Response:
+        """Answer, sample by sample where needed; the first failure cancels the other samples.
+
+        Raises:
+            CapabilityError: More than 1,000 samples are asked for.
+        """
+        if not self._splits:
+            return await self.wrapped.generate(request)
+        if request.n > DRAWS_APART:
+            raise CapabilityError(
+                f"{self.name} gives one sample a request; n={request.n} is above {DRAWS_APART}"
+            )
+        first = DRAWS_APART * request.draw
+        singles = [
+            request.model_copy(update={"n": 1, "draw": first + index}) for index in range(request.n)
+        ]
+        if len(singles) == 1:
+            return await self.wrapped.generate(singles[0])
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.wrapped.generate(single)) for single in singles]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return _joined([task.result() for task in tasks])
+
+
+def _joined(responses: list[Response]) -> Response:
+    """Return all samples as one response, in order, with the sum of usage."""
+    return Response(
+        samples=tuple(sample for response in responses for sample in response.samples),
+        usage=sum((response.usage for response in responses), Usage()),
+        model=responses[0].model,
+    )

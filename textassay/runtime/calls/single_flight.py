@@ -1,0 +1,136 @@
+"""What several tasks want at once is done once: equal requests in flight, and agents whose result never changes.
+
+Nothing is kept on disk here; `cache.py` does that. The work runs in a task of its own, so that it
+outlives the caller that began it as long as anyone else waits, and is cancelled with the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, ParamSpec, TypeVar, cast
+
+from textassay.runtime.calls.cache import CACHED, Keys
+from textassay.runtime.model import A, Answered, Model, Q, Wrapper
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Flight(Generic[R]):
+    """One call under way, in a task of its own, and the futures that wake those who wait for it."""
+
+    __slots__ = ("claimed", "task", "waiting")
+
+    def __init__(self, call: Callable[[], Awaitable[R]]) -> None:
+        self.waiting: list[asyncio.Future[None]] = []
+        self.claimed = False
+        self.task = asyncio.create_task(self._fly(call))
+
+    async def _fly(self, call: Callable[[], Awaitable[R]]) -> R:
+        try:
+            return await call()
+        finally:
+            for future in self.waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def end(self) -> None:
+        """Cancel what nobody waits for any more, unless it has ended, and wait for its end."""
+        if not self.task.done():
+            self.task.cancel()
+            await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.exception()  # there is nobody left to tell
+
+
+class Flights(Generic[R]):
+    """Calls under way by key; whoever asks for a key that is under way joins it."""
+
+    def __init__(self) -> None:
+        self._flights: dict[Hashable, _Flight[R]] = {}
+
+    async def join(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> tuple[R, bool]:
+        """Return the result of the call under `key`, begun if it is not under way, and whether it is the first to.
+
+        Exactly one of the callers that get a result is told that it is the first. A failure reaches
+        all callers.
+
+        Args:
+            key: What equal calls have in common.
+            call: Begins the call.
+
+        Raises:
+            Exception: Whatever the call raised.
+        """
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = _Flight(call)
+        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        flight.waiting.append(landed)
+        try:
+            if not flight.task.done():
+                await landed
+            result = flight.task.result()
+        finally:
+            flight.waiting.remove(landed)
+            if not flight.waiting:
+                # not sooner, so that an equal request finds either this flight or what its callers
+                # made of it
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
+                await flight.end()
+        first, flight.claimed = not flight.claimed, True
+        return result, first
+
+
+class SharedModel(Wrapper):
+    """Asks equal requests that are in flight at the same time only once.
+
+    One caller gets the response with its cost, the others with none. If the caller that asked is
+    cancelled, the request goes on for the others; if it fails, it fails for all of them.
+    """
+
+    def __init__(self, wrapped: Model) -> None:
+        """Wrap a model, whose identity stays the same as long as the wrapper lives."""
+        super().__init__(wrapped)
+        self._flights: Flights[Answered] = Flights()
+        self._keys: Keys | None = None
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Join an equal request in flight, or ask."""
+        if self._keys is None:
+            self._keys = Keys(self.wrapped.identity)
+        response, first = await self._flights.join(self._keys.found(request), lambda: call(request))
+        return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
+
+
+class Once(Generic[P, R]):
+    """Calls an agent once for equal arguments and remembers the result; failures are not remembered."""
+
+    def __init__(self, agent: Callable[P, Awaitable[R]]) -> None:
+        """Wrap an async callable whose arguments are hashable."""
+        self._agent = agent
+        self._results: dict[Hashable, R] = {}
+        self._flights: Flights[R] = Flights()
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the result for these arguments.
+
+        Raises:
+            TypeError: An argument is not hashable.
+            Exception: Whatever the agent raised.
+        """
+        key = (args, tuple(sorted(kwargs.items())))
+        if key in self._results:
+            return self._results[key]
+        result, _ = await self._flights.join(key, lambda: self._agent(*args, **kwargs))
+        return self._results.setdefault(key, result)
+
+
+def once(agent: Callable[P, Awaitable[R]]) -> Once[P, R]:
+    """Return `agent` as one that is asked once for equal arguments, as for the steps that G-Eval writes for an aspect.
+
+    Results live as long as the returned object: make one for each run.
+    """
+    return Once(agent)

@@ -1,0 +1,222 @@
+"""Data sets: examples from files, tables and iterables, validated as a whole before anything is asked of a model.
+
+Files are streamed: memory does not grow with their rows, but for 16 bytes an id while they are
+checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import orjson
+
+from textassay.runtime.data.fields import FieldError, FieldReader
+from textassay.runtime.data.formats import open_table
+from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example, Message
+
+OPTIONAL = ("source", "context", "references", "system", "group")
+"""Fields that a method may need and a data set may lack."""
+
+
+class DataInfo(Message):
+    """What is known of a data set that was checked."""
+
+    name: str
+    """Path of the file, or type of the table."""
+    count: int
+    """Number of examples, at least 1."""
+    digest: str
+    """SHA-256, in hex, of the examples in order; the same for equal examples in files of different
+    formats."""
+    present: dict[str, int]
+    """Number of examples that have each of `source`, `context`, `references`, `system` and
+    `group`."""
+    human: dict[str, int]
+    """Number of examples with a mean human rating, by aspect, in order of appearance."""
+    metrics: dict[str, int]
+    """Number of examples with a recorded score, by name, in order of appearance."""
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether any example says what it belongs to."""
+        return self.present["group"] > 0
+
+    @property
+    def has_systems(self) -> bool:
+        """Whether any example says who made it."""
+        return self.present["system"] > 0
+
+
+class Examples:
+    """A data set that can be iterated any number of times; the first time it is checked as a whole.
+
+    >>> examples = Examples([{"output": "It rained."}, {"response": "It snowed.", "human.fluency":
+    4}]) >>> examples.check().human
+    {'fluency': 1}
+    """
+
+    def __init__(self, source: Any, *, fields: Mapping[str, str] | None = None) -> None:
+        """Open a data set; rows are not looked at yet.
+
+        Args:
+            source: A path (.jsonl, .csv, .tsv, each also .gz, or .parquet), a pandas or polars data
+                frame, an arrow table, a Hugging Face data set, or an iterable of examples or dicts.
+            fields: From names in the rows to ours, such as `{"answer": "output", "coh":
+                "human.coherence"}`; goes before the names that are understood by themselves.
+
+        Raises:
+            DataError: There is nothing to read, or the field map names a field that does not exist.
+        """
+        self._table = open_table(source)
+        self._reader = FieldReader(fields)
+        self._state: object = None
+        self._info: DataInfo | None = None
+
+    @property
+    def name(self) -> str:
+        """Path of the file, or type of the table."""
+        return self._table.name
+
+    def check(self) -> DataInfo:
+        """Read everything once, and tell what is there; later calls tell the same at no cost.
+
+        Raises:
+            DataError: A row is unusable, two have the same id, or there are none; names file, line
+                and field.
+        """
+        if self._info is None:
+            state = self._table.state()
+            self._info = self._survey()
+            self._state = state
+        return self._info
+
+    def __iter__(self) -> Iterator[Example]:
+        """Yield the examples in order, after `check`.
+
+        Raises:
+            DataError: As `check`, or the file has changed since.
+        """
+        self.check()
+        self._refuse_change()
+        for _, _, example in self._read():
+            yield example
+        self._refuse_change()
+
+    def _refuse_change(self) -> None:
+        if self._table.state() != self._state:
+            raise DataError(f"{self.name}: has changed since it was checked; start again")
+
+    def _read(self) -> Iterator[tuple[int, Any, Example]]:
+        table, make = self._table, self._reader.example
+        text_cells, is_plain = table.text_cells, table.plain
+        for number, row in table.rows():
+            try:
+                yield number, row, make(row, text_cells=text_cells, plain=is_plain)
+            except FieldError as error:
+                raise self._bad(number, error) from None
+
+    def _bad(self, number: int, error: FieldError) -> DataError:
+        joint = ", " if str(error).startswith("field") else ": "
+        return DataError(f"{self.name}, {self._table.unit} {number}{joint}{error}")
+
+    def _survey(self) -> DataInfo:
+        content, ids = hashlib.sha256(), bytearray()
+        present, human, metrics = dict.fromkeys(OPTIONAL, 0), dict[str, int](), dict[str, int]()
+        for number, row, example in self._read():
+            try:
+                content.update(_canonical(example, given=row is example))
+            except FieldError as error:
+                raise self._bad(number, error) from None
+            ids += hashlib.blake2b(example.id.encode(), digest_size=16).digest()
+            for name in OPTIONAL:
+                if getattr(example, name):
+                    present[name] += 1
+            _count(example.human, human)
+            _count(example.metrics, metrics)
+        if not ids:
+            raise DataError(f"{self.name}: holds no examples")
+        if unused := self._reader.fields.keys() - self._reader.seen:
+            raise DataError(
+                f"{self.name}: no row has the field {min(unused)!r} that the field map names"
+            )
+        if pair := _first_repeat(ids):
+            raise self._repeat(*pair)
+        return DataInfo(
+            name=self.name,
+            count=len(ids) // 16,
+            digest=content.hexdigest(),
+            present=present,
+            human=human,
+            metrics=metrics,
+        )
+
+    def _repeat(self, first: int, second: int) -> DataError:
+        """Describe two rows with one id, given how many rows stand before each."""
+        numbered = islice(enumerate(self._read()), second + 1)
+        one, two = (found for index, found in numbered if index in (first, second))
+        where = f"{self.name}, {self._table.unit}s {one[0]} and {two[0]}"
+        if self._reader.gives_id(one[1]) or self._reader.gives_id(two[1]):
+            return DataError(
+                f"{where}, field 'id': both are {shown(two[2].id)}; ids must be unique"
+            )
+        return DataError(
+            f"{where}: have no ids and equal content; give each row an 'id', or keep one of them"
+        )
+
+
+def read_examples(source: Any, *, fields: Mapping[str, str] | None = None) -> Examples:
+    """Open a data set; see `Examples` for what can be read.
+
+    Raises:
+        DataError: There is nothing to read, or the field map names a field that does not exist.
+    """
+    return Examples(source, fields=fields)
+
+
+def _canonical(example: Example, *, given: bool) -> bytes:
+    """Return the same bytes for equal examples.
+
+    Args:
+        example: The example.
+        given: It came as an `Example`, so nobody has looked yet whether JSON can hold its texts.
+    """
+    if given:
+        for name, value in example.__dict__.items():
+            try:
+                plain(value)
+            except ValueError as error:
+                raise FieldError(name, str(error)) from None
+    content = example.__dict__
+    for name in ("human", "metrics"):
+        if (
+            None in content[name].values()
+        ):  # says no more than a missing key, and formats differ in which they write
+            content = {
+                **content,
+                name: {key: value for key, value in content[name].items() if value is not None},
+            }
+    return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def _count(values: Mapping[str, float | None], counts: dict[str, int]) -> None:
+    for name, value in values.items():
+        if value is not None:
+            counts[name] = counts.get(name, 0) + 1
+
+
+def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
+    """Return the positions of the first id that stood before, and of where it did."""
+    digests = np.frombuffer(ids, dtype="<u8").reshape(-1, 2)
+    order = np.lexsort((digests[:, 0], digests[:, 1]))  # stable: equal ids stay in order
+    sorted_ids = digests[order]
+    repeats = np.flatnonzero((sorted_ids[1:] == sorted_ids[:-1]).all(axis=1))
+    if not len(repeats):
+        return None
+    at = repeats[np.argmin(order[repeats + 1])]
+    return int(order[at]), int(order[at + 1])

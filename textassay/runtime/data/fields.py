@@ -1,0 +1,327 @@
+"""What the fields of a row mean: aliases, field maps, flat columns, and the `Example` they make.
+
+Knows rows as mappings and nothing of where they stand; complaints are `FieldError`, which names the
+field only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example, content_id
+
+NAMES = tuple(Example.model_fields)
+"""The names that need no alias."""
+ALIASES = {
+    "output": (
+        "response",
+        "hypothesis",
+        "summary",
+        "prediction",
+        "actual_output",
+        "system_output",
+        "model_output",
+    ),
+    "source": (
+        "document",
+        "input",
+        "article",
+        "question",
+        "prompt",
+        "query",
+        "src",
+        "source_text",
+        "dialogue",
+    ),
+    "references": (
+        "reference",
+        "expected",
+        "expected_output",
+        "target",
+        "ground_truth",
+        "gold",
+        "ref",
+        "refs",
+    ),
+}
+"""Names that other tools use, by ours."""
+KEYED = ("human", "metrics", "annotators", "meta")
+"""Fields that hold values by name; `human.coherence` is one value of `human`."""
+
+_MEANING = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+_MOST_LAYOUTS = 256
+
+
+class FieldError(ValueError):
+    """A row that makes no example."""
+
+    def __init__(self, field: str | None, problem: str) -> None:
+        """Keep which field it is about; `None` for the row as a whole."""
+        super().__init__(problem if field is None else f"field {field!r}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the values of rows with the same keys go."""
+
+    whole: tuple[tuple[str, str], ...]
+    """Key of the row and the field it is."""
+    parts: tuple[tuple[str, str, str], ...]
+    """Key of the row, the keyed field it belongs to, and its name in there."""
+
+
+class FieldReader:
+    """Makes examples of rows.
+
+    Attributes:
+        seen: Keys of the field map that occurred in a row so far.
+    """
+
+    def __init__(self, fields: Mapping[str, str] | None = None) -> None:
+        """Take a field map.
+
+        Args:
+            fields: From names in the rows to ours, such as `{"answer": "output", "coh":
+                "human.coherence"}`.
+
+        Raises:
+            DataError: The map leads to a field that does not exist.
+        """
+        self.fields = dict(fields or {})
+        self.seen: set[str] = set()
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+        for theirs, ours in self.fields.items():
+            field, dot, part = ours.partition(".")
+            if (field not in NAMES) if not dot else (field not in KEYED or not part):
+                swapped = f"; did you mean {{{ours!r}: {theirs!r}}}?" if theirs in NAMES else ""
+                raise DataError(
+                    f"field map: {theirs!r} leads to {ours!r}, which is no field; fields: {', '.join(NAMES)}, "
+                    f"human.NAME, metrics.NAME, annotators.NAME, meta.NAME{swapped}"
+                )
+
+    def example(self, row: Any, *, text_cells: bool = False, plain: bool = False) -> Example:
+        """Return the example that a row stands for; an `Example` is returned as it is.
+
+        Args:
+            row: A mapping.
+            text_cells: All values are text, as in CSV: numbers are read from it, and empty cells
+                are missing.
+            plain: The values are known to be what JSON can hold.
+
+        Raises:
+            FieldError: The row makes no example.
+        """
+        if isinstance(row, Example):
+            return row
+        if not isinstance(row, Mapping):
+            raise FieldError(None, f"is {_kind(row)}, not an object with fields")
+        layout = self._layout(row)
+        if not plain:
+            row = {key: _plain_cell(key, row[key]) for key in row}
+        found: dict[str, Any] = {}
+        for key, name in layout.whole:
+            value = _from_text(key, name, row[key]) if text_cells else row[key]
+            if value is not None:
+                found[name] = value
+        for key, name, part in layout.parts:
+            value = _from_text(key, f"{name}.", row[key]) if text_cells else row[key]
+            if value is None and name != "meta":
+                continue
+            parts = found.get(name, {})
+            if not isinstance(parts, Mapping):
+                raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
+            if part in parts:
+                raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
+            found[name] = {**parts, part: value}
+        return _validated(found, layout)
+
+    def gives_id(self, row: Any) -> bool:
+        """Tell whether the row brings an id of its own."""
+        if isinstance(row, Example):
+            texts = row.model_dump(exclude={"id"})
+            sparse = {name: value for name, value in texts.items() if value}
+            listed = {**sparse, "references": list(row.references)}
+            return row.id not in {content_id(texts), content_id(sparse), content_id(listed)}
+        return any(
+            name == "id" and row[key] not in (None, "") for key, name in self._layout(row).whole
+        )
+
+    def _layout(self, row: Mapping[Any, Any]) -> _Layout:
+        keys = tuple(row)
+        layout = self._layouts.get(keys)
+        if layout is None:
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                self._layouts.clear()
+            layout = self._layouts[keys] = self._laid_out(keys)
+        return layout
+
+    def _laid_out(self, keys: Iterable[Any]) -> _Layout:
+        keys = list(keys)
+        for key in keys:
+            if not isinstance(key, str):
+                raise FieldError(None, f"has the field name {key!r}, which is not text")
+        claims: dict[str, tuple[int, str]] = {}
+        meta = []
+        for key in keys:
+            target, rank = self._target(key)
+            if target == "":
+                meta.append(key)
+                continue
+            rival = claims.get(target)
+            if rival is None or rank < rival[0]:
+                claims[target] = (rank, key)
+                if rival is not None:
+                    meta.append(rival[1])
+            elif rank > rival[0]:
+                meta.append(key)
+            else:
+                raise FieldError(
+                    key,
+                    f"means {target!r}, and so does {rival[1]!r}; rename one, or say which by the field map",
+                )
+        self.seen.update(key for key in keys if key in self.fields)
+        if "output" not in claims:
+            known = ", ".join(keys[:12]) or "none"
+            raise FieldError(
+                "output", f"is missing; fields: {known}; rename one to 'output' or give a field map"
+            )
+        whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
+        parts = tuple(
+            (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
+        )
+        return _Layout(whole, (*parts, *((key, "meta", key) for key in meta)))  # type: ignore[arg-type]
+
+    def _target(self, key: str) -> tuple[str, int]:
+        """Return what a key means, or `""`, and the rank of its claim: the map is 0, its own name 1, an alias 2."""
+        if key in self.fields:
+            ours = self.fields[key]
+            return (f"meta.{key}" if ours == "meta" else ours), 0
+        if key in NAMES:
+            return key, 1
+        field, dot, part = key.partition(".")
+        if dot and part and field in KEYED and field != "meta":
+            return key, 1
+        return _MEANING.get(key, ""), 2
+
+
+def _validated(found: dict[str, Any], layout: _Layout) -> Example:
+    for name in ("id", "system", "group"):
+        value = found.get(name)
+        if type(value) is int or (type(value) is float and value.is_integer()):
+            found[name] = str(int(value))
+    references = found.get("references")
+    if references is not None:
+        found["references"] = (
+            (references,) if isinstance(references, str) else _as_tuple(references)
+        )
+    if "output" not in found:
+        raise FieldError(
+            _key_of("output", layout),
+            "is missing; an example needs an output, which may be empty text",
+        )
+    if "id" not in found:
+        found["id"] = content_id(found)
+    try:
+        return Example.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name, *inside = map(str, first["loc"])
+        path = ".".join([_key_of(name, layout, inside), *inside])
+        raise FieldError(path, _problem(first["type"], first["input"], first["msg"])) from None
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _key_of(name: str, layout: _Layout, inside: list[str] | None = None) -> str:
+    """Return what the row calls a field; where that is a column such as `human.x`, take its part out of `inside`."""
+    for key, ours in layout.whole:
+        if ours == name:
+            return key
+    for key, ours, part in layout.parts:
+        if inside and (ours, part) == (name, inside[0]):
+            inside.pop(0)
+            return key
+    return name
+
+
+def _problem(kind: str, value: Any, said: str) -> str:
+    wanted = {
+        "string_type": "should be text",
+        "float_type": "should be a number",
+        "finite_number": "should be a finite number (null where there is none)",
+        "dict_type": "should be an object with names and values",
+        "tuple_type": "should be a list",
+        "string_too_short": "should not be empty (leave it out where there is none)",
+    }.get(kind, said)
+    return f"{wanted}, not {shown(value)}" if kind != "string_too_short" else wanted
+
+
+def _kind(value: Any) -> str:
+    names = {
+        list: "a list",
+        str: "text",
+        int: "a number",
+        float: "a number",
+        bool: "a boolean",
+        type(None): "null",
+    }
+    return names.get(type(value), f"{type(value).__name__}")
+
+
+def _from_text(key: str, name: str, text: str) -> Any:
+    """Return what a cell of a flat table says; `None` where it is empty and the field may be missing."""
+    if name == "output" or name.startswith("meta."):
+        return text
+    if not text.strip():
+        return None
+    if name in ("human.", "metrics."):
+        return _number(key, text)
+    if name == "references":
+        return _listed(text)
+    if name in KEYED or name == "annotators.":
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise FieldError(key, f"should be JSON, not {shown(text)} ({error.msg})") from None
+    return text
+
+
+def _number(key: str, text: str) -> float:
+    try:
+        number = float(text) if "_" not in text else math.nan
+    except ValueError:
+        raise FieldError(key, f"should be a number or empty, not {shown(text)}") from None
+    if not math.isfinite(number):
+        raise FieldError(key, f"should be a finite number or empty, not {shown(text)}")
+    return number
+
+
+def _listed(text: str) -> Any:
+    """Return the references in a cell: a JSON list of texts, or else one text."""
+    if text.lstrip().startswith("["):
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return text
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return value
+    return text
+
+
+def _plain_cell(key: Any, value: Any) -> Any:
+    if type(value) is float and value != value:
+        return None
+    try:
+        return plain(value, top=True)
+    except ValueError as error:
+        raise FieldError(str(key), str(error)) from None

@@ -1,0 +1,356 @@
+"""Files and tables as streams of rows: JSON Lines, CSV, parquet, data frames, arrow tables and plain iterables.
+
+Knows formats and nothing of what fields mean. Complaints are `DataError` and name the file and the
+line.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Literal, Protocol
+
+import orjson
+
+from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example
+
+Numbered = tuple[int, Any]
+"""A row and where it stands, counted from 1."""
+_BATCH = 256
+"""Rows of a columnar file that are in memory as Python objects at a time."""
+_LONGEST_CELL = 2**31 - 1
+_BOM = b"\xef\xbb\xbf"
+
+
+class Table(Protocol):
+    """Rows that can be gone through more than once."""
+
+    name: str
+    """What errors call it."""
+    unit: Literal["line", "row"]
+    """What rows are counted in."""
+    text_cells: bool
+    """Whether every value is text, numbers included."""
+    plain: bool
+    """Whether every value is known to be what JSON can hold."""
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows, from the start."""
+        ...
+
+    def state(self) -> object:
+        """Return something that changes when the rows may have."""
+        ...
+
+
+def open_table(source: Any) -> Table:
+    """Return the rows behind a path, a data frame, an arrow table, a data set or an iterable.
+
+    Nothing is read yet, except that an iterator, which can be gone through only once, is drained
+    into a list.
+
+    Raises:
+        DataError: There is nothing there, or nothing that could be read as rows.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _open_file(Path(source))
+    kind = type(source).__name__
+    if hasattr(source, "columns") and hasattr(source, "itertuples"):
+        return Frame(source, kind)
+    if hasattr(source, "columns") and hasattr(source, "iter_rows"):
+        return Rows(_Again(lambda: source.iter_rows(named=True)), kind)
+    if hasattr(source, "to_batches") and hasattr(source, "schema"):
+        return Rows(_Again(lambda: _from_batches(source.to_batches(max_chunksize=_BATCH))), kind)
+    if isinstance(source, Mapping):
+        splits = ", ".join(map(repr, list(source)[:8]))
+        raise DataError(
+            f"{kind}: give a list of examples, or one of its entries ({splits}), not a mapping"
+        )
+    if not isinstance(source, Iterable) or isinstance(source, bytes | Example):
+        hint = "; call collect() first" if hasattr(source, "collect") else ""
+        hint = hint or ("; read it into a list first" if hasattr(source, "__aiter__") else "")
+        raise DataError(
+            f"{kind} holds no rows; give a path, a table, or a list of examples or dicts{hint}"
+        )
+    return Rows(list(source) if iter(source) is source else source, kind)
+
+
+class _Again:
+    """An iterable that starts afresh each time."""
+
+    def __init__(self, start: Any) -> None:
+        self._start = start
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._start())
+
+
+class Rows:
+    """Rows in memory."""
+
+    unit: Literal["line", "row"] = "row"
+    text_cells = plain = False
+
+    def __init__(self, rows: Iterable[Any], name: str) -> None:
+        """Take examples or mappings; nothing is copied."""
+        self.name, self._rows = name, rows
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows."""
+        return enumerate(self._rows, start=1)
+
+    def state(self) -> object:
+        """Return nothing: rows in memory are their owner's business."""
+        return None
+
+
+class Frame(Rows):
+    """A pandas data frame; its index is no data."""
+
+    def __init__(self, frame: Any, name: str) -> None:
+        """Take the frame.
+
+        Raises:
+            DataError: Two columns have the same name.
+        """
+        self._columns = [str(column) for column in frame.columns]
+        _refuse_twins(self._columns, name)
+        super().__init__(_Again(lambda: frame.itertuples(index=False, name=None)), name)
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings."""
+        for number, cells in super().rows():
+            yield number, dict(zip(self._columns, cells, strict=True))
+
+
+class _File:
+    """A regular file."""
+
+    unit: Literal["line", "row"] = "line"
+    text_cells = plain = False
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, str(path)
+
+    def state(self) -> object:
+        """Return size and time of change."""
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror}") from error
+        return status.st_size, status.st_mtime_ns
+
+    def _open(self) -> IO[bytes]:
+        if self.path.suffix.lower() == ".gz":
+            return gzip.open(self.path, "rb")  # type: ignore[return-value]  # has what is used of IO[bytes]
+        return self.path.open("rb")
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines as they are, without a byte order mark."""
+        number = 0
+        try:
+            with self._open() as file:
+                for number, line in enumerate(file, start=1):
+                    yield number, line.removeprefix(_BOM) if number == 1 else line
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+
+    def _decoded(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+            raise DataError(
+                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8"
+            ) from None
+
+
+class JsonLines(_File):
+    """One JSON object a line; blank lines are left out."""
+
+    plain = True
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield what the lines hold, object or not."""
+        loads = orjson.loads
+        for number, line in self._lines():
+            try:
+                row = loads(line)
+            except orjson.JSONDecodeError as error:
+                if not line.strip():
+                    continue
+                problem = _why_broken(self._decoded(number, line), error, first=number == 1)
+                raise DataError(f"{self.name}, line {number}{problem}") from None
+            yield number, row
+
+
+def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str:
+    """Say why a line is refused: the field where it is a number or a text, or else the place."""
+    try:
+        row = json.loads(line)  # takes NaN and half surrogates, so that they can be found
+    except (ValueError, RecursionError):
+        hint = "; every line must be one whole object"
+        if first and line.lstrip().startswith("["):
+            hint += " (for a file that is one list, use: jq -c '.[]' FILE)"
+        elif first and line.strip() == "{":
+            hint += " (for a file of indented objects, use: jq -c . FILE)"
+        return f": broken JSON: {error.msg} at column {error.colno}{hint}"
+    with suppress(RecursionError):  # nested so deep that only the place is told
+        for path, value in _leaves(row, ""):
+            if isinstance(value, float) and not math.isfinite(value):
+                return f", field '{path}': {value!r} is not a finite number; use null where there is none"
+            try:
+                plain(value)
+            except ValueError as problem:
+                return f", field '{path}': {problem}"
+    return f": {error.msg} at column {error.colno}"
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            shown_key = (
+                key.encode("ascii", "backslashreplace").decode() if not key.isprintable() else key
+            )
+            yield f"{path}.{shown_key}".lstrip("."), key
+            yield from _leaves(item, f"{path}.{shown_key}".lstrip("."))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}.{number}")
+    else:
+        yield path, value
+
+
+class Csv(_File):
+    """Comma- or tab-separated values with a header; cells may hold line breaks, rows are named by their first line."""
+
+    text_cells = plain = True
+
+    def __init__(self, path: Path, delimiter: str = ",") -> None:
+        """Say what stands between cells."""
+        super().__init__(path)
+        self._delimiter = delimiter
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings of text."""
+        if (
+            csv.field_size_limit() < _LONGEST_CELL
+        ):  # the module's only limit is global, and texts may be long
+            csv.field_size_limit(_LONGEST_CELL)
+        lines = (self._decoded(number, line) for number, line in self._lines())
+        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        header: list[str] | None = None
+        start = 1
+        try:
+            for cells in reader:
+                if cells and header is None:
+                    header = [cell.strip() for cell in cells]
+                    _refuse_twins(header, self.name)
+                elif cells and header is not None:
+                    if len(cells) != len(header):
+                        counts = f"has {len(cells)} cells, but the header has {len(header)}"
+                        raise DataError(
+                            f"{self.name}, line {start}: {counts}; quote cells that hold {self._delimiter!r}"
+                        )
+                    yield start, dict(zip(header, cells, strict=True))
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise DataError(f"{self.name}, line {start}: broken CSV: {error}") from error
+
+
+class Parquet(_File):
+    """A parquet file, read in small batches."""
+
+    unit: Literal["line", "row"] = "row"
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings."""
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise DataError(
+                f"{self.name}: parquet needs pyarrow: pip install 'textassay[parquet]'"
+            ) from error
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                _refuse_twins(file.schema_arrow.names, self.name)
+                yield from enumerate(_from_batches(file.iter_batches(batch_size=_BATCH)), start=1)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise DataError(
+                f"{self.name}: cannot be read as parquet: {shown(str(error))}"
+            ) from error
+
+
+def _from_batches(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+LONGEST_NAME = 300
+"""Characters of a path that an error shows."""
+_FORMATS: dict[str, type[_File]] = {
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".csv": Csv,
+    ".parquet": Parquet,
+}
+
+
+def _named(path: Path) -> str:
+    """Return a path for an error: whole, unless somebody gave the data in its place."""
+    text = str(path)
+    return repr(text) if len(text) <= LONGEST_NAME else shown(text)
+
+
+def _open_file(path: Path) -> Table:
+    try:
+        if path.is_dir():
+            inside = ", ".join(
+                sorted(child.name for child in path.iterdir() if _suffix(child) in _FORMATS)[:5]
+            )
+            raise DataError(
+                f"{path}: is a folder; name a file"
+                + (f" in it, such as {inside}" if inside else "")
+            )
+        if not path.is_file():
+            raise DataError(
+                f"{_named(path)}: there is no such file"
+                if not path.exists()
+                else f"{path}: is no file"
+            )
+    except OSError as error:
+        raise DataError(f"{_named(path)}: cannot be read: {error.strerror}") from error
+    suffix = _suffix(path)
+    if suffix == ".tsv":
+        return Csv(path, "\t")
+    if suffix not in _FORMATS or (suffix == ".parquet" and path.suffix.lower() == ".gz"):
+        hint = "; turn a JSON list into lines with: jq -c '.[]' FILE" if suffix == ".json" else ""
+        raise DataError(
+            f"{path}: unknown format; give .jsonl, .jsonl.gz, .csv, .csv.gz, .tsv or .parquet{hint}"
+        )
+    return _FORMATS[suffix](path)  # type: ignore[return-value]  # each of them has rows()
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def _refuse_twins(names: Iterable[str], where: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{where}: two columns are called {name!r}; rename one")
+        seen.add(name)

@@ -1,0 +1,5 @@
+"""Graphs of agents: nodes with typed inputs and outputs, wiring that is checked when built, and the run of a graph."""
+
+from textassay.runtime.graph.graph import Graph, Node, each, fixed
+
+__all__ = ["Graph", "Node", "each", "fixed"]

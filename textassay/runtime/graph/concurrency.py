@@ -1,0 +1,178 @@
+"""The two ways in which textassay does things at once: `gather` a few, or `run_workers` over many.
+
+Both own their tasks: when they return, raise or are left, no task of theirs is running. Knows
+nothing of models, agents or files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from typing import Final, TypeVar, cast
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _CancelledInside(Exception):
+    """A child saw a cancellation that nobody asked its task for, such as that of a future shared with others."""
+
+
+def leading(error: BaseException) -> BaseException:
+    """Return the one exception that an exception group stands for; other exceptions are returned as they are.
+
+    That is the first in order whose class has `stops_run` set, or else the first that is no
+    cancellation.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = list(_leaves(error))
+    for leaf in leaves:
+        if getattr(leaf, "stops_run", False):
+            return leaf
+    for leaf in leaves:
+        if not isinstance(leaf, asyncio.CancelledError | _CancelledInside):
+            return leaf
+    return asyncio.CancelledError()
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None) -> list[T]:
+    """Await all at once and return their results in the order given.
+
+    The first exception cancels the rest and is raised as it is, never inside an exception group; so
+    is a cancellation from outside. A single awaitable is awaited in place, without a task.
+
+    Args:
+        awaitables: Coroutines, tasks or futures; coroutines that never get to start are closed.
+        limit: How many may be under way at a time, at least 1; `None` for all.
+
+    Raises:
+        ValueError: The limit is below 1.
+    """
+    pending = list(awaitables)
+    if limit is not None and limit < 1:
+        _close(pending)
+        raise ValueError(f"limit must be at least 1, not {limit}")
+    if len(pending) < 2:
+        return [await pending[0]] if pending else []
+    gate = asyncio.Semaphore(limit) if limit is not None and limit < len(pending) else None
+    failure: BaseException | None = None
+    tasks: list[asyncio.Task[T]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks.extend(group.create_task(_guarded(awaitable, gate)) for awaitable in pending)
+    except BaseExceptionGroup as error:
+        failure = leading(error)
+    finally:
+        _close(pending)
+    if (
+        failure is not None
+    ):  # raised here and not above: its own cause and context stay what they were
+        raise failure
+    return [task.result() for task in tasks]
+
+
+async def _guarded(awaitable: Awaitable[T], gate: asyncio.Semaphore | None = None) -> T:
+    """Await, and make a stray cancellation an error: a task group takes a cancelled child for a finished one."""
+    try:
+        if gate is None:
+            return await awaitable
+        async with gate:
+            return await awaitable
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise _CancelledInside from error
+
+
+def _close(awaitables: Iterable[object]) -> None:
+    for awaitable in awaitables:
+        if inspect.iscoroutine(awaitable):
+            awaitable.close()  # does nothing to one that has ended
+
+
+_END: Final = object()
+
+
+async def run_workers(
+    items: AsyncIterable[T] | Iterable[T], work: Callable[[T], Awaitable[R]], *, workers: int
+) -> AsyncGenerator[R, None]:
+    """Yield `work(item)` for every item, in the order in which they finish, with a fixed number of workers.
+
+    An item is taken only when a worker is free for it and fewer than `2 * workers` results are
+    being made or wait to be consumed: memory depends neither on the number of items nor on how slow
+    the consumer is. An exception of `work` or of `items` cancels the other workers and is raised as
+    it is, after the results that were ready by then. Leaving early (`aclose`, or cancelling the
+    consumer) returns once all workers have stopped; what they had under way, errors included, goes
+    with them.
+
+    Args:
+        items: What to work on; never asked for two items at a time.
+        work: Called once an item.
+        workers: How many items are worked on at a time, at least 1.
+
+    Raises:
+        ValueError: There is not a single worker.
+    """
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, not {workers}")
+    results: asyncio.Queue[object] = (
+        asyncio.Queue()
+    )  # bounded by `room`, so that _END always finds a place
+    room = asyncio.Semaphore(2 * workers)
+    take = _taker(items)
+
+    async def keep_working() -> None:
+        while True:
+            await room.acquire()
+            item = await take()
+            if item is _END:
+                room.release()
+                return
+            results.put_nowait(await work(cast(T, item)))
+
+    crew = asyncio.create_task(_all_of(keep_working, workers))
+    crew.add_done_callback(lambda _: results.put_nowait(_END))
+    try:
+        while (result := await results.get()) is not _END:
+            room.release()
+            yield cast(R, result)
+        await crew
+    finally:
+        if not crew.done():
+            crew.cancel()
+            await asyncio.wait([crew])
+        if not crew.cancelled():
+            crew.exception()  # marks it as seen: whoever left early wants no report from the event loop later on
+
+
+async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
+    await gather([worker() for _ in range(workers)])
+
+
+def _taker(items: AsyncIterable[T] | Iterable[T]) -> Callable[[], Awaitable[object]]:
+    """Return a function that several workers may await for the next item, or `_END`."""
+    if isinstance(items, AsyncIterable):
+        later, turn = aiter(items), asyncio.Lock()
+
+        async def take_later() -> object:
+            async with turn:
+                return await anext(later, _END)
+
+        return take_later
+    now = iter(items)
+
+    async def take_now() -> object:
+        return next(now, _END)
+
+    return take_now

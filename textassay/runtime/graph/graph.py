@@ -1,0 +1,136 @@
+"""Graphs of agents: nodes run as soon as their inputs are there; wires are checked when the graph is built.
+
+    graph = Graph("g-eval", input=Assignment, nodes=[
+        Node("steps", write_steps, aspect=each("aspects")),
+        Node("scores", scorer, example="example", aspect=each("aspects"), steps=each("steps")),
+    ], output="scores")
+    result = await graph.run(assignment)
+
+A failing node yields a `Failure` in place of its message. Agents whose parameter types name it
+(`Score | Failure`, `list[Score | Failure]`) receive it; the others do not run and pass it on. Knows
+nothing of models or prompts, nor what the messages mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from textassay.runtime.errors import GraphError
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.graph.node import Agent, Node, each, fixed
+from textassay.runtime.graph.step import Step
+from textassay.runtime.graph.types import Signature, classes_of, type_name
+from textassay.runtime.graph.wiring import INPUT, Wiring
+
+__all__ = ["Agent", "Graph", "Node", "each", "fixed"]
+
+
+class Graph:
+    """Agents wired together; itself an agent from its input's type to its output's, so that graphs nest.
+
+    Attributes:
+        name: Its name, for errors and drawings.
+        input: Type of the message a run is given.
+        nodes: The nodes as given.
+        output: Name of the node whose value is the result.
+    """
+
+    def __init__(self, name: str, *, input: Any, nodes: Iterable[Node], output: str) -> None:
+        """Check the wires and plan the run.
+
+        Args:
+            name: Its name, for errors and drawings.
+            input: Type of the message a run is given.
+            nodes: In any order; all of them must lead to the output.
+            output: Name of the node whose value is the result.
+
+        Raises:
+            GraphError: A name, a type or the shape of the graph is wrong; the message names both
+                ends.
+        """
+        self.name, self.input, self.nodes, self.output = name, input, tuple(nodes), output
+        self._wiring = Wiring(name, input, self.nodes, output)
+        self._classes = classes_of(input)
+        self._roots = [step for step in self._wiring.steps if not step.waits_for]
+        self._waiting = [0, *(len(step.waits_for) for step in self._wiring.steps)]
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes and yields as an agent, apart from `Failure`."""
+        return self._wiring.signature
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(node.name for node in self.nodes)
+        return f"<Graph {self.name!r}: {type_name(self.input)} -> {type_name(self.signature.result)}, nodes: {nodes}>"
+
+    async def run(self, input: Any) -> Any:
+        """Run the graph on one message.
+
+        Returns:
+            The output's value, or a `Failure`. A fanned-out output is a list in the order of the
+            items, in which a `Failure` stands for each item that failed.
+
+        Raises:
+            GraphError: The message is not of the graph's input type.
+            TextassayError: An error with `stops_run` set, as an agent raised it; what else was
+                running is cancelled.
+        """
+        if not isinstance(input, self._classes):
+            wanted = type_name(self.input)
+            raise GraphError(
+                f"graph {self.name!r}: wants {wanted} as its input, not {type(input).__name__}"
+            )
+        waiting = self._waiting.copy()
+        values: list[Any] = [None] * len(waiting)
+        values[0] = input
+        await gather([self._run_from(step, values, waiting) for step in self._roots])
+        return values[self._wiring.result]
+
+    __call__ = run
+
+    async def _run_from(self, step: Step, values: list[Any], waiting: list[int]) -> None:
+        """Run a step, then what waited for it alone: a single step in place, several at once.
+
+        Args:
+            step: The step, whose inputs are there.
+            values: What the steps yielded, by slot; added to.
+            waiting: How many steps each step still waits for, by slot; counted down.
+        """
+        while True:
+            values[step.slot] = await step.run(values)
+            if not step.consumers:
+                return
+            ready = []
+            for consumer in step.consumers:
+                waiting[consumer.slot] -= 1
+                if not waiting[consumer.slot]:
+                    ready.append(consumer)
+            if len(ready) != 1:
+                break
+            step = ready[0]
+        await gather([self._run_from(other, values, waiting) for other in ready])
+
+    def to_mermaid(self) -> str:
+        """Return the graph as a mermaid flowchart; thick edges fan out. Equal graphs give equal text."""
+        ids = {
+            INPUT: INPUT,
+            **{node.name: f"n{number}" for number, node in enumerate(self.nodes, start=1)},
+        }
+        lines = ["flowchart LR", f'    {INPUT}(["{_escaped(type_name(self.input))}"])']
+        for node in self.nodes:
+            left, right = ("[[", "]]") if isinstance(node.agent, Graph) else ("[", "]")
+            lines.append(f'    {ids[node.name]}{left}"{_escaped(node.name)}"{right}')
+        lines.append(f'    result(["{_escaped(type_name(self.signature.result))}"])')
+        for edge in self._wiring.edges:
+            label = f"{edge.parameter}: {'each ' if edge.fans_out else ''}{edge.path}".rstrip(": ")
+            arrow = "==>" if edge.fans_out else "-->"
+            lines.append(f'    {ids[edge.source]} {arrow}|"{_escaped(label)}"| {ids[edge.target]}')
+        lines.append(f"    {ids[self.output]} --> result")
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Write what means something to mermaid or HTML as a character code."""
+    return re.sub(r"[^\w \-.,:/()\[\]|]", lambda match: f"#{ord(match[0])};", text)

@@ -1,0 +1,145 @@
+"""How one node of a graph runs: fetch its inputs, call its agent (once, or once an item), make its failure.
+
+The one place where an agent's exception becomes a `Failure`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from textassay.runtime.graph.concurrency import gather, leading
+from textassay.runtime.graph.node import Agent
+from textassay.runtime.messages import Failure
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Inlet:
+    """Where a parameter's value comes from."""
+
+    parameter: str
+    source: int
+    """Slot of the node (0 for the input) that the value is taken from."""
+    fetch: Callable[[Any], Any] | None
+    """Takes the field out of the message; `None` for the whole message."""
+    takes_failure: tuple[bool, ...]
+    """Whether a `Failure` is taken: for the value, its items, their items, as deep as there can be
+    one."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A node, planned."""
+
+    name: str
+    agent: Agent
+    slot: int
+    """Where its value is put."""
+    yields: tuple[type, ...]
+    """Classes that one call's result may have."""
+    nested: bool
+    """Whether the agent is a graph, whose failures name a node of its own."""
+    plain: list[Inlet] = field(default_factory=list)
+    fans: list[Inlet] = field(default_factory=list)
+    constants: dict[str, Any] = field(default_factory=dict)
+    waits_for: set[int] = field(default_factory=set)
+    """Slots of the nodes that must have run, without the input's."""
+    consumers: list[Step] = field(default_factory=list)
+    """Steps that wait for this one."""
+
+    async def run(self, values: Sequence[Any]) -> Any:
+        """Return the node's value, or the `Failure` that stands for it.
+
+        Args:
+            values: What has run so far, by slot.
+
+        Raises:
+            TextassayError: An error that stops the run, as the agent raised it.
+        """
+        arguments = self.constants.copy()
+        try:
+            for inlet in self.plain:
+                value = _take(inlet, values)
+                if (failure := _unwanted_failure(value, inlet.takes_failure)) is not None:
+                    return failure
+                arguments[inlet.parameter] = value
+            if not self.fans:
+                return await self._call(arguments)
+            lists = [_take(inlet, values) for inlet in self.fans]
+        except Exception as error:
+            return self._failure(error)
+        return await self._call_each(arguments, lists)
+
+    async def _call(self, arguments: dict[str, Any]) -> Any:
+        value = await self.agent(**arguments)
+        if isinstance(value, Failure):
+            return (
+                value.model_copy(update={"node": f"{self.name}/{value.node}"})
+                if self.nested
+                else value
+            )
+        if not isinstance(value, self.yields):
+            declared = " | ".join(cls.__name__ for cls in self.yields)
+            raise TypeError(
+                f"the agent of {self.name!r} yielded {type(value).__name__}, but is annotated {declared}"
+            )
+        return value
+
+    async def _call_each(self, arguments: dict[str, Any], lists: Sequence[Any]) -> Any:
+        for inlet, items in zip(self.fans, lists, strict=True):
+            if isinstance(items, Failure):
+                return items
+            if not isinstance(items, Sequence) or isinstance(items, str | bytes):
+                return self._failure(
+                    TypeError(f"each() wants a list for {inlet.parameter!r}, not {items!r:.80}")
+                )
+        if any(len(items) != len(lists[0]) for items in lists[1:]):
+            told = (
+                f"{inlet.parameter} has {len(items)}"
+                for inlet, items in zip(self.fans, lists, strict=True)
+            )
+            return self._failure(
+                ValueError(f"lists gone through together differ in length: {', '.join(told)}")
+            )
+        return await gather(
+            [self._call_item(arguments, items) for items in zip(*lists, strict=True)]
+        )
+
+    async def _call_item(self, shared: dict[str, Any], items: tuple[Any, ...]) -> Any:
+        arguments = shared.copy()
+        for inlet, item in zip(self.fans, items, strict=True):
+            if (failure := _unwanted_failure(item, inlet.takes_failure)) is not None:
+                return failure
+            arguments[inlet.parameter] = item
+        try:
+            return await self._call(arguments)
+        except Exception as error:
+            return self._failure(error)
+
+    def _failure(self, caught: Exception) -> Failure:
+        error = leading(caught)
+        if getattr(error, "stops_run", False) or not isinstance(error, Exception):
+            raise error
+        _log.debug("node %r failed", self.name, exc_info=error)
+        return Failure(node=self.name, type=type(error).__name__, message=str(error))
+
+
+def _take(inlet: Inlet, values: Sequence[Any]) -> Any:
+    value = values[inlet.source]
+    return value if inlet.fetch is None or isinstance(value, Failure) else inlet.fetch(value)
+
+
+def _unwanted_failure(value: Any, taken: tuple[bool, ...]) -> Failure | None:
+    """Return the first failure in `value` that its consumer does not take."""
+    if isinstance(value, Failure):
+        return None if taken[0] else value
+    deeper = taken[1:]
+    if deeper and not all(deeper):
+        for item in value:
+            if (failure := _unwanted_failure(item, deeper)) is not None:
+                return failure
+    return None

@@ -1,0 +1,287 @@
+"""What agents take and yield, read from their annotations, and whether one type fits another.
+
+Knows Python's type annotations and pydantic's fields; nothing of graphs.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from textassay.runtime.errors import GraphError
+
+LISTS = (list, tuple, collections.abc.Sequence)
+"""Types whose items are messages of their own."""
+
+
+UNANNOTATED: Any = inspect.Parameter.empty
+"""Stands for the type of a parameter that has no annotation."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Signature:
+    """Parameters and result of an agent."""
+
+    parameters: Mapping[str, Any]
+    """Type by name."""
+    required: frozenset[str]
+    """Parameters without a default."""
+    others: Any
+    """Type of further keyword arguments; `None` where there may be none."""
+    result: Any
+    """What awaiting the agent yields."""
+    failure_depth: int = 0
+    """How many lists deep a `Failure` may lie in the result without being named in its type."""
+
+
+def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
+    """Read a function, a `functools.partial` or an object with `async def __call__`.
+
+    An object that knows better, such as a graph, says so in an attribute `signature`.
+
+    Raises:
+        GraphError: It is not async, its annotations cannot be read, or it has no annotated result.
+    """
+    if isinstance(own := getattr(agent, "signature", None), Signature):
+        return own
+    function = _function_of(agent)
+    try:
+        hints = get_type_hints(function)
+        parameters = inspect.signature(agent).parameters
+    except (NameError, TypeError, ValueError) as error:
+        raise GraphError(
+            f"its annotations cannot be read: {error}; their types must be names of its module"
+        ) from error
+    if "return" not in hints:
+        raise GraphError("it does not say what it yields; annotate its result")
+    result = hints["return"]
+    if not inspect.iscoroutinefunction(function):
+        if get_origin(result) not in (collections.abc.Awaitable, collections.abc.Coroutine):
+            raise GraphError("it is not async; declare it, or its __call__, with `async def`")
+        result = get_args(result)[-1]
+    types_by_name: dict[str, Any] = {}
+    required, others = set(), None
+    for name, parameter in parameters.items():
+        hint = hints.get(name, UNANNOTATED)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others = hint
+        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            types_by_name[name] = hint
+            if parameter.default is parameter.empty:
+                required.add(name)
+        elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise GraphError(
+                f"its parameter {name!r} is positional-only; arguments are passed by name"
+            )
+    return Signature(types_by_name, frozenset(required), others, result)
+
+
+def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(agent, functools.partial):
+        agent = agent.func
+    if inspect.isroutine(agent):
+        return agent
+    if isinstance(agent, type) or not callable(agent):
+        raise GraphError(
+            f"{agent!r} is no agent; give an async function or an object with `async def __call__`"
+        )
+    return type(agent).__call__
+
+
+def _plain(hint: Any) -> Any:
+    """Strip what says nothing about the value: `Annotated`, aliases, type variables; `None` becomes its type."""
+    while True:
+        if get_origin(hint) is typing.Annotated:
+            hint = get_args(hint)[0]
+        elif isinstance(hint, TypeVar):
+            hint = Union[hint.__constraints__] if hint.__constraints__ else (hint.__bound__ or Any)  # noqa: UP007
+        elif type(hint).__name__ == "TypeAliasType":
+            hint = hint.__value__
+        elif get_origin(hint) in (typing.Final, typing.Required, typing.NotRequired):
+            hint = get_args(hint)[0]
+        else:
+            return type(None) if hint is None else hint
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the type alone."""
+    hint = _plain(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(member for part in get_args(hint) for member in members(part))
+    return (hint,)
+
+
+def without(hint: Any, unwanted: type) -> Any:
+    """Return the type without one member of its union; a type that is nothing else stays."""
+    kept = tuple(member for member in members(hint) if member is not unwanted)
+    return Union[kept] if kept else hint  # noqa: UP007  # built at run time
+
+
+def item_of(hint: Any) -> Any:
+    """Return the type of the items of a list, tuple or sequence; `None` for what is not one (text included)."""
+    items = []
+    for member in members(hint):
+        origin, arguments = get_origin(member) or member, get_args(member)
+        if member is Any:
+            items.append(Any)
+        elif (
+            not isinstance(origin, type)
+            or not issubclass(origin, LISTS)
+            or issubclass(origin, str | bytes)
+        ):
+            return None
+        else:
+            items.append(_items_of(origin, arguments))
+    return Union[tuple(items)]  # noqa: UP007
+
+
+def _items_of(origin: Any, arguments: tuple[Any, ...]) -> Any:
+    if not arguments:
+        return Any
+    if isinstance(origin, type) and issubclass(origin, tuple):
+        return Union[tuple(a for a in arguments if a is not Ellipsis)]  # noqa: UP007
+    return arguments[0]
+
+
+def contents_of(hint: Any) -> Any:
+    """Return the type of what containers hold, of every container in a union; `None` where there is none."""
+    held = [
+        _items_of(get_origin(member), get_args(member))
+        for member in members(hint)
+        if get_args(member)
+    ]
+    return Union[tuple(held)] if held else None  # noqa: UP007
+
+
+def type_of_value(value: Any) -> Any:
+    """Return the narrowest type that a constant is known to have."""
+    return Literal[value] if isinstance(value, str | bytes | int) else type(value)
+
+
+def field_of(hint: Any, name: str) -> Any:
+    """Return the annotated type of a field or property.
+
+    Raises:
+        AttributeError: A member of the type has no such annotated field.
+    """
+    found = []
+    for member in members(hint):
+        if member is Any:
+            found.append(Any)
+            continue
+        owner = get_origin(member) or member
+        attribute = inspect.getattr_static(owner, name, None)
+        source, key = owner, name
+        if isinstance(attribute, property | functools.cached_property):
+            source, key = (
+                attribute.fget if isinstance(attribute, property) else attribute.func,
+                "return",
+            )
+        try:
+            found.append(get_type_hints(source)[key])
+        except (KeyError, NameError, TypeError) as error:
+            raise AttributeError(name) from error
+    return Union[tuple(found)]  # noqa: UP007
+
+
+def fits(given: Any, wanted: Any) -> bool:
+    """Tell whether every value of type `given` may be passed where `wanted` is asked for.
+
+    Containers are covariant, for messages are not mutated; int is taken for float; text is no
+    sequence of texts. A protocol that cannot be checked by class is taken on trust.
+    """
+    given_members, wanted_members = members(given), members(wanted)
+    if Any in given_members or Any in wanted_members or object in wanted_members:
+        return True
+    return all(any(_fits(g, w) for w in wanted_members) for g in given_members)
+
+
+def _fits(given: Any, wanted: Any) -> bool:
+    if given == wanted:
+        return True
+    if get_origin(given) is Literal:
+        values = get_args(given)
+        if get_origin(wanted) is Literal:
+            return set(values) <= set(get_args(wanted))
+        return all(_fits(type(value), wanted) for value in values)
+    if hasattr(wanted, "__supertype__"):  # a NewType: only itself will do
+        return hasattr(given, "__supertype__") and fits(given.__supertype__, wanted)
+    if hasattr(given, "__supertype__"):
+        return fits(given.__supertype__, wanted)
+    given_class, wanted_class = get_origin(given) or given, get_origin(wanted) or wanted
+    if wanted_class is float and given_class is int:
+        return True
+    if not isinstance(given_class, type) or not isinstance(wanted_class, type):
+        return False
+    try:
+        if not issubclass(given_class, wanted_class):
+            return False
+    except TypeError:
+        return True
+    return _arguments_fit(given_class, get_args(given), wanted_class, get_args(wanted))
+
+
+def _arguments_fit(
+    given_class: type, given: tuple[Any, ...], wanted_class: type, wanted: tuple[Any, ...]
+) -> bool:
+    if not wanted:
+        return True
+    if issubclass(given_class, str | bytes):
+        return False
+    callables: tuple[Any, ...] = (type, collections.abc.Callable)
+    if not given or given_class in callables or wanted_class in callables:
+        return True
+    if issubclass(given_class, tuple) and Ellipsis not in given:
+        if issubclass(wanted_class, tuple) and Ellipsis not in wanted:
+            return len(given) == len(wanted) and all(map(fits, given, wanted))
+        return all(fits(item, wanted[0]) for item in given)
+    if issubclass(given_class, tuple):
+        return (not issubclass(wanted_class, tuple) or Ellipsis in wanted) and fits(
+            given[0], wanted[0]
+        )
+    return all(map(fits, given, wanted))
+
+
+def classes_of(hint: Any) -> tuple[type, ...]:
+    """Return classes for `isinstance` that every value of the type passes: a cheap check of the outermost class."""
+    found: set[type] = set()
+    for member in members(hint):
+        while hasattr(member, "__supertype__"):
+            member = member.__supertype__
+        if get_origin(member) is Literal:
+            found.update(type(value) for value in get_args(member))
+            continue
+        owner = get_origin(member) or member
+        try:
+            isinstance(None, owner)
+        except TypeError:  # Any, a protocol of attributes, a typed dict
+            return (object,)
+        found.update({float, int} if owner is float else {owner})
+    return (object,) if object in found else tuple(found)
+
+
+def type_name(hint: Any) -> str:
+    """Return a type as a person would write it, without modules."""
+    hint = _plain(hint)
+    if len(members(hint)) > 1:
+        return " | ".join(type_name(member) for member in members(hint))
+    if hint is type(None):
+        return "None"
+    if hint is Ellipsis:
+        return "..."
+    if isinstance(hint, list):
+        return f"[{', '.join(map(type_name, hint))}]"
+    arguments = get_args(hint)
+    if get_origin(hint) is Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    owner = get_origin(hint) or hint
+    name = getattr(owner, "__name__", str(owner))
+    if not arguments:
+        return name
+    return f"{name}[{', '.join(map(type_name, arguments))}]"

@@ -1,0 +1,289 @@
+"""Where answers are kept: the protocol, and its implementation on disk with diskcache, locked down.
+
+diskcache pickles by default, evicts by default, and its JSON disk still unpickles rows that say so;
+here it can hold nothing but text keys and bytes, and never gives anything up.
+Knows keys and bytes; what they mean is the business of `cache.py`. `DiskStore` is safe to open in
+any number of processes on one folder: each writes to a shard of its own and reads all.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, Self
+
+import diskcache
+
+from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.cache_folder import (
+    StoreInfo,
+    claim_shard,
+    clear,
+    info,
+    made_ready,
+    shard_folders,
+    verify,
+)
+from textassay.runtime.storage.group_commit import GroupCommit
+from textassay.runtime.storage.shard import (
+    DATABASE,
+    RAW,
+    ShardReader,
+    checksum,
+    connect_read_only,
+    unusable,
+)
+
+__all__ = ["AnswerStore", "DiskStore", "StoreInfo", "clear", "info", "verify"]
+
+
+_SETTINGS: dict[str, Any] = {
+    "eviction_policy": "none",
+    "cull_limit": 0,
+    "size_limit": 2**62,
+    "statistics": 0,
+    "tag_index": 0,
+    "disk_min_file_size": 2**62,
+    "sqlite_auto_vacuum": 0,
+    "sqlite_cache_size": 2
+    ** 11,  # pages, 8 MB: filled within 10,000 answers, so that memory is flat from there on
+    "sqlite_journal_mode": "wal",
+    "sqlite_mmap_size": 0,  # a truncated file is an error when it is read, and a crash when it is mapped
+    "sqlite_synchronous": 1,
+    "sqlite_wal_autocheckpoint": 8192,
+}
+_COUNTERS = frozenset({"count", "size", "hits", "misses"})
+
+
+class AnswerStore(Protocol):
+    """Keeps bytes under keys and never loses or evicts what it has taken."""
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None` where there is none; sees values whose `put` is not done yet.
+
+        Raises:
+            StorageError: The store cannot be read.
+        """
+        ...
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Keep `value`; return once it would survive the death of this process.
+
+        The value is taken before the first suspension, and a cancelled `put` still waits until it
+        is kept: `CancelledError` means that it is.
+
+        Raises:
+            StorageError: The store cannot be written.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release files and threads; safe to call twice."""
+        ...
+
+    def info(self) -> StoreInfo:
+        """Return what the store holds."""
+        ...
+
+
+class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
+    """Takes and gives text keys and inline bytes; never pickles, never unpickles, never touches another file."""
+
+    def put(self, key: Any) -> tuple[str, bool]:
+        """Return the key as it is stored."""
+        if type(key) is not str:
+            raise StorageError(f"a cache key is text, not {type(key).__name__}")
+        return key, True
+
+    def get(self, key: Any, raw: Any) -> str:
+        """Return a stored key."""
+        if not raw or type(key) is not str:
+            self._refuse("a key that is not text")
+        return key
+
+    def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, Any]:
+        """Return the value as it is stored."""
+        if type(value) is not bytes or read:
+            raise StorageError(f"a cached value is bytes, not {type(value).__name__}")
+        return 0, RAW, None, sqlite3.Binary(value)
+
+    def fetch(self, mode: Any, filename: Any, value: Any, read: bool) -> bytes:
+        """Return a stored value."""
+        if mode != RAW or filename is not None or type(value) is not bytes or read:
+            self._refuse(f"a value of mode {mode!r}")
+        return value
+
+    def remove(self, file_path: Any) -> None:
+        """Refuse: no value has a file of its own, and a planted row could name any."""
+        self._refuse(f"a value in the file {file_path!r}")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise StorageError(
+            f"{self._directory} holds {what}, which textassay never writes; it was not read"
+        )
+
+
+class ShardWriter:
+    """Writes `(key, value)` pairs into one shard; all its methods run on the one writing thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """Store the shard's folder, which exists and is locked for this process."""
+        self._folder = folder
+        self._cache: diskcache.Cache | None = None
+
+    def open(self) -> None:
+        """Open or create the shard.
+
+        Raises:
+            StorageError: It is damaged or cannot be written.
+        """
+        try:
+            _check_settings(self._folder)
+            self._cache = diskcache.Cache(str(self._folder), disk=BytesDisk, **_SETTINGS)
+        except (sqlite3.Error, OSError) as error:
+            raise unusable(self._folder / DATABASE, error) from error
+
+    def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
+        """Write all pairs in one transaction, or none.
+
+        Raises:
+            StorageError: The disk is full, or the file is damaged or gone.
+        """
+        assert self._cache is not None
+        try:
+            with self._cache.transact():
+                for key, value in batch:
+                    self._cache.set(key, value, tag=checksum(key, value))
+        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+            raise unusable(self._folder / DATABASE, error) from error
+
+    def idle(self) -> None:
+        """Do nothing; every batch is committed when it is written."""
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._cache is not None:
+            self._cache.close()
+
+
+class DiskStore:
+    """Answers in a cache folder.
+
+    Writing is done by one thread in batches, reading right on the calling thread (some 6
+    microseconds). Use it from one thread. Answers of other processes are seen in shards that
+    existed when this store was opened.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        """Open or create the cache folder; takes some milliseconds.
+
+        Args:
+            folder: A cache folder, an empty folder or a new one, on a local disk: SQLite is not
+                safe on NFS.
+
+        Raises:
+            ConfigurationError: The folder holds something else, or a newer format.
+            StorageError: It cannot be written to, or a file in it is damaged.
+        """
+        self.folder = Path(folder)
+        self._pending: dict[str, bytes] = {}
+        self._readers: tuple[ShardReader, ...] = ()
+        self._closed = False
+        with ExitStack() as stack:
+            stack.enter_context(made_ready(self.folder))
+            shard, self._lock = claim_shard(self.folder)
+            with ExitStack() as undo:
+                undo.callback(self._lock.release)
+                self._commits = GroupCommit(
+                    ShardWriter(shard), name=f"the cache folder {self.folder}"
+                )
+                undo.callback(self._commits.close)
+                others = [other for other in shard_folders(self.folder) if other != shard]
+                for each in (shard, *others):
+                    reader = ShardReader(each)
+                    undo.callback(reader.close)
+                    self._readers = (*self._readers, reader)
+                undo.pop_all()
+
+    async def __aenter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        await self.aclose()
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None` where there is none.
+
+        Raises:
+            StorageError: A file is damaged, or the store is closed.
+        """
+        value = self._pending.get(key)
+        if value is not None:
+            return value
+        if self._closed:
+            raise StorageError(f"the cache folder {self.folder} is closed")
+        for reader in self._readers:
+            value = reader.get(key)
+            if value is not None:
+                return value
+        return None
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Keep `value`; return after the commit, which a cancelled `put` waits for as well.
+
+        Raises:
+            StorageError: The disk is full, a file is damaged, or the store is closed; so are all
+                later `put`.
+        """
+        self._pending[key] = value
+        try:
+            await self._commits.put((key, value))
+        finally:
+            if self._pending.get(key) is value:
+                del self._pending[key]
+
+    async def aclose(self) -> None:
+        """Commit what is waiting, close all files and free the shard; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            for reader in self._readers:
+                reader.close()
+            await self._commits.aclose()
+        finally:
+            self._lock.release()
+
+    def info(self) -> StoreInfo:
+        """Return what the folder holds, the shards of other processes included.
+
+        Raises:
+            StorageError: A file is damaged.
+        """
+        return info(self.folder)
+
+
+def _check_settings(folder: Path) -> None:
+    """Refuse a file whose settings diskcache would turn into attributes and pragmas that we know nothing of."""
+    file = folder / DATABASE
+    if not file.exists():
+        return
+    with closing(connect_read_only(file)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
+            return
+        names = {name for (name,) in connection.execute("SELECT key FROM Settings")}
+    strange = sorted(
+        map(repr, names - set(diskcache.DEFAULT_SETTINGS) - set(_SETTINGS) - _COUNTERS)
+    )
+    if strange:
+        raise unusable(file, f"it has the unknown setting {strange[0]}")

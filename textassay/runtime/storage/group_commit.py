@@ -1,0 +1,259 @@
+"""One writing thread for many waiting tasks: what they hand in is written in batches, each waiter told afterwards.
+
+Knows threads and event loops, and nothing of what is written or where; that is the `BatchWriter`'s
+part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Generic, Protocol, TypeVar
+
+from textassay.runtime.errors import StorageError
+
+MAX_BATCH = 500
+LINGER_SECONDS = 0.001
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class BatchWriter(Protocol[T_contra]):
+    """Writes batches; every method is called on the one writing thread."""
+
+    def open(self) -> None:
+        """Get ready to write; an exception is raised by the constructor of `GroupCommit`."""
+        ...
+
+    def write(self, batch: Sequence[T_contra]) -> None:
+        """Write all of `batch` or nothing.
+
+        Raises:
+            StorageError: Nothing was written.
+        """
+        ...
+
+    def idle(self) -> None:
+        """Do what may wait for a quiet moment; called when nothing was handed in for `idle_seconds`."""
+        ...
+
+    def close(self) -> None:
+        """Finish; called once, also after a failure."""
+        ...
+
+
+class _Waiting(Generic[T]):
+    """A value and the task that waits for it to be written."""
+
+    __slots__ = ("failure", "future", "loop", "settled", "value")
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+        self.loop = asyncio.get_running_loop()
+        self.settled = False
+        self.failure: StorageError | None = None
+        self.future: asyncio.Future[None] | None = None
+
+    def settle(self, failure: StorageError | None) -> None:
+        """Wake the task, on its event loop."""
+        self.settled, self.failure = True, failure
+        if self.future is not None and not self.future.done():
+            self.future.set_result(None)
+
+    async def until_settled(self) -> None:
+        """Return once `settle` was called; a cancellation waits for that as well.
+
+        A cancelled task takes the future that it awaits with it, so the next wait is for a new one.
+        """
+        cancelled: asyncio.CancelledError | None = None
+        while not self.settled:
+            self.future = self.loop.create_future()
+            try:
+                await self.future
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None and self.failure is None:
+            raise cancelled
+
+
+class GroupCommit(Generic[T]):
+    """Runs a `BatchWriter` on a thread of its own.
+
+    What the tasks of a loop hand in during one turn is announced to the thread once, after that
+    turn: told of every value, it would wake in the midst of the turn, fight the loop for the
+    interpreter and write a batch of one. A batch is collected for `LINGER_SECONDS` only while
+    values come in quick turns, so that neither a lone task nor many that all wait are slowed down.
+    After a failure nothing more is written: the waiting and all later `put` raise `StorageError`.
+    """
+
+    def __init__(
+        self, writer: BatchWriter[T], *, name: str, idle_seconds: float | None = None
+    ) -> None:
+        """Start the thread and wait until the writer is open.
+
+        Args:
+            writer: What writes.
+            name: Names the thread and, in errors, what cannot be written.
+            idle_seconds: Quiet time after which the writer's `idle` is called; never where `None`.
+
+        Raises:
+            Exception: Whatever the writer's `open` raised.
+        """
+        self._writer, self._name, self._idle_seconds = writer, name, idle_seconds
+        self._handed: deque[_Waiting[T]] = deque()
+        self._ringing: set[asyncio.AbstractEventLoop] = set()
+        self._bell: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._failure: StorageError | None = None
+        self._failure_told = False
+        self._closed = False
+        self._door = (
+            threading.Lock()
+        )  # what gets in before the thread is told to end is written by it
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
+        self._thread.start()
+        opened.result()
+
+    async def put(self, value: T) -> None:
+        """Return once `value` is written.
+
+        The value is taken before the first suspension. A cancelled `put` still waits for the write,
+        which takes milliseconds: `CancelledError` means that the value has been written.
+
+        Raises:
+            StorageError: The value was not written.
+        """
+        if self._failure is not None and not self._closed:
+            self._failure_told = True
+            raise StorageError(str(self._failure)) from self._failure
+        waiting = _Waiting(value)
+        with self._door:
+            if self._closed:
+                raise StorageError(f"{self._name} is closed")
+            self._handed.append(waiting)
+        if (
+            waiting.loop not in self._ringing
+        ):  # of each loop by itself, for one may have been stopped for good
+            self._ringing.add(waiting.loop)
+            waiting.loop.call_soon(self._ring, waiting.loop)
+        await waiting.until_settled()
+        if waiting.failure is not None:
+            self._failure_told = True
+            raise StorageError(str(waiting.failure)) from waiting.failure
+
+    async def aclose(self) -> None:
+        """Write what is waiting and end the thread; safe to call twice.
+
+        Raises:
+            StorageError: Something failed that no `put` has told of.
+        """
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Do what `aclose` does, blocking."""
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._bell.put(True)
+        self._thread.join()
+        if self._failure is not None and not self._failure_told:
+            self._failure_told = True
+            raise self._failure
+
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            self._writer.open()
+        except BaseException as error:
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        linger = closing = False
+        while not closing:
+            turns, closing = self._listen()
+            if not turns:
+                self._attempt(self._writer.idle)
+                continue
+            if linger and not closing and len(self._handed) < MAX_BATCH:
+                time.sleep(LINGER_SECONDS)
+                more, closing = self._heard()
+                turns += more
+            linger = turns > 1
+            self._empty()
+        self._attempt(self._writer.close, after_failure=True)
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Announce what the tasks of a loop handed in during its last turn; called by that loop."""
+        self._ringing.discard(loop)
+        self._bell.put(False)
+
+    def _listen(self) -> tuple[int, bool]:
+        """Wait for the bell; return how often it rang, 0 after a quiet time, and whether that was to close."""
+        try:
+            closing = self._bell.get(timeout=self._idle_seconds)
+        except queue.Empty:
+            return 0, False
+        more, closing_as_well = self._heard()
+        return 1 + more, closing or closing_as_well
+
+    def _heard(self) -> tuple[int, bool]:
+        """Return how often the bell has rung meanwhile, and whether that was to close."""
+        rung, closing = 0, False
+        while True:
+            try:
+                closing |= self._bell.get_nowait()
+            except queue.Empty:
+                return rung, closing
+            rung += 1
+
+    def _empty(self) -> None:
+        """Write all that was handed in; what comes in during the last batch has the bell rung for it again."""
+        full = True
+        while full:
+            batch = [self._handed.popleft() for _ in range(min(len(self._handed), MAX_BATCH))]
+            full = len(batch) == MAX_BATCH
+            if batch:
+                self._attempt(
+                    lambda batch=batch: self._writer.write([waiting.value for waiting in batch])
+                )
+                self._tell(batch)
+
+    def _attempt(self, step: _Step, *, after_failure: bool = False) -> None:
+        """Take a step unless one has failed before, and remember if it fails."""
+        if self._failure is not None and not after_failure:
+            return
+        try:
+            step()
+        except StorageError as error:
+            self._failure = self._failure or error
+        except (
+            Exception
+        ) as error:  # this thread has nobody above it: waiters must learn of every error
+            failure = StorageError(f"{self._name} cannot be written: {error!r}")
+            failure.__cause__ = error
+            self._failure = self._failure or failure
+
+    def _tell(self, batch: list[_Waiting[T]]) -> None:
+        """Wake the waiters of a batch, with one call for each event loop."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Waiting[T]]] = {}
+        for waiting in batch:
+            by_loop.setdefault(waiting.loop, []).append(waiting)
+        for loop, theirs in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(self._settle, theirs, self._failure)
+            except RuntimeError:
+                if not loop.is_closed():  # a closed loop has no waiters left
+                    raise
+
+    def _settle(self, batch: list[_Waiting[T]], failure: StorageError | None) -> None:
+        for waiting in batch:
+            waiting.settle(failure)
+
+
+class _Step(Protocol):
+    def __call__(self) -> None: ...

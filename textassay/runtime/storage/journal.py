@@ -1,0 +1,222 @@
+"""Append-only files of JSON lines that survive the death of the process at any moment.
+
+Rows are written by one thread in batches; an `append` returns when its rows have reached the
+kernel, which a killed process cannot take back. They are forced to the disk about once a second and
+when the journal is closed. Knows nothing of what the rows mean.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.storage.group_commit import GroupCommit
+from textassay.runtime.storage.json_text import decode
+
+SYNC_SECONDS = 1.0
+"""Longest time that rows are in the kernel only, where a power cut would lose them."""
+
+_BLOCK = 1 << 16
+
+
+class Journal:
+    """A file of JSON lines that this process alone appends to."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Open or create the file, without a torn last line.
+
+        Args:
+            path: The file; its folder exists.
+
+        Raises:
+            StorageError: It cannot be written to.
+        """
+        self.path = Path(path)
+        self._commits = GroupCommit(
+            _LineWriter(self.path), name=f"the journal {self.path}", idle_seconds=SYNC_SECONDS
+        )
+
+    async def append(self, *rows: bytes) -> None:
+        """Append rows, next to each other; return once the kernel has them.
+
+        A cancelled `append` still waits for that: `CancelledError` means that the rows are written.
+
+        Args:
+            *rows: JSON, each without a line break.
+
+        Raises:
+            StorageError: The disk is full or the journal is closed; none of the rows is in the
+                file.
+        """
+        for row in rows:
+            if b"\n" in row:
+                raise ValueError(f"a row of {self.path} holds a line break: {row[:80]!r}")
+        if rows:
+            await self._commits.put(b"\n".join(rows) + b"\n")
+
+    async def aclose(self) -> None:
+        """Write what is waiting, force it to the disk and close the file; safe to call twice.
+
+        Raises:
+            StorageError: The disk refused what had been accepted.
+        """
+        await self._commits.aclose()
+
+    def close(self) -> None:
+        """Do what `aclose` does, blocking."""
+        self._commits.close()
+
+    async def __aenter__(self) -> Self:
+        """Return the journal."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the journal."""
+        await self.aclose()
+
+
+def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Iterate over the rows of a file of JSON lines, also while it grows; a torn last line is left out.
+
+    Raises:
+        DataError: A line is not a JSON object; names file and line.
+        StorageError: The file cannot be read.
+    """
+    for number, line in read_lines(path):
+        yield parse_row(path, number, line)
+
+
+def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
+    """Return the JSON object on a line.
+
+    Raises:
+        DataError: It is not a JSON object; names file and line.
+    """
+    try:
+        row = decode(line)
+    except ValueError as error:
+        raise DataError(f"{path}:{number}: not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise DataError(f"{path}:{number}: not a JSON object but {type(row).__name__}")
+    return row
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Iterate over line numbers, from 1, and lines that are complete and not blank.
+
+    Raises:
+        StorageError: The file cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n") and not _is_complete(line):
+                    return
+                if not line.isspace():
+                    yield number, line
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error}") from error
+
+
+def _is_complete(line: bytes) -> bool:
+    """Return whether a last line without a line break is a whole row: no part of a JSON object is one itself."""
+    try:
+        return isinstance(decode(line), dict)
+    except ValueError:
+        return False
+
+
+class _LineWriter:
+    """Appends complete lines to a file; all its methods run on the journal's thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._size = 0
+        self._unsynced = False
+        self._synced_at = time.monotonic()
+
+    def open(self) -> None:
+        try:
+            with self._path.open("a+b") as file:
+                _mend_last_line(file)
+            flags = (
+                os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+            )
+            self._descriptor = os.open(self._path, flags)
+            self._size = os.fstat(self._descriptor).st_size
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def write(self, batch: Sequence[bytes]) -> None:
+        rest = memoryview(b"".join(batch))
+        written = 0
+        try:
+            while written < len(rest):
+                written += os.write(self._descriptor, rest[written:])
+            self._unsynced = True
+            if time.monotonic() - self._synced_at >= SYNC_SECONDS:
+                self._sync()
+        except OSError as error:
+            self._take_back(error)
+            raise self._refused(error) from error
+        self._size += written
+
+    def idle(self) -> None:
+        try:
+            self._sync()
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def close(self) -> None:
+        try:
+            try:
+                self._sync()
+            finally:
+                os.close(self._descriptor)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _sync(self) -> None:
+        if self._unsynced:
+            os.fsync(self._descriptor)
+            self._unsynced = False
+            self._synced_at = time.monotonic()
+
+    def _take_back(self, reason: OSError) -> None:
+        """Remove what was written of a batch, whose waiters are about to learn that it was not."""
+        try:
+            os.ftruncate(self._descriptor, self._size)
+        except OSError as error:
+            reason.add_note(f"and rows of a failed batch are left at the end of the file: {error}")
+
+    def _refused(self, error: OSError) -> StorageError:
+        return StorageError(f"{self._path} cannot be written: {error}; what it holds already stays")
+
+
+def _mend_last_line(file: BinaryIO) -> None:
+    """Cut off a torn last line, or end it if only its line break is missing."""
+    end = file.seek(0, os.SEEK_END)
+    start, tail = end, b""
+    while start > 0 and b"\n" not in tail:
+        size = min(_BLOCK, start)
+        start -= size
+        file.seek(start)
+        tail = file.read(size) + tail
+    last = tail[tail.rfind(b"\n") + 1 :]
+    if not last:
+        return
+    if _is_complete(last):
+        file.write(b"\n")
+    else:
+        file.truncate(end - len(last))

@@ -1,0 +1,382 @@
+"""The folder of a run: how it was made, its scores as they come, and what they amount to.
+
+    manifest.json    everything needed to repeat the run; written once
+    scores.jsonl     one score a line, append-only, readable at any time
+    summary.json     counts, means and cost
+    answers/         answers of models, where the run has no cache elsewhere
+    .lock            held by the process that writes to the run; the system frees it when the process dies
+
+Knows scores and files. What is in a manifest beyond its format is the business of whoever writes
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import filelock
+from pydantic import BaseModel, ValidationError
+
+from textassay.runtime.errors import DataError, RunFolderError, StorageError
+from textassay.runtime.messages import Score, ScoreError, Usage
+from textassay.runtime.storage.cache_folder import is_cache_folder
+from textassay.runtime.storage.files import unfinished_name, write_json, write_text
+from textassay.runtime.storage.journal import Journal, parse_row, read_lines
+from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.run_summary import Settled, Tally, digest
+
+__all__ = [
+    "FORMAT",
+    "RunFolder",
+    "Settled",
+    "Tally",
+    "read_manifest",
+    "read_scores",
+    "read_summary",
+    "score_row",
+    "settled",
+]
+
+FORMAT = 1
+MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
+_LOCK = ".lock"
+_BARE = frozenset({Score, ScoreError, Usage})
+"""Messages that hold their fields and nothing besides, such as properties that were looked up
+once."""
+
+
+class RunFolder:
+    """A run that this process alone writes to, from `create` or `resume` to `close`."""
+
+    def __init__(self, path: Path, lock: filelock.BaseFileLock, *, made: bool = False) -> None:
+        """Store a locked folder and whether it was just made; use `create` or `resume`."""
+        self.path, self._made = path, made
+        self.manifest: dict[str, Any] = {}
+        self.tally = Tally()
+        self._lock = lock
+        self._journal: Journal | None = None
+
+    @classmethod
+    def create(cls, path: str | Path) -> RunFolder:
+        """Make and lock a folder for a new run; it is one once `write_manifest` was called.
+
+        Args:
+            path: A new or an empty folder.
+
+        Raises:
+            RunFolderError: It holds a run or something else, is in use, or cannot be written to.
+        """
+        path = Path(path)
+        _refuse_foreign(path)
+        made = not path.exists()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
+        run = cls(path, _locked(path), made=made)
+        run.tally = Tally(remember=False)  # the ids of a data set differ, so no pair comes twice
+        try:
+            _refuse_foreign(path)
+            return run
+        except BaseException:
+            run._lock.release()
+            raise
+
+    @classmethod
+    def resume(cls, path: str | Path) -> RunFolder:
+        """Open and lock the folder of a run that was begun, and read what it has settled.
+
+        Raises:
+            RunFolderError: It holds no run, is in use, cannot be written to, or has a newer format.
+            DataError: A line of its scores is damaged.
+        """
+        path = Path(path)
+        manifest = read_manifest(path)
+        run = cls(path, _locked(path))
+        try:
+            run.manifest = manifest
+            run._open_journal()
+            run.tally = _tally_of(path)
+            return run
+        except BaseException:
+            run.close()
+            raise
+
+    @property
+    def answers(self) -> Path:
+        """Where the run keeps answers of models, unless it has a cache elsewhere."""
+        return self.path / ANSWERS
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write how the run is made; scores can be appended from then on.
+
+        Args:
+            manifest: JSON values; `format` is added. Never a key.
+
+        Raises:
+            RunFolderError: The folder cannot be written to.
+        """
+        complete = {"format": FORMAT, **manifest}
+        try:
+            write_json(self.path / MANIFEST, complete)
+        except OSError as error:
+            raise _not_writable(self.path, error) from error
+        except TypeError as error:
+            raise RunFolderError(
+                f"the manifest of {self.path} would hold something that is not JSON: {error}"
+            ) from error
+        self.manifest = complete
+        self._open_journal()
+
+    async def append(self, scores: Iterable[Score]) -> None:
+        """Append scores next to each other; return once a killed process could not lose them.
+
+        A cancelled `append` still waits for that: `CancelledError` means that the scores are
+        written.
+
+        Raises:
+            StorageError: The disk is full; none of the scores is in the file.
+        """
+        if self._journal is None:
+            raise RuntimeError("write_manifest comes before append, and append before close")
+        scores = tuple(scores)
+        try:
+            await self._journal.append(*map(score_row, scores))
+        except asyncio.CancelledError:
+            self._count(scores)
+            raise
+        self._count(scores)
+
+    def settled(self) -> Settled:
+        """Return what needs no asking: every pair of example and aspect whose last score is not an `error`."""
+        return Settled(self.tally)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the run amounts to so far, as `write_summary` writes it."""
+        return {"format": FORMAT, **self.tally.summary()}
+
+    def write_summary(self) -> None:
+        """Write `summary.json` for the scores so far.
+
+        Raises:
+            StorageError: The disk is full or the folder gone; an earlier summary stays.
+        """
+        try:
+            write_json(self.path / SUMMARY, self.summary())
+        except OSError as error:
+            raise StorageError(f"{self.path / SUMMARY} cannot be written: {error}") from error
+
+    def keep(self, name: str, text: str) -> None:
+        """Write a further file for people to read, unless there is one of that name, which they may have edited.
+
+        Args:
+            name: The file's name, such as `plan.toml`.
+            text: Its content.
+
+        Raises:
+            StorageError: The disk is full or the folder gone.
+        """
+        path = self.path / name
+        try:
+            if not path.exists():
+                write_text(path, text)
+        except (OSError, UnicodeEncodeError) as error:
+            raise StorageError(f"{path} cannot be written: {error}") from error
+
+    def close(self) -> None:
+        """Force the scores to the disk and free the folder; safe to call twice.
+
+        A folder that never got a manifest is left as it was found.
+
+        Raises:
+            StorageError: The disk refused scores that had been accepted.
+        """
+        try:
+            if self._journal is not None:
+                self._journal.close()
+        finally:
+            self._journal = None
+            if self._lock.is_locked:
+                if not self.manifest:
+                    with suppress(OSError):  # not empty, or not removable while open: then it stays
+                        (self.path / _LOCK).unlink(missing_ok=True)
+                        if self._made:
+                            shutil.rmtree(
+                                self.answers, ignore_errors=True
+                            )  # without a manifest nothing was asked
+                            self.path.rmdir()
+                self._lock.release()
+
+    async def aclose(self) -> None:
+        """Do what `close` does, off the event loop."""
+        await asyncio.to_thread(self.close)
+
+    async def __aenter__(self) -> Self:
+        """Return the run folder."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the run folder."""
+        await self.aclose()
+
+    def _open_journal(self) -> None:
+        try:
+            self._journal = Journal(self.path / SCORES)
+        except StorageError as error:
+            raise _not_writable(self.path, error) from error
+
+    def _count(self, scores: Iterable[Score]) -> None:
+        for score in scores:
+            self.tally.add(score)
+
+
+def score_row(score: Score) -> bytes:
+    """Return a score as one line of `scores.jsonl`, without the line break."""
+    return encode(score, default=_fields)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a message, for `encode`, which asks again for messages among them."""
+    if type(value) in _BARE:
+        fields: dict[str, Any] = vars(value)  # a dump takes five times as long
+        return fields
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def read_manifest(folder: str | Path) -> dict[str, Any]:
+    """Return the manifest of a run.
+
+    Raises:
+        RunFolderError: The folder holds no run, or one of a newer format.
+    """
+    return _read_json(Path(folder), MANIFEST)
+
+
+def read_summary(folder: str | Path) -> dict[str, Any]:
+    """Return the summary of a run as it was last written.
+
+    Raises:
+        RunFolderError: There is none, or it is of a newer format.
+    """
+    return _read_json(Path(folder), SUMMARY)
+
+
+def settled(folder: str | Path) -> Settled:
+    """Return what a run has settled; some 150 bytes a score.
+
+    Raises:
+        DataError: A line of its scores is damaged; names file and line.
+    """
+    return Settled(_tally_of(Path(folder)))
+
+
+def read_scores(folder: str | Path) -> Iterator[Score]:
+    """Iterate over the scores of a run, of every example and aspect the last one, in the file's order.
+
+    The file is read twice, and may grow meanwhile: what comes after the first reading is left out.
+
+    Raises:
+        DataError: A line is damaged; names file, line and field.
+        StorageError: The file cannot be read.
+    """
+    path = Path(folder) / SCORES
+    last: dict[bytes, int] = {}
+    replaced: set[int] = set()
+    end = 0
+    for number, line in _lines(path):
+        score = _score(path, number, line)
+        end, key = number, digest(score.id, score.aspect)
+        earlier = last.get(key)
+        if earlier is not None:
+            replaced.add(earlier)
+        last[key] = number
+    last.clear()
+    for number, line in _lines(path):
+        if number > end:
+            return
+        if number not in replaced:
+            yield _score(path, number, line)
+
+
+def _tally_of(folder: Path) -> Tally:
+    tally, path = Tally(), folder / SCORES
+    for number, line in _lines(path):
+        tally.add(_score(path, number, line))
+    return tally
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Iterate over a run's lines; a run that was killed before its first score has no file."""
+    return read_lines(path) if path.exists() else iter(())
+
+
+def _score(path: Path, number: int, line: bytes) -> Score:
+    try:
+        return Score.model_validate(parse_row(path, number, line))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"])) or "the row"
+        raise DataError(f"{path}:{number}: {field}: {first['msg']}") from error
+
+
+def _read_json(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / name
+    try:
+        value = decode(path.read_bytes())
+    except FileNotFoundError as error:
+        raise RunFolderError(f"{folder} holds no run: it has no {name}") from error
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}") from error
+    number = value.get("format") if isinstance(value, dict) else None
+    if number != FORMAT:
+        raise RunFolderError(
+            f"{path} has format {number!r}, and this version of textassay reads {FORMAT}; "
+            "a run is read by the version that made it or a later one"
+        )
+    return dict(value)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a folder for a new run unless it is absent, empty, or left by a run that never got a manifest."""
+    if (path / MANIFEST).exists():
+        raise RunFolderError(
+            f"{path} holds a run already; go on with `textassay resume {path}`, or name another folder"
+        )
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file; name a folder for the run")
+    ours = {_LOCK, unfinished_name(path / MANIFEST).name}
+    for entry in path.iterdir() if path.exists() else ():
+        if entry.name not in ours and not (entry.name == ANSWERS and is_cache_folder(entry)):
+            raise RunFolderError(
+                f"{path} holds other files ({entry.name}) and no run; name an empty or a new folder"
+            )
+
+
+def _locked(path: Path) -> filelock.BaseFileLock:
+    lock = filelock.FileLock(path / _LOCK, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout as error:
+        raise RunFolderError(
+            f"the run folder {path} is in use by another process; wait until that has ended, or name another folder"
+        ) from error
+    except OSError as error:
+        raise _not_writable(path, error) from error
+    return lock
+
+
+def _not_writable(path: Path, error: Exception) -> RunFolderError:
+    return RunFolderError(f"the run folder {path} cannot be written to: {error}")

@@ -1,0 +1,155 @@
+"""What a run amounts to so far: how many scores of which outcome, means by aspect, cost, and what is settled.
+
+Knows scores, not files. A later score of the same example and aspect replaces the earlier, but both
+were paid for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import blake2b
+from typing import Any, get_args
+
+from textassay.runtime.calls.usage import Ledger
+from textassay.runtime.messages import Outcome, Score, Usage
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+_UNIT_BITS = 1074
+_Unscored = tuple[Outcome, str]
+
+
+class ExactSum:
+    """A sum of floats without rounding, from which parts can be taken away again.
+
+    Every finite float is a whole multiple of 2**-1074, so the sum is kept as a whole number of
+    those.
+    """
+
+    __slots__ = ("_units",)
+
+    def __init__(self) -> None:
+        self._units = 0
+
+    def add(self, value: float, times: int = 1) -> None:
+        """Add `value`, or with `times=-1` take it away."""
+        numerator, denominator = value.as_integer_ratio()
+        self._units += times * (numerator << (_UNIT_BITS + 1 - denominator.bit_length()))
+
+    @property
+    def value(self) -> float:
+        """The sum, rounded once; what `math.fsum` gives."""
+        return self._units / (1 << _UNIT_BITS)
+
+    def mean(self, n: int) -> float:
+        """Return the mean of `n` values; what `math.fsum(values) / n` gives, but for sums beyond the largest float."""
+        try:
+            return self.value / n
+        except OverflowError:
+            return self._units / (n << _UNIT_BITS)
+
+
+class Tally:
+    """Counts and means over scores as they come; some 150 bytes a score where they are remembered.
+
+    Attributes:
+        remember: Whether a later score of the same example and aspect replaces the earlier. A first
+            session, in which none can come twice, need not remember any, and its memory stays flat.
+    """
+
+    def __init__(self, *, remember: bool = True) -> None:
+        self.remember = remember
+        self._last: dict[bytes, float | _Unscored] = {}
+        self._kinds: dict[_Unscored, _Unscored] = {}
+        self._outcomes: Counter[Outcome] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._scored: Counter[str] = Counter()
+        self._sums: dict[str, ExactSum] = {}
+        self._paid = Ledger()
+        self._cost: ExactSum | None = ExactSum()
+
+    def add(self, score: Score) -> None:
+        """Count a score, in place of an earlier one of the same example and aspect."""
+        key = digest(score.id, score.aspect) if self.remember else b""
+        before = self._last.get(key)
+        if before is not None:
+            self._count(score.aspect, before, -1)
+        kind: float | _Unscored
+        if score.value is not None:
+            kind = score.value
+        else:
+            kind = (score.outcome, score.error.type if score.error is not None else "")
+            kind = self._kinds.setdefault(kind, kind)
+        if self.remember:
+            self._last[key] = kind
+        self._count(score.aspect, kind, 1)
+        self._pay(score.usage)
+
+    def is_settled(self, example_id: str, aspect: str) -> bool:
+        """Return whether there is a score of this example and aspect whose outcome is not `error`."""
+        last = self._last.get(digest(example_id, aspect))
+        return last is not None and (not isinstance(last, tuple) or last[0] != "error")
+
+    def __len__(self) -> int:
+        """Return the number of pairs of example and aspect."""
+        return len(self._last)
+
+    @property
+    def usage(self) -> Usage:
+        """What all scores cost, the replaced ones included."""
+        return self._paid.usage.model_copy(
+            update={"cost": None if self._cost is None else self._cost.value}
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return outcomes, errors by type, number and mean by aspect, and usage, as `summary.json` has them."""
+        return {
+            "outcomes": {outcome: self._outcomes[outcome] for outcome in OUTCOMES},
+            "errors": {error: count for error, count in sorted(self._errors.items()) if count},
+            "aspects": {
+                aspect: {"n": n, "mean": self._sums[aspect].mean(n) if n else None}
+                for aspect, n in self._scored.items()
+            },
+            "usage": self.usage.model_dump(),
+        }
+
+    def _count(self, aspect: str, kind: float | _Unscored, times: int) -> None:
+        if aspect not in self._sums:
+            self._sums[aspect], self._scored[aspect] = ExactSum(), 0
+        if isinstance(kind, tuple):
+            outcome, error = kind
+            self._outcomes[outcome] += times
+            self._errors[error] += times
+        else:
+            self._outcomes["scored"] += times
+            self._scored[aspect] += times
+            self._sums[aspect].add(kind, times)
+
+    def _pay(self, usage: Usage) -> None:
+        self._paid.add(usage)
+        if usage.cost is None:
+            self._cost = None
+        elif self._cost is not None and usage.cost:
+            self._cost.add(usage.cost)
+
+
+class Settled:
+    """Which pairs of example and aspect need no asking, as a tally has it."""
+
+    def __init__(self, tally: Tally) -> None:
+        """Look at a tally, also as it grows."""
+        self._tally = tally
+
+    def has(self, example_id: str, aspect: str) -> bool:
+        """Return whether the pair has a score whose outcome is not `error`."""
+        return self._tally.is_settled(example_id, aspect)
+
+    def __len__(self) -> int:
+        """Return the number of pairs that have any score."""
+        return len(self._tally)
+
+
+def digest(example_id: str, aspect: str) -> bytes:
+    """Return 16 bytes that stand for an example and an aspect."""
+    named = f"{len(example_id)}:{example_id}{aspect}"
+    return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,149 @@
+"""Reads one file of answers, and says what a file of answers is.
+
+The file is a diskcache database in which every row is a text key and inline bytes with their
+checksum; anything else is damage. It is read through read-only SQLite connections: opening a second
+`diskcache.Cache` would write its settings into a file that another process writes to, and SQLite
+before 3.51.3 can corrupt a file with two writing connections.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from textassay.runtime.errors import StorageError
+
+DATABASE = "cache.db"
+"""Name of a shard's file, as diskcache gives it; SQLite keeps `-wal` and `-shm` beside it."""
+
+RAW = 1  # the mode of a value that lies in the row itself
+
+
+def checksum(key: str, value: bytes) -> int:
+    """Return what is stored beside a value, so that a changed key or value is noticed."""
+    return zlib.crc32(value, zlib.crc32(key.encode()))
+
+
+class ShardReader:
+    """Reads one shard through a read-only connection, also while another process writes to it.
+
+    May be used from any one thread at a time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open the shard in `folder`.
+
+        Raises:
+            StorageError: It is damaged or cannot be read.
+        """
+        self.file = folder / DATABASE
+        try:
+            self._connection = connect_read_only(self.file)
+            try:
+                tables = self._connection.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table'"
+                ).fetchall()
+            except BaseException:
+                self._connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise unusable(self.file, error) from error
+        self._empty = ("Cache",) not in tables  # its writer died while creating it
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None` where there is none.
+
+        Raises:
+            StorageError: The file is damaged, or holds something else than bytes under this key.
+        """
+        if self._empty:
+            return None
+        try:
+            rows = self._connection.execute(
+                "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1", (key,)
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise unusable(self.file, error) from error
+        if not rows:
+            return None
+        problem = _problem(key, 1, *rows[0])
+        if problem is not None:
+            raise unusable(self.file, problem)
+        return rows[0][3]  # type: ignore[no-any-return]  # its type was checked
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        if self._empty:
+            return 0
+        try:
+            ((count,),) = self._connection.execute("SELECT COUNT(*) FROM Cache").fetchall()
+        except sqlite3.Error as error:
+            raise unusable(self.file, error) from error
+        return int(count)
+
+    def entries(self) -> Iterator[tuple[str, bytes | None, str | None]]:
+        """Iterate over key, value and, in place of a value, what is wrong with it.
+
+        Raises:
+            StorageError: The file itself is damaged.
+        """
+        if self._empty:
+            return
+        try:
+            for message in self._connection.execute("PRAGMA integrity_check(10)").fetchall():
+                if message != ("ok",):
+                    yield "", None, str(message[0])
+            for key, *row in self._connection.execute(
+                "SELECT key, raw, mode, filename, tag, value FROM Cache"
+            ):
+                problem = _problem(key, *row)
+                yield str(key), None if problem else row[-1], problem
+        except sqlite3.Error as error:
+            raise unusable(self.file, error) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def size_on_disk(folder: Path) -> int:
+    """Return the bytes of all files of a shard."""
+    return sum(file.stat().st_size for file in files_of(folder) if file.exists())
+
+
+def files_of(folder: Path) -> tuple[Path, ...]:
+    """Return the files that a shard may have, in the order in which they are to be deleted."""
+    return tuple(folder / f"{DATABASE}{suffix}" for suffix in ("-wal", "-shm", ""))
+
+
+def unusable(file: Path, reason: object) -> StorageError:
+    """Return the error for a file that cannot be read or written, with what to do."""
+    return StorageError(
+        f"the cache file {file} cannot be used: {reason}; free space or permissions may help, and "
+        f"`textassay cache verify {file.parent.parent}` tells what is damaged"
+    )
+
+
+def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any) -> str | None:
+    """Return what is wrong with a row, or `None`."""
+    if raw != 1 or type(key) is not str:
+        return "a key that is not text, which textassay never writes"
+    if mode != RAW or filename is not None or type(value) is not bytes:
+        return f"the value of {key} is no plain bytes (mode {mode!r}), which textassay never writes"
+    if tag != checksum(key, value):
+        return f"the value of {key} does not match its checksum"
+    return None
+
+
+def connect_read_only(file: Path) -> sqlite3.Connection:
+    """Return a connection that cannot write to the database."""
+    return sqlite3.connect(
+        f"{file.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=60,
+        isolation_level=None,
+        check_same_thread=False,
+    )
