@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from textassay.cli.gc import collect_seldom
+from textassay.cli.gc import raise_gc_threshold
 
 MODEL = "mock"
 QUESTION = "Rate the coherence of the summary from 1 to 5. Answer with the number alone.\n\n"
@@ -127,7 +127,7 @@ async def measured(args: argparse.Namespace) -> dict[str, Any]:
     if args.warm:
         __import__(args.warm)
     __import__(IMPORTED_BY[args.arm])
-    collect_seldom()  # for every arm, as the command line does
+    raise_gc_threshold()  # for every arm, as the command line does
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     samples = await ARMS[args.arm](args)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)

@@ -125,7 +125,7 @@ async def arm(name: str, data: Path, url: str, out: Path) -> None:
             assert len(method.nodes) == 10
         began = time.perf_counter()
         chosen = {"task": "summarization", "aspects": ["coherence"]} if name == "graph" else {}
-        run = await textassay.evaluate(  # type: ignore[misc]
+        run = await textassay.evaluate(
             data,
             method=method,
             out=out,

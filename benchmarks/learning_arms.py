@@ -22,7 +22,7 @@ from textassay.learning.splits import folds
 from textassay.learning.training import Learned, Learner, Predictor, Training
 from textassay.learning.trees import boosted, clear_directions
 
-_MOST_CUTS = 12
+_MAX_CUTS = 12
 _MEMBERS: Mapping[str, Learner] = {**SMALL, **LARGE}
 
 
@@ -73,10 +73,10 @@ def learn_ordinal(training: Training) -> Learned:
     """One boosting for each cut between ratings, at most 12 at equal shares of the rows."""
     values, counts = np.unique(training.target, return_counts=True)
     shares = np.cumsum(counts)[:-1] / counts.sum()
-    wanted = np.linspace(0, 1, _MOST_CUTS + 2)[1:-1]
+    wanted = np.linspace(0, 1, _MAX_CUTS + 2)[1:-1]
     at = (
         np.arange(len(shares))
-        if len(shares) <= _MOST_CUTS
+        if len(shares) <= _MAX_CUTS
         else np.unique(np.searchsorted(shares, wanted))
     )
     at = at[at < len(shares)]

@@ -44,6 +44,9 @@ ONLY_THERE = {
     "diskcache": "textassay/runtime/storage/answers.py",
 }
 ALLOWED_ANYWHERE = {"version"}
+# The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
+ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "connect")
+CONTRACT = {"errors", "messages", "model", "settings"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 
 
@@ -84,6 +87,27 @@ def test_imports_point_down(path: Path) -> None:
             assert path.relative_to(ROOT).as_posix().startswith(ONLY_THERE[top]), (
                 f"{path}: imports {name}"
             )
+
+
+def room_of(parts: list[str]) -> str:
+    """Return the room of a dotted name below `textassay.runtime`."""
+    return "contract" if parts[0] in CONTRACT else parts[0]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
+)
+def test_rooms_of_runtime_import_downward(path: Path) -> None:
+    """Only the contract and `connect` stand beside the rooms, and no room imports from one above it."""
+    parts = list(path.relative_to(PACKAGE / "runtime").with_suffix("").parts)
+    if parts == ["__init__"]:
+        return
+    own = room_of(parts)
+    assert own in ROOMS, f"{path.name} stands in no room"
+    for name in imports_of(path):
+        target = name.removeprefix("textassay.runtime.").split(".")
+        if name.startswith("textassay.runtime.") and room_of(target) in ROOMS:
+            assert ROOMS.index(room_of(target)) <= ROOMS.index(own), f"{path}: {own} imports {name}"
 
 
 def test_no_import_cycles() -> None:

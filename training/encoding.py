@@ -16,7 +16,7 @@ END = "<|endoftext|>"
 SPECIAL = (END, "<|im_start|>", "<|im_end|>")
 CONTEXT, CANDIDATE, ANSWER = 1, 2, 3
 """Why a token's successor is to be learned; 0 where it is not."""
-LONGEST_CONTEXT = 800
+MAX_CONTEXT = 800
 
 
 def byte_level(
@@ -166,7 +166,7 @@ class Encoder:
             for text, one in zip(texts, in_turn, strict=True)
             if one is not None
         ]
-        context = self._ids(case.context, True)[:LONGEST_CONTEXT]
+        context = self._ids(case.context, True)[:MAX_CONTEXT]
         return Encoded(context, self._cues[case.kind], (*branches, *chains), len(branches))
 
     def _branch(self, text: str, faithful: bool, asked: Sequence[Asked]) -> Branch:

@@ -69,7 +69,7 @@ SYNONYMS = {
 aspect."""
 ABOUT_ELSE = 0.12
 """Share of summaries that are about something else."""
-MOST_SENTENCES = 3
+MAX_SENTENCES = 3
 """Sentences that are asked about one by one."""
 CUES = {"summary": "article:", "response": "dialogue:", "text": "data:"}
 """What stands before a candidate whose context is not given."""
@@ -150,9 +150,9 @@ def sentence_questions(case: Case, candidate: Candidate, rng: random.Random) -> 
             f"\nsentence: {sentence}{_question(SENTENCE_QUESTIONS[aspect])}",
             " yes" if good else " no",
         )
-        for sentence, good in parts[:MOST_SENTENCES]
+        for sentence, good in parts[:MAX_SENTENCES]
     ]
-    if answer is not None and len(parts) <= MOST_SENTENCES:
+    if answer is not None and len(parts) <= MAX_SENTENCES:
         steps.append((_question(QUESTIONS[case.kind, aspect]), answer))
     return Asked(tuple(steps), aspect)
 

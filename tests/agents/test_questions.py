@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agents.questions import (
-    QuestionBook,
     QuestionForm,
+    QuestionTable,
     SentenceQuestions,
     for_sentence,
     templated,
@@ -157,7 +157,7 @@ def test_an_aspect_that_asks_something_else_keeps_its_question_unless_the_users_
     form = QuestionForm(
         inputs={"output": "text"}, question="Good?", subquestion="Good: {sentence}?"
     )
-    assert QuestionBook(tasks={"summarization": {"fluency": (form,)}}).forms(task, own) == (form,)
+    assert QuestionTable(tasks={"summarization": {"fluency": (form,)}}).forms(task, own) == (form,)
 
 
 @pytest.mark.asyncio

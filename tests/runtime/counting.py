@@ -7,7 +7,7 @@ from typing import Any
 
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
-    Asked,
+    AnyRequest,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
@@ -30,7 +30,7 @@ class CountingModel:
 
     def __init__(self, *, waits: bool = False, **identity: Any) -> None:
         self.identity = {"model": "counting", **identity}
-        self.asked: list[Asked] = []
+        self.asked: list[AnyRequest] = []
         self.cancelled = 0
         self.error: Exception | None = None
         self.closed = 0
@@ -38,7 +38,7 @@ class CountingModel:
         if not waits:
             self.gate.set()
 
-    async def _answer(self, request: Asked) -> str:
+    async def _answer(self, request: AnyRequest) -> str:
         self.asked.append(request)
         number = len(self.asked)
         try:

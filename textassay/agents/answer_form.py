@@ -9,8 +9,8 @@ from textassay.agents.reading.wording import Form
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Json
 
-MOST_LETTERS = 26
-MOST_POINTS = 101
+MAX_LETTERS = 26
+MAX_POINTS = 101
 _REASON = (
     "The text does well in most respects and fails in some, as an attentive reader would notice."
 )
@@ -40,13 +40,13 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
     if form != "letters":
         values = (
             [low + i for i in range(steps + 1)]
-            if is_whole(scale) and steps < MOST_POINTS
+            if is_whole(scale) and steps < MAX_POINTS
             else [low, high]
         )
         return tuple(Point(f"{value:g}", value, "") for value in values)
-    if not is_whole(scale) or steps >= MOST_LETTERS:
+    if not is_whole(scale) or steps >= MAX_LETTERS:
         raise ConfigurationError(
-            f"letters stand for whole ratings, at most {MOST_LETTERS}; the scale {low:g} to {high:g} needs form=number"
+            f"letters stand for whole ratings, at most {MAX_LETTERS}; the scale {low:g} to {high:g} needs form=number"
         )
     ends = {0: ", the lowest rating", steps: ", the highest rating"}
     return tuple(

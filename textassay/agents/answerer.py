@@ -12,10 +12,10 @@ from typing import Any
 
 from textassay.agents.asking import chat
 from textassay.agents.profile import NO_PROFILE, Asking, Profile
-from textassay.agents.questions import Inquiry, QuestionBook
+from textassay.agents.questions import QuestionSet, QuestionTable
 from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
-from textassay.runtime.calls.conversation import chained
+from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
 from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Model, scoring
 
@@ -79,7 +79,7 @@ class Answerer:
 
     model: Model
     prompt: str = "decomp_eval"
-    book: QuestionBook = field(default_factory=QuestionBook)
+    book: QuestionTable = field(default_factory=QuestionTable)
     layout: Layout = "paper"
     ask: Asking = "chat"
     question_first: bool = False
@@ -91,7 +91,7 @@ class Answerer:
         scoring(self.model, "choices")
 
     async def __call__(
-        self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...] = ()
+        self, question: SubQuestion, inquiry: QuestionSet, earlier: tuple[Answer, ...] = ()
     ) -> Reply:
         """Return the answer with P(yes) and the mass of both words.
 
@@ -111,7 +111,7 @@ class Answerer:
         return self._read(question, response)
 
     def _request(
-        self, question: SubQuestion, inquiry: Inquiry, earlier: tuple[Answer, ...]
+        self, question: SubQuestion, inquiry: QuestionSet, earlier: tuple[Answer, ...]
     ) -> ChoicesRequest:
         ahead = self.question_first and question == inquiry.question
         told: dict[str, Any] = (
@@ -167,7 +167,7 @@ class AnswersInOrder:
 
     answerer: Answerer
 
-    async def __call__(self, inquiry: Inquiry) -> Replies:
+    async def __call__(self, inquiry: QuestionSet) -> Replies:
         """Return the replies; the first one without an answer is the last.
 
         Raises:
@@ -175,7 +175,7 @@ class AnswersInOrder:
         """
         replies = Replies()
         questions = inquiry.questions
-        with chained() as chain:
+        with conversation() as chain:
             for question in questions:
                 chain.continued = question is not questions[-1]
                 reply = await self.answerer(question, inquiry, replies.answers)

@@ -92,7 +92,7 @@ def _turns(
     return whole.fill([part["text"] for part in material])
 
 
-def told_cut(tokens: int) -> tuple[Json, ...]:
+def truncation_note(tokens: int) -> tuple[Json, ...]:
     """Return the evidence that a local model left out the end of a source that did not fit, as it was asked to.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textassay.agents.asking import told_cut
+from textassay.agents.asking import truncation_note
 from textassay.agents.joint_scorer import Ratings
 from textassay.agents.scorer import Scorer
 from textassay.runtime.graph.concurrency import gather
@@ -12,7 +12,7 @@ from textassay.runtime.messages import Aspect, Example, Usage
 
 
 @dataclass(frozen=True)
-class OneByOne:
+class IndividualScorer:
     """Stands in the place of a `JointScorer`.
 
     Attributes:
@@ -40,4 +40,4 @@ class OneByOne:
             default=0,
         )
         freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
-        return Ratings(scores=freed, notes=told_cut(cut), usage=usage)
+        return Ratings(scores=freed, notes=truncation_note(cut), usage=usage)

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.asking import chat, material, prompt_digest, told_cut
+from textassay.agents.asking import chat, material, prompt_digest, truncation_note
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.reading.joint import parse_joint
 from textassay.agents.reading.rating import NoRating
@@ -120,7 +120,7 @@ class JointScorer:
             if all(getattr(found[aspect.id], "reason", None) == "Declined" for aspect in left):
                 break
         scores = tuple(_score(example, aspect, found[aspect.id]) for aspect in aspects)
-        return Ratings(scores=scores, notes=(*notes, *told_cut(longest_cut)), usage=usage)
+        return Ratings(scores=scores, notes=(*notes, *truncation_note(longest_cut)), usage=usage)
 
     async def _ask(
         self, example: Example, aspects: tuple[Aspect, ...], draw: int

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.answer_form import Point, is_whole, points_of
-from textassay.agents.asking import told_cut
+from textassay.agents.asking import truncation_note
 from textassay.agents.profile import Profile
-from textassay.agents.reading.labels import LEAST_MASS
-from textassay.agents.scorer import MOST_LABELS, Scorer, no_value
+from textassay.agents.reading.labels import MIN_MASS
+from textassay.agents.scorer import MAX_LABELS, Scorer, no_value
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Scale, Score
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ChoicesResponse, scoring
@@ -41,11 +41,11 @@ class LabelScorer(Scorer):
         return self.profile.scale or aspect.scale
 
     def _check_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> None:
-        if not is_whole(self._asked_scale(aspect)) or len(points) > MOST_LABELS:
+        if not is_whole(self._asked_scale(aspect)) or len(points) > MAX_LABELS:
             low, high = aspect.scale
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: profile {self.profile.name!r} reads ratings from probabilities of labels, "
-                f"at most {MOST_LABELS} whole numbers, which the scale {low:g} to {high:g} has not; give the profile "
+                f"at most {MAX_LABELS} whole numbers, which the scale {low:g} to {high:g} has not; give the profile "
                 "a scale"
             )
 
@@ -60,7 +60,10 @@ class LabelScorer(Scorer):
         )
         response = await scoring(self.model, "choices").choices(request)
         fields = self._read_choices(response, aspect, points)
-        fields["evidence"] = (*told_cut(response.truncated_tokens), *fields.get("evidence", ()))
+        fields["evidence"] = (
+            *truncation_note(response.truncated_tokens),
+            *fields.get("evidence", ()),
+        )
         return self._score(example, aspect, usage=response.usage, **fields)
 
     def _read_choices(
@@ -68,7 +71,7 @@ class LabelScorer(Scorer):
     ) -> dict[str, Any]:
         found = {point.label: response.logprobs.get(point.label) for point in points}
         known = {label: logprob for label, logprob in found.items() if logprob is not None}
-        least = max(self.profile.least_mass, LEAST_MASS if len(known) < len(found) else 0.0)
+        least = max(self.profile.least_mass, MIN_MASS if len(known) < len(found) else 0.0)
         if not known or response.mass < least:
             told = f"all labels together have probability {response.mass:.3g} for {self.model.name!r}, less than"
             return no_value("NoLabelMass", f"{told} {least:g}") | {"mass": response.mass}

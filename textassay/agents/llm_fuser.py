@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from textassay.agents.asking import chat, material, prompt_digest, told_cut
+from textassay.agents.asking import chat, material, prompt_digest, truncation_note
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.reading.joint import JointAnswer, parse_joint
@@ -148,7 +148,7 @@ class LLMFuser:
         first = scores[0].model_copy(
             update={"evidence": (*scores[0].evidence, *_counted(invented))}
         )
-        notes = told_cut(cut)
+        notes = truncation_note(cut)
         return [
             score.model_copy(update={"evidence": (*score.evidence, *notes)})
             for score in (first, *scores[1:])

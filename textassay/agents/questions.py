@@ -72,7 +72,7 @@ class QuestionForm(Message):
         return {part: label for part, label in named.items() if part in texts}
 
 
-class QuestionBook(Message):
+class QuestionTable(Message):
     """The words of DecompEval's prompts; a file of this form may replace those that come with the package."""
 
     instruction: str = "Answer the following yes/no question."
@@ -109,7 +109,7 @@ class QuestionBook(Message):
         return self.generic.model_copy(update=asked)
 
 
-class Inquiry(Message):
+class QuestionSet(Message):
     """Everything that is asked about one example and one aspect."""
 
     texts: tuple[dict[str, str], ...] = ()
@@ -160,28 +160,28 @@ class SentenceQuestions:
     """
 
     task: Task
-    book: QuestionBook = field(default_factory=QuestionBook)
+    book: QuestionTable = field(default_factory=QuestionTable)
     layout: Layout = "paper"
     decompose: bool = True
     splitter: SentenceSplitter = DEFAULT_SPLITTER
     profile: Profile = NO_PROFILE
 
-    async def __call__(self, example: Example, aspect: Aspect) -> Inquiry:
+    async def __call__(self, example: Example, aspect: Aspect) -> QuestionSet:
         """Return the question, its sub-questions and what they are answered from."""
         written, example = example.output, self.profile.prepared(example, self.task)
         if not example.output.strip():
-            return Inquiry(
+            return QuestionSet(
                 missing=ScoreError(type="EmptyOutput", message="there is no text to judge")
             )
         texts = _texts(example)
         forms = self.book.forms(self.task, aspect) or (self.book.form_of_any(self.task, aspect),)
         form = next((form for form in forms if not form.missing(texts)), None)
         if form is None:
-            return Inquiry(missing=_needs(aspect, forms[0].missing(texts)))
+            return QuestionSet(missing=_needs(aspect, forms[0].missing(texts)))
         number = nonce(texts.values())
         labels = form.labels(texts)
         shown = labels if self.layout == "paper" else self._shared(texts, labels)
-        return Inquiry(
+        return QuestionSet(
             texts=tuple(
                 fenced([(part, label, texts[part]) for part, label in shown.items()], number)
             ),

@@ -9,7 +9,7 @@ from pydantic import Field
 from textassay.runtime.messages import Aspect, Message, Scale, Score
 
 
-class Known(Message):
+class RelatedAspect(Message):
     """One relevant aspect (CoAScore, equation 4)."""
 
     name: str
@@ -22,14 +22,14 @@ class Known(Message):
     """Lowest and highest rating."""
 
 
-class Knowledge(Message):
+class RelatedAspects(Message):
     """The chain of relevant aspects as a prompt shows it."""
 
-    aspects: tuple[Known, ...] = Field(min_length=1)
+    aspects: tuple[RelatedAspect, ...] = Field(min_length=1)
     """In the order of the chain."""
 
     @classmethod
-    def of(cls, aspects: Iterable[Aspect], scores: Iterable[Score] | None = None) -> Knowledge:
+    def of(cls, aspects: Iterable[Aspect], scores: Iterable[Score] | None = None) -> RelatedAspects:
         """Put aspects and their scores together.
 
         Args:
@@ -39,7 +39,9 @@ class Knowledge(Message):
         chain = tuple(aspects)
         values = [None] * len(chain) if scores is None else [score.value for score in scores]
         known = (
-            Known(name=aspect.name, definition=aspect.definition, score=value, scale=aspect.scale)
+            RelatedAspect(
+                name=aspect.name, definition=aspect.definition, score=value, scale=aspect.scale
+            )
             for aspect, value in zip(chain, values, strict=True)
         )
         return cls(aspects=tuple(known))

@@ -13,17 +13,17 @@ from functools import cached_property
 from typing import Any, Literal
 
 from textassay.agents.answer_form import Point, is_whole, points_of, schema_of, specimen_of
-from textassay.agents.asking import chat, material, prompt_digest, told_cut
+from textassay.agents.asking import chat, material, prompt_digest, truncation_note
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import NoRating, Rating, parse_rating
 from textassay.agents.reading.wording import Form
-from textassay.agents.related_aspects import Knowledge
+from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.steps import Steps
 from textassay.agents.task import Task
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
 from textassay.runtime.messages import (
-    NOTHING,
+    NO_USAGE,
     Aspect,
     Example,
     How,
@@ -43,7 +43,7 @@ Layout = Literal["paper", "shared-prefix"]
 beginning."""
 
 TOP_LOGPROBS = 20
-MOST_LABELS = 20
+MAX_LABELS = 20
 """Ratings that are told apart by the probabilities of their labels."""
 MORE_ROOM = 4
 """A cut answer is asked for again with this many times the tokens."""
@@ -115,7 +115,7 @@ class Scorer:
         if self.how == "logprob" and not self._has_labels(aspect, points):
             low, high = aspect.scale
             raise ConfigurationError(
-                f"aspect {aspect.name!r}: token probabilities need at most {MOST_LABELS} whole ratings that are "
+                f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole ratings that are "
                 f"not negative, which the scale {low:g} to {high:g} has not; use --n 20"
             )
 
@@ -154,7 +154,7 @@ class Scorer:
         example: Example,
         aspect: Aspect,
         steps: Steps | None = None,
-        knowledge: Knowledge | None = None,
+        knowledge: RelatedAspects | None = None,
         parent: Aspect | None = None,
     ) -> Score:
         """Return the score; without a value where the output is empty or the judge gives no usable rating.
@@ -237,7 +237,7 @@ class Scorer:
     async def _from_one(
         self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]
     ) -> Score:
-        usage = NOTHING
+        usage = NO_USAGE
         unusable: list[Json] = []
         for draw in range(self.parse_retries + 1):
             request = self._request(example, messages, aspect, draw=draw)
@@ -252,7 +252,7 @@ class Scorer:
                 )
                 fields["evidence"] = (
                     *unusable,
-                    *told_cut(response.truncated_tokens),
+                    *truncation_note(response.truncated_tokens),
                     *fields.get("evidence", ()),
                 )
                 return self._score(example, aspect, usage=usage, **fields)
@@ -275,7 +275,7 @@ class Scorer:
         self, request: Request, aspect: Aspect
     ) -> tuple[Response, Rating | NoRating, Usage]:
         """Ask, and once more with more room where the answer was cut before its rating was complete."""
-        usage = NOTHING
+        usage = NO_USAGE
         for room in (self.max_tokens, MORE_ROOM * self.max_tokens):
             if room != request.max_tokens:
                 request = request.model_copy(update={"max_tokens": room})
@@ -326,7 +326,7 @@ class Scorer:
         self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]
     ) -> Score:
         samples: list[Sample] = []
-        usage = NOTHING
+        usage = NO_USAGE
         while (
             len(samples) < self.n
         ):  # a response holds at least one sample, and some servers give no more
@@ -337,7 +337,7 @@ class Scorer:
             samples += response.samples[: request.n]
             usage += response.usage
         fields = mean_of(samples, [self._read(s, aspect) for s in samples])
-        fields["evidence"] = (*fields["evidence"], *told_cut(response.truncated_tokens))
+        fields["evidence"] = (*fields["evidence"], *truncation_note(response.truncated_tokens))
         return self._score(example, aspect, usage=usage, **fields)
 
     def _score(self, example: Example, aspect: Aspect, **fields: Any) -> Score:
@@ -353,7 +353,7 @@ class Scorer:
     def _has_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> bool:
         return (
             is_whole(aspect.scale)
-            and len(points) <= MOST_LABELS
+            and len(points) <= MAX_LABELS
             and (aspect.scale[0] >= 0 or self.form == "letters")
         )
 

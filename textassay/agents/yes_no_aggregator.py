@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.answerer import Replies, Reply
-from textassay.agents.questions import Inquiry
+from textassay.agents.questions import QuestionSet
 from textassay.runtime.messages import Aspect, Example, Outcome, Scale, Score, ScoreError, Usage
 from textassay.runtime.model import Json
 
 
 @dataclass(frozen=True)
-class Recomposer:
+class YesNoAggregator:
     """Scores P(yes) of the last question, about the whole output, or the average or sum over the sentences.
 
     The questions with their answers are the score's evidence.
@@ -25,7 +25,7 @@ class Recomposer:
     signature: str = ""
 
     async def __call__(
-        self, example: Example, aspect: Aspect, inquiry: Inquiry, replies: Replies
+        self, example: Example, aspect: Aspect, inquiry: QuestionSet, replies: Replies
     ) -> Score:
         """Return the score; without a value where nothing could be asked or a model gave no usable answer."""
         scale: Scale = (0.0, 1.0)

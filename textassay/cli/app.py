@@ -13,7 +13,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.exits import exits, run_async
-from textassay.cli.gc import collect_seldom
+from textassay.cli.gc import raise_gc_threshold
 from textassay.version import __version__
 
 app = typer.Typer(
@@ -477,5 +477,5 @@ def cache_clear(folder: Annotated[Path, typer.Argument(help="Cache folder.")]) -
 
 def main() -> None:
     """Run the command line."""
-    collect_seldom()
+    raise_gc_threshold()
     app()

@@ -9,7 +9,7 @@ NEW_OBJECTS = 10_000
 figure: 700)."""
 
 
-def collect_seldom() -> None:
+def raise_gc_threshold() -> None:
     """Let the garbage collector run less often.
 
     A hundred calls in flight hold some twenty thousand objects for as long as their answers take.

@@ -143,7 +143,7 @@ async def stream(examples: Any, **wanted: Unpack[Evaluation]) -> AsyncGenerator[
     """
     async with (
         session_of(examples, **wanted) as session,
-        summed_up(session),
+        writing_summary(session),
         aclosing(session.engine.scores()) as scores,
     ):
         async for score in scores:
@@ -171,7 +171,7 @@ async def evaluate(examples: Any, **wanted: Unpack[Evaluation]) -> Run:
 async def finish(session: Session) -> Run:
     """Run a session to its end and return the run; keeps scores in memory only where there is no folder."""
     scores: list[Score] = []
-    async with summed_up(session), aclosing(session.engine.scores()) as found:
+    async with writing_summary(session), aclosing(session.engine.scores()) as found:
         async for score in found:
             if session.folder is None:  # with a folder the scores are there, and memory stays flat
                 scores.append(score)  # noqa: PERF401
@@ -180,7 +180,7 @@ async def finish(session: Session) -> Run:
 
 
 @asynccontextmanager
-async def summed_up(session: Session) -> AsyncIterator[None]:
+async def writing_summary(session: Session) -> AsyncIterator[None]:
     """Write the run's summary when the block is left, however that is, and tell how to go on where it was stopped."""
     folder = session.folder
     if folder is None:

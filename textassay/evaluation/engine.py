@@ -13,12 +13,12 @@ from typing import Any
 
 from textassay.evaluation.progress import Progress
 from textassay.methods.method import Method
-from textassay.runtime.calls.usage import Ledger, Metering
+from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connect import ConnectedModel
 from textassay.runtime.errors import BudgetReached
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
-    NOTHING,
+    NO_USAGE,
     Aspect,
     Assignment,
     Example,
@@ -26,8 +26,9 @@ from textassay.runtime.messages import (
     Score,
     ScoreError,
     Usage,
+    UsageTotal,
 )
-from textassay.runtime.storage.run_folder import RunFolder, Settled
+from textassay.runtime.storage.run_folder import Completed, RunFolder
 
 
 class Engine:
@@ -44,7 +45,7 @@ class Engine:
         *,
         total: int | None = None,
         folder: RunFolder | None = None,
-        settled: Settled | None = None,
+        settled: Completed | None = None,
         models: Mapping[str, ConnectedModel] | None = None,
         workers: int = 64,
     ) -> None:
@@ -64,7 +65,7 @@ class Engine:
         self._total = total
         self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
-        self._ledger = Ledger()
+        self._ledger = UsageTotal()
         self._began = time.monotonic()
         self._out_of_budget: BudgetReached | None = None
 
@@ -116,7 +117,7 @@ class Engine:
                 self._settled_before += 1
 
     async def _judge(self, assignment: Assignment) -> Sequence[Score]:
-        with Metering() as ledger:
+        with track_usage() as ledger:
             try:
                 result = await self._method.graph.run(assignment)
             except BudgetReached as error:
@@ -133,7 +134,9 @@ class Engine:
         return scores
 
 
-def complete(result: Any, assignment: Assignment, ledger: Ledger, method: Method) -> list[Score]:
+def complete(
+    result: Any, assignment: Assignment, ledger: UsageTotal, method: Method
+) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
     This is the one place where a failure becomes an `error` score, and where calls that no score
@@ -153,7 +156,7 @@ def complete(result: Any, assignment: Assignment, ledger: Ledger, method: Method
         failed(assignment.example, aspect, item, method) if isinstance(item, Failure) else item
         for item, aspect in zip(items, aspects, strict=True)
     ]
-    return put_unclaimed_on_first(scores, ledger)
+    return add_unattributed_usage(scores, ledger)
 
 
 def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
@@ -169,10 +172,10 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
     )
 
 
-def put_unclaimed_on_first(scores: list[Score], ledger: Ledger) -> list[Score]:
+def add_unattributed_usage(scores: list[Score], ledger: UsageTotal) -> list[Score]:
     """Return the scores with the part of the ledger that none of them claims added to the first."""
-    claimed = sum((score.usage for score in scores), NOTHING)
-    if ledger.comes_to(claimed) or not scores:
+    claimed = sum((score.usage for score in scores), NO_USAGE)
+    if ledger.equals(claimed) or not scores:
         return scores
     total = ledger.usage
     rest = Usage(

@@ -8,14 +8,14 @@ from typing import Any
 
 from textassay.agents.task import Task
 from textassay.methods.library import tasks
-from textassay.methods.method import OfTask
+from textassay.methods.method import TaskMethod
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, Assignment, How
 from textassay.version import __version__
 
 
-class GraphMethod(OfTask):
+class GraphMethod(TaskMethod):
     """A graph from an `Assignment` to a list with one `Score` for each of its aspects, in their order."""
 
     how: How = "text"

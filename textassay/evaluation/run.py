@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
 from textassay.runtime.messages import Score
-from textassay.runtime.storage.run_folder import Tally, read_scores
+from textassay.runtime.storage.run_folder import RunSummary, read_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """Return outcomes, errors by type, mean by aspect and usage, as `summary.json` has them."""
-        tally = Tally()
+        tally = RunSummary()
         for score in self:
             tally.add(score)
         return tally.summary()

@@ -24,7 +24,7 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools import Tool
-from textassay.tools.dry_run import stand_in
+from textassay.tools.dry_run import dry_run_tool
 
 SPARE_WORKERS = 1.25
 """Examples in work per call in flight, so that rendering and journaling never leave the model
@@ -182,7 +182,7 @@ def _opened(
     for tool in made:
         if tool not in specs:
             stack.push_async_callback(tool.aclose)
-    return tuple(stand_in(tool) for tool in made) if dry else made
+    return tuple(dry_run_tool(tool) for tool in made) if dry else made
 
 
 def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -26,7 +26,7 @@ from textassay.runtime.messages import slug
 
 EVALUATOR, SINGLE = "evaluator", "best single"
 SIGNIFICANT = 0.05
-_RESAMPLES, _FEWEST_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
+_RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
 
 Json = dict[str, Any]
 
@@ -79,7 +79,7 @@ def resamples_for(rows: int) -> int:
 
     No p-value can be below 2 / (resamples + 1), that is .002 to .02.
     """
-    return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _FEWEST_RESAMPLES, _RESAMPLES))
+    return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _MIN_RESAMPLES, _RESAMPLES))
 
 
 def _on_same_rows(

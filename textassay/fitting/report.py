@@ -22,7 +22,7 @@ Depth = Literal["basic", "full"]
 
 _REPEATS = 5
 _EXPLAINED_ROWS = 300
-_WALKS = 16
+_PERMUTATIONS = 16
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,11 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     rng = np.random.default_rng(fitter.seed)
     rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
     values, _ = explain(
-        aggregator, test.features[rows], parts.train.features, samples=_WALKS, seed=fitter.seed
+        aggregator,
+        test.features[rows],
+        parts.train.features,
+        samples=_PERMUTATIONS,
+        seed=fitter.seed,
     )
     sizes = global_importance(values)
     order = np.argsort(-sizes.mean(axis=0), kind="stable")

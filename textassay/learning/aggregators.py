@@ -46,7 +46,7 @@ AGGREGATORS: dict[str, Learner] = {
 FORMAT = 1
 """Version of what `to_dict` returns."""
 
-_FEWEST_ROWS = 5
+_MIN_ROWS = 5
 _LARGEST = 1e100
 _LEAK = 0.999
 
@@ -257,9 +257,9 @@ class Aggregator:
     def _learn(self, x: Floats, ratings: Floats, codes: Codes, filled: Mask, name: str) -> _Aspect:
         rows = filled & ~np.isnan(ratings)
         target = ratings[rows]
-        if len(target) < _FEWEST_ROWS:
+        if len(target) < _MIN_ROWS:
             raise DataError(
-                f"aspect {name!r}: {len(target)} rated rows with features; at least {_FEWEST_ROWS} needed"
+                f"aspect {name!r}: {len(target)} rated rows with features; at least {_MIN_ROWS} needed"
             )
         mean, sd = float(target.mean()), float(target.std())
         if target.min() == target.max():

@@ -8,7 +8,7 @@ References:
     Breiman, "Random forests", Machine Learning 45 (2001), section 10, for permutation importance.
     Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), section 21.8, for standard
     errors from influence. Strumbelj and Kononenko, "Explaining prediction models and individual
-    predictions with feature contributions", Knowledge and Information Systems 41 (2014), for
+    predictions with feature contributions", RelatedAspects and Information Systems 41 (2014), for
     sampled Shapley values.
 """
 

@@ -11,11 +11,11 @@ from pydantic import Field
 from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, grow
-from textassay.agents.individual_scorer import OneByOne
+from textassay.agents.individual_scorer import IndividualScorer
 from textassay.agents.joint_scorer import JointScorer, Ratings
-from textassay.agents.related_aspects import Knowledge
+from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.task import Task
-from textassay.methods.judging import Rating
+from textassay.methods.judging import RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, Options, model_for
@@ -33,7 +33,7 @@ from textassay.runtime.messages import (
 )
 
 CHAIN_PROMPT, RATINGS_PROMPT = "coascore_aspects", "coascore_ratings"
-MOST_ASPECTS = 50
+MAX_ASPECTS = 50
 
 Variant = Literal["full", "inter", "no-scores", "random", "average"]
 """`full` is CoAScore; the others are the paper's ablations (its tables 5 and 6 and figure 2)."""
@@ -48,13 +48,13 @@ class CoAScoreOptions(Options):
     """`inter`: the task's other aspects as the chain; `no-scores`: definitions only; `random`:
     ratings of the chain drawn from `seed`; `average`: the mean of the chain's ratings as the
     target's."""
-    n_aspects: int = Field(default=10, ge=1, le=MOST_ASPECTS)
+    n_aspects: int = Field(default=10, ge=1, le=MAX_ASPECTS)
     """Number of relevant aspects (the paper: 5, 10 and 20)."""
     aspects_file: str | None = None
     """Tree file with the chains: each target a root, its relevant aspects below it."""
 
 
-class CoAScore(Rating):
+class CoAScore(RatingMethod):
     """CoAScore (Gong and Mao 2023, arXiv 2312.10355).
 
     1. For each target aspect the model names `n_aspects` relevant aspects with definitions (once a
@@ -144,13 +144,13 @@ class CoAScore(Rating):
         namer = chain_namer(models, self._task, self.options)
         return _remembered(namer), namer.digest
 
-    def _rater_of_chains(self, models: Models) -> JointScorer | OneByOne:
+    def _rater_of_chains(self, models: Models) -> JointScorer | IndividualScorer:
         """Return the agent of stage II; where a profile reads ratings from choices, every aspect has its own call."""
         if self.profile.ratings == "choices":
             once_each = self.options.model_copy(
                 update={"prompt": self.profile.prompt(LLMScore.prompt)}
             )
-            return OneByOne(self.scorer_for(models, self._task, once_each))
+            return IndividualScorer(self.scorer_for(models, self._task, once_each))
         return JointScorer(
             model=model_for(models, "scorer"),
             task=self._task,
@@ -185,14 +185,14 @@ class CoAScore(Rating):
                 update={"evidence": told}
             )
         score = await self.scorer(
-            example, aspect, knowledge=Knowledge.of(chain.aspects, ratings.scores)
+            example, aspect, knowledge=RelatedAspects.of(chain.aspects, ratings.scores)
         )
         return score.model_copy(
             update={"evidence": (*told, *score.evidence), "usage": ratings.usage + score.usage}
         )
 
     async def _judge_unrated(self, example: Example, aspect: Aspect, chain: Decomposition) -> Score:
-        score = await self.scorer(example, aspect, knowledge=Knowledge.of(chain.aspects))
+        score = await self.scorer(example, aspect, knowledge=RelatedAspects.of(chain.aspects))
         told = tuple({"text": part.name, "definition": part.definition} for part in chain.aspects)
         return score.model_copy(update={"evidence": (*told, *chain.notes, *score.evidence)})
 
@@ -234,7 +234,7 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
     Raises:
         ConfigurationError: There is no model for it, or its profile says that it cannot name any.
     """
-    profiles.needs_writing(
+    profiles.require_generation(
         "chains of aspects",
         "give them with --set aspects_file=FILE, or take the task's other aspects (variant=inter)",
         options.profile,

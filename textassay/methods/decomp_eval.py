@@ -9,10 +9,10 @@ from pydantic import Field
 from textassay.agents.answerer import Answerer, AnswersInOrder
 from textassay.agents.asking import prompt_digest
 from textassay.agents.profile import Asking
-from textassay.agents.questions import QuestionBook, SentenceQuestions
+from textassay.agents.questions import QuestionTable, SentenceQuestions
 from textassay.agents.task import Task
-from textassay.agents.yes_no_aggregator import Recomposer
-from textassay.methods.judging import Judging
+from textassay.agents.yes_no_aggregator import YesNoAggregator
+from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles
 from textassay.methods.library.toml import read_table, validated
 from textassay.methods.method import Models, PromptOptions, model_for
@@ -45,7 +45,7 @@ class DecompEvalOptions(PromptOptions):
     bound."""
 
 
-class DecompEval(Judging):
+class DecompEval(PromptMethod):
     """DecompEval (Ke et al. 2023, arXiv 2307.06869).
 
     1. The aspect is a yes/no question about the output; instruction, inputs and question make the
@@ -120,7 +120,7 @@ class DecompEval(Judging):
                 Node("answers", AnswersInOrder(answerer), inquiry=each("questions")),
                 Node(
                     "scores",
-                    Recomposer(self.signature),
+                    YesNoAggregator(self.signature),
                     example="input.example",
                     aspect=each("input.aspects"),
                     inquiry=each("questions"),
@@ -136,7 +136,7 @@ class DecompEval(Judging):
         return tuple(aspect.model_copy(update={"scale": (0.0, 1.0)}) for aspect in super().aspects)
 
 
-def read_questions(path: str | None = None) -> tuple[QuestionBook, str]:
+def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     """Return the questions of a file, by default the package's own, and 6 hex digits that change with the file.
 
     Raises:
@@ -144,4 +144,4 @@ def read_questions(path: str | None = None) -> tuple[QuestionBook, str]:
     """
     file = table_file("decomp_eval") if path is None else Path(path)
     table = read_table(file)
-    return validated(file, table.content, QuestionBook), table.digest
+    return validated(file, table.content, QuestionTable), table.digest

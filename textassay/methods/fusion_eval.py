@@ -14,7 +14,7 @@ from textassay.agents.task import Task
 from textassay.agents.tool_average import ToolAverage
 from textassay.agents.tool_descriptions import UNIT, assistants_of
 from textassay.methods.g_eval import GEval, GEvalOptions
-from textassay.methods.judging import Judging
+from textassay.methods.judging import PromptMethod
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.calls.single_flight import once
@@ -56,12 +56,12 @@ class FusionEvalOptions(Options):
     ends."""
 
     @property
-    def warmth(self) -> float:
+    def effective_temperature(self) -> float:
         """The temperature that is used."""
         return TEMPERATURE if self.temperature is None else self.temperature
 
 
-class FusionEval(Judging):
+class FusionEval(PromptMethod):
     """Fusion-Eval (Shu et al. 2023, arXiv 2311.09204).
 
     1. The planning model is told task, criteria and assistant evaluators, and writes which of them
@@ -117,7 +117,7 @@ class FusionEval(Judging):
     def _check(self, models: Models) -> None:
         options = self.options
         if options.fusion == "llm":
-            profiles.needs_writing(
+            profiles.require_generation(
                 "ratings of several aspects in one answer",
                 "take fusion=avg or llmsel",
                 options.profile,
@@ -168,7 +168,7 @@ class FusionEval(Judging):
             prompt=options.prompt or self.profile.prompt(self.prompt),
             layout=options.prompt_layout,
             n=options.n,
-            temperature=options.warmth,
+            temperature=options.effective_temperature,
             seed=options.seed,
             parse_retries=options.parse_retries,
             max_tokens=options.max_tokens,
@@ -255,7 +255,7 @@ def planner_of(
         ConfigurationError: There is no model for it, or its profile says that it cannot write one.
     """
     profile = (options or FusionEvalOptions()).profile
-    profiles.needs_writing(
+    profiles.require_generation(
         "a plan", "give one with --set plan=FILE, or take fusion=avg", profile, models, "planner"
     )
     return Planner(

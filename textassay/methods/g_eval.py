@@ -8,7 +8,7 @@ from typing import Literal
 from textassay.agents.asking import prompt_digest
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.task import Task
-from textassay.methods.judging import Rating
+from textassay.methods.judging import RatingMethod
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.calls.single_flight import once
@@ -36,7 +36,7 @@ class GEvalOptions(Options):
     are none."""
 
 
-class GEval(Rating):
+class GEval(RatingMethod):
     """G-Eval (Liu et al. 2023, arXiv 2303.16634).
 
     1. For each aspect the model writes evaluation steps from the task and the criterion (once,
@@ -92,7 +92,7 @@ class GEval(Rating):
             return no_steps
         if self.options.steps == "task":
             return WrittenSteps(self._task)
-        profiles.needs_writing(
+        profiles.require_generation(
             "evaluation steps", "take the task's (--set steps=task) or none (steps=none)", self.options.profile, models,
             "steps",
         )  # fmt: skip

@@ -13,7 +13,7 @@ from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Over
 from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
 from textassay.agents.qualities import Qualities
 from textassay.agents.task import Task
-from textassay.methods.judging import Judging
+from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles, tasks
 from textassay.methods.library.toml import read_table, validated
 from textassay.methods.method import Models, PromptOptions, model_for
@@ -67,7 +67,7 @@ class GPTScoreOptions(PromptOptions):
         )
 
 
-class GPTScore(Judging):
+class GPTScore(PromptMethod):
     """GPTScore (Fu et al. 2023, arXiv 2302.04166).
 
     1. Task and aspect make an instruction, the source (or a reference) its input; demonstrations

@@ -10,7 +10,7 @@ from pydantic import Field
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.task import Task
-from textassay.methods.judging import Rating
+from textassay.methods.judging import RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.method import Models, Options, model_for
 from textassay.prompts import TREES
@@ -84,7 +84,7 @@ class HDEvalOptions(Options):
     itself."""
 
 
-class HDEval(Rating):
+class HDEval(RatingMethod):
     """HD-Eval (Liu et al. 2024, arXiv 2402.15754), applied without learning from people.
 
     1. Criteria of the first layer are those that people rate; a tree below them comes from a file
@@ -239,7 +239,7 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
             apart.
     """
     if options.depth > 1:
-        profiles.needs_writing(
+        profiles.require_generation(
             "a tree of criteria",
             "give one with --set tree=FILE, or rate the first layer alone (depth=1)",
             options.profile,

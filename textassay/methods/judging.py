@@ -10,11 +10,11 @@ from textassay.agents.profile import Profile
 from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
 from textassay.methods.library import profiles
-from textassay.methods.method import Models, OfTask, Options, PromptOptions, model_for
+from textassay.methods.method import Models, Options, PromptOptions, TaskMethod, model_for
 from textassay.runtime.messages import How
 
 
-class Judging(OfTask):
+class PromptMethod(TaskMethod):
     """A method for the aspects of one task.
 
     Attributes:
@@ -46,7 +46,7 @@ class Judging(OfTask):
         }
 
 
-class Rating(Judging):
+class RatingMethod(PromptMethod):
     """A method whose scores, or the parts they are made of, are ratings by one `Scorer`.
 
     Attributes:
@@ -97,7 +97,7 @@ class Rating(Judging):
             form=options.form,
             layout=options.prompt_layout,
             n=options.n,
-            temperature=options.warmth,
+            temperature=options.effective_temperature,
             seed=options.seed,
             parse_retries=options.parse_retries,
             max_tokens=options.max_tokens or cls.room,

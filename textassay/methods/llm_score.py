@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from textassay.agents.task import Task
-from textassay.methods.judging import Rating
+from textassay.methods.judging import RatingMethod
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, Options
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment
 
 
-class LLMScore(Rating):
+class LLMScore(RatingMethod):
     """LLMScore, the plain baseline of CoAScore (arXiv 2312.10355, section 4.2 and appendix A.1).
 
     1. The judge sees the task, one aspect with its definition, the source and the text.

@@ -64,7 +64,7 @@ class Method(Protocol):
         ...
 
 
-class OfTask:
+class TaskMethod:
     """Base of methods for aspects of one task: what they tell of these."""
 
     _task: Task
@@ -156,7 +156,7 @@ class Options(PromptOptions):
     """Longest answer in tokens; by default what the prompt needs."""
 
     @property
-    def warmth(self) -> float:
+    def effective_temperature(self) -> float:
         """The temperature that is used."""
         if self.temperature is not None:
             return self.temperature

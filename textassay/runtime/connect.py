@@ -25,14 +25,15 @@ from textassay.runtime.backends.llamacpp.embedded import embedded_model
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
-from textassay.runtime.calls.cache import CachedModel, KeptModel
+from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.limit import LimitedModel, Limiter
 from textassay.runtime.calls.retry import RetryingModel
-from textassay.runtime.calls.sampling import SplitDrawsModel
+from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
-from textassay.runtime.calls.usage import Ledger, MeteredModel
+from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
+from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
@@ -98,9 +99,9 @@ class ConnectedModel(Wrapper):
         )
         self.failures: Counter[str] = Counter()
         self._stack = AsyncExitStack()
-        super().__init__(self.answering_through(None))
+        super().__init__(self.build_stack(None))
 
-    def answering_through(
+    def build_stack(
         self, store: AnswerStore | None, identity: Mapping[str, Any] | None = None
     ) -> Model:
         """Return the backend in its wrappers with this store; limiter, budget and failures stay this model's.
@@ -109,20 +110,20 @@ class ConnectedModel(Wrapper):
             store: Where answers are looked up and kept; `None` for nowhere.
             identity: What they are filed under, instead of the backend's own identity.
         """
-        backend = self.backend if identity is None else KnownAs(self.backend, identity)
+        backend = self.backend if identity is None else WithIdentity(self.backend, identity)
         # a local model's queue is its own: what waits there is not stuck
         timed: Model = DeadlineModel(
             backend, timeout=None if self._is_local else self.settings.timeout
         )
         if store is not None:
-            timed = KeptModel(timed, store, timed.identity)
+            timed = StoringModel(timed, store, timed.identity)
         retrying = RetryingModel(
             LimitedModel(timed, self.limiter),
             attempts=self.settings.attempts,
             total_timeout=self.settings.total_timeout,
             on_failure=self._count,
         )
-        return surround(BudgetedModel(retrying, self.budget, self.price), store, keep=False)
+        return with_cache(BudgetedModel(retrying, self.budget, self.price), store, keep=False)
 
     def _count(self, error: ModelError) -> None:
         self.failures[type(error).__name__] += 1
@@ -134,7 +135,7 @@ class ConnectedModel(Wrapper):
         if self.settings.cache is not None:
             store = DiskStore(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
-            self.wrapped = self.answering_through(store)
+            self.wrapped = self.build_stack(store)
         return self
 
     async def __aexit__(
@@ -154,7 +155,7 @@ class ConnectedModel(Wrapper):
             await self._stack.aclose()
 
 
-def surround(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Model:
+def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Model:
     """Put single-flight, cache, meter and the splitting of draws around a model.
 
     Args:
@@ -165,10 +166,10 @@ def surround(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Mo
     inner: Model = SharedModel(core)
     if store is not None:
         inner = CachedModel(inner, store, keep=keep)
-    return SplitDrawsModel(MeteredModel(inner))
+    return OneSamplePerRequest(MeteredModel(inner))
 
 
-class KnownAs(Wrapper):
+class WithIdentity(Wrapper):
     """A model under another identity: the same one at another address, say."""
 
     def __init__(self, wrapped: Model, identity: Mapping[str, Any]) -> None:
@@ -202,16 +203,16 @@ def with_store(
             (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
         )
         walked = DryRunModel(backend, price=price)
-        return surround(
-            walked if identity is None else KnownAs(walked, identity), store, keep=False
+        return with_cache(
+            walked if identity is None else WithIdentity(walked, identity), store, keep=False
         )
     if isinstance(model, ConnectedModel):
-        return model.answering_through(store, identity)
-    return surround(model if identity is None else KnownAs(model, identity), store)
+        return model.build_stack(store, identity)
+    return with_cache(model if identity is None else WithIdentity(model, identity), store)
 
 
-def ledger_of(model: Model) -> Ledger:
-    """Return what a model from `surround` has cost so far."""
+def ledger_of(model: Model) -> UsageTotal:
+    """Return what a model from `with_cache` has cost so far."""
     while isinstance(model, Wrapper):
         if isinstance(model, MeteredModel):
             return model.total

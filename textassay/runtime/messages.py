@@ -51,9 +51,9 @@ class Usage(Message):
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of the two."""
-        if self is NOTHING:
+        if self is NO_USAGE:
             return other
-        if other is NOTHING:
+        if other is NO_USAGE:
             return self
         return Usage(
             calls=self.calls + other.calls,
@@ -64,8 +64,46 @@ class Usage(Message):
         )
 
 
-NOTHING = Usage()
+NO_USAGE = Usage()
 """No calls at no cost."""
+
+
+class UsageTotal:
+    """A running sum of usages."""
+
+    def __init__(self) -> None:
+        """Start at nothing."""
+        self.calls = self.cached_calls = self.prompt_tokens = self.completion_tokens = 0
+        self.cost: float | None = 0.0
+
+    def add(self, usage: Usage | UsageTotal) -> None:
+        """Count one more usage, or all of another ledger; an unknown cost makes the sum's cost unknown."""
+        self.calls += usage.calls
+        self.cached_calls += usage.cached_calls
+        self.prompt_tokens += usage.prompt_tokens
+        self.completion_tokens += usage.completion_tokens
+        self.cost = None if self.cost is None or usage.cost is None else self.cost + usage.cost
+
+    def equals(self, usage: Usage) -> bool:
+        """Return whether the sum so far is `usage`."""
+        return (
+            self.calls == usage.calls
+            and self.cached_calls == usage.cached_calls
+            and self.prompt_tokens == usage.prompt_tokens
+            and self.completion_tokens == usage.completion_tokens
+            and self.cost == usage.cost
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """The sum so far."""
+        return Usage(
+            calls=self.calls,
+            cached_calls=self.cached_calls,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            cost=self.cost,
+        )
 
 
 class Example(Message):
@@ -262,7 +300,7 @@ class Score(Message):
     evidence: tuple[dict[str, Any], ...] = ()
     """What the value rests on: objects with `text`, such as sub-questions with answers or
     sub-aspects with scores."""
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     """Cost of this score; a call that serves several aspects counts on the first and is zero on the
     rest."""
     error: ScoreError | None = None

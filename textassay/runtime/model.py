@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 from pydantic import Field, model_validator
 
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import NOTHING, Message, Usage
+from textassay.runtime.messages import NO_USAGE, Message, Usage
 
 Json = dict[str, Any]
 FinishReason = Literal["stop", "length", "filtered", "other"]
@@ -106,7 +106,7 @@ class Response(Message):
 
     samples: tuple[Sample, ...] = Field(min_length=1)
     """At most as many as were asked for, at least one."""
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     model: str | None = None
     """The model as the server names it."""
     truncated_tokens: int = Field(default=0, ge=0)
@@ -126,7 +126,7 @@ class ChoicesResponse(Message):
     logprobs: dict[str, float | None]
     """Natural log of the summed probability of a label's surface forms; `None` where the model did
     not report any."""
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)
     """Tokens of the source that were left out, where truncation was asked for."""
@@ -149,7 +149,7 @@ class ContinuationResponse(Message):
 
     tokens: tuple[TokenLogprob, ...] = Field(min_length=1)
     """The continuation's tokens in order."""
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)
     """Tokens of the source that were left out, where truncation was asked for."""
@@ -160,8 +160,8 @@ class ContinuationResponse(Message):
         return math.fsum(t.logprob for t in self.tokens)
 
 
-Asked = Request | ChoicesRequest | ContinuationRequest
-Answered = Response | ChoicesResponse | ContinuationResponse
+AnyRequest = Request | ChoicesRequest | ContinuationRequest
+AnyResponse = Response | ChoicesResponse | ContinuationResponse
 Q = TypeVar("Q", Request, ChoicesRequest, ContinuationRequest)
 A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
 

@@ -7,7 +7,7 @@ from textassay.tools.lm_prob import LMProb
 from textassay.tools.tool import Need, Tool
 
 
-class StandIn:
+class DryRunTool:
     """Gives the middle of another tool's scale, without loading or asking anything."""
 
     def __init__(self, tool: Tool) -> None:
@@ -60,6 +60,6 @@ class StandIn:
         """Nothing is open."""
 
 
-def stand_in(tool: Tool) -> Tool:
+def dry_run_tool(tool: Tool) -> Tool:
     """Return what stands for a tool in a dry run: itself where it asks a model that the dry run stands in for."""
-    return tool if isinstance(tool, LMProb) and tool.asked is not None else StandIn(tool)
+    return tool if isinstance(tool, LMProb) and tool.asked is not None else DryRunTool(tool)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.reading.joint import LONGEST_ANSWER, parse_joint
+from textassay.agents.reading.joint import MAX_ANSWER, parse_joint
 from textassay.agents.reading.rating import NoRating
 from textassay.runtime.messages import Aspect
 
@@ -112,5 +112,5 @@ def test_any_text_gives_ratings_on_the_scale_or_none(text):
 )
 def test_hostile_text_is_read_in_linear_time(unit):
     began = time.perf_counter()
-    parse_joint(unit * (2 * LONGEST_ANSWER // len(unit)), ASPECTS)
+    parse_joint(unit * (2 * MAX_ANSWER // len(unit)), ASPECTS)
     assert time.perf_counter() - began < 3

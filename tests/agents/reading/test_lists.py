@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.reading.lists import LONGEST_ANSWER, Entry, parse_listing
+from textassay.agents.reading.lists import MAX_ANSWER, Entry, parse_listing
 from textassay.runtime.messages import slug
 
 FLOW_AND_STOP = (Entry("Flow", "it goes."), Entry("Full stop", "it ends."))
@@ -93,5 +93,5 @@ def test_any_text_gives_at_most_the_number_asked_for_and_no_repeats(text, most):
 )
 def test_hostile_text_is_read_in_linear_time(unit):
     began = time.perf_counter()
-    parse_listing(unit * (2 * LONGEST_ANSWER // len(unit)))
+    parse_listing(unit * (2 * MAX_ANSWER // len(unit)))
     assert time.perf_counter() - began < 3

@@ -29,7 +29,7 @@ from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
 from textassay.runtime.backends.llamacpp.order import PATIENCE, Order
 from textassay.runtime.backends.llamacpp.source import HubFile, locate, parse
 from textassay.runtime.backends.llamacpp.worker import Worker
-from textassay.runtime.calls.conversation import chained
+from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.errors import ConfigurationError, ModelClosed, ModelNotFound
 
 ROOT = Path(__file__).parents[3]
@@ -144,7 +144,7 @@ async def test_what_follows_from_a_task_runs_before_what_shares_less_with_it():
     worker = await started(box)
 
     async def ask_in_turn(letter: bytes) -> None:
-        with chained() as chain:
+        with conversation() as chain:
             for number in range(1, 5):
                 chain.continued = number < 4
                 assert await worker.submit(Note(letter * number)) == letter * number
@@ -166,11 +166,11 @@ async def test_a_task_that_nothing_follows_holds_up_the_others_for_a_moment_only
     box.gate.set()
     worker = await started(box)
     async with asyncio.timeout(5):
-        with chained():
+        with conversation():
             assert await worker.submit(Note(b"a")) == b"a"
             announced = asyncio.ensure_future(worker.submit(Note(b"b")))
         assert await announced == b"b"
-        with chained():
+        with conversation():
             assert await worker.submit(Note(b"a")) == b"a"
             worker.stop()
             await worker.stopped()
@@ -183,7 +183,7 @@ async def test_a_wait_ends_with_the_next_task_though_others_share_more_with_the_
     worker = await started(box, sequel_seconds=FOREVER)
 
     async def ask_in_turn(*keys: bytes) -> None:
-        with chained() as chain:
+        with conversation() as chain:
             for key in keys:
                 chain.continued = key is not keys[-1]
                 await worker.submit(Note(key))
@@ -212,7 +212,7 @@ async def test_a_wait_ends_with_its_chain_however_that_ends(way):
     answered = asyncio.Event()
 
     async def ask() -> None:
-        with chained():
+        with conversation():
             await worker.submit(Note(b"a"))
             answered.set()
             if way == "raises":
@@ -243,7 +243,7 @@ async def test_what_others_ask_does_not_end_a_wait():
     box.gate.set()
     worker = await started(box, sequel_seconds=FOREVER)
     async with asyncio.timeout(5):
-        with chained() as chain:
+        with conversation() as chain:
             await worker.submit(Note(b"aa"))
             other = asyncio.create_task(worker.submit(Note(b"ab")), context=contextvars.Context())
             await until(lambda: len(worker._queue) == 1)
@@ -261,7 +261,7 @@ async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
     box = Box()
     worker = await started(box, sequel_seconds=FOREVER)
     async with asyncio.timeout(5):
-        with chained():
+        with conversation():
             asked = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"a", b"b", b"c")]
             await asyncio.sleep(0)
             box.gate.set()
@@ -290,7 +290,7 @@ async def test_others_that_keep_asking_do_not_make_a_wait_longer():
         asked.append(loop.create_task(worker.submit(Pressing(b"b")), context=contextvars.Context()))
 
     async with asyncio.timeout(20):
-        with chained():
+        with conversation():
             await worker.submit(Note(b"a"))
             ask()
             await until(lambda: b"b" in box.ran)

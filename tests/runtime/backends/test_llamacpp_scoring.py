@@ -141,7 +141,7 @@ async def test_tokens_spell_the_continuation(made, tokenizer):
 
 @pytest.mark.parametrize("tokenizer", ["bpe", "spm-bos"])
 async def test_choices_add_up_their_surface_forms(made, tokenizer):
-    """A label's probability is the sum over its forms; forms of several tokens are chained."""
+    """A label's probability is the sum over its forms; forms of several tokens are conversation."""
     async with local(made(TOKENIZERS[tokenizer])) as model:
         prompt = "is the summary fluent\nAnswer:"
         forms = {"yes": (" yes", " Yes"), "no": (" no",), "odd": (" zebra",)}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.connect import surround
+from textassay.runtime.connect import with_cache
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, scoring
 from textassay.runtime.storage.answers import DiskStore
 
@@ -33,7 +33,7 @@ async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
             "llamacpp/m", file.path, n_gpu_layers=0, threads=1, mode=mode, n_ctx=512
         ) as local:
             store = DiskStore(tmp_path / "cache")
-            model = surround(local, store)
+            model = with_cache(local, store)
             found = await asyncio.gather(
                 *(scoring(model, "choices").choices(choices) for _ in range(8)),
                 *(scoring(model, "continuation").continuation(text) for _ in range(8)),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.virtual_time import run_virtual
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.limit import LONGEST_PAUSE, LimitedModel, Limiter
+from textassay.runtime.calls.limit import MAX_PAUSE, LimitedModel, Limiter
 from textassay.runtime.calls.token_estimates import estimate_tokens
 from textassay.runtime.errors import ContentRefused, ModelError, RateLimited, ServerFailed
 from textassay.runtime.messages import Usage
@@ -82,7 +82,7 @@ def test_an_answer_without_token_count_keeps_its_reservation() -> None:
     [
         (RateLimited("slow down"), 14, 0.0),
         (RateLimited("slow down", retry_after=7.5), 14, 7.5),
-        (RateLimited("tomorrow", retry_after=86_400), 14, LONGEST_PAUSE),
+        (RateLimited("tomorrow", retry_after=86_400), 14, MAX_PAUSE),
         (ServerFailed("overloaded", status=503), 18, 0.0),
         (ServerFailed("overloaded", status=503, retry_after=3), 18, 3.0),
         (ServerFailed("oops", status=500), 20, 0.0),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual
 from textassay.runtime.calls.bucket import WINDOW
-from textassay.runtime.calls.rate_limiter import Grant, Limiter
+from textassay.runtime.calls.rate_limiter import Limiter, Permit
 from textassay.runtime.errors import ConfigurationError, ServerFailed
 
 
@@ -31,7 +31,7 @@ def now() -> float:
 
 
 async def admit_many(
-    limit: Limiter, amounts: list[int], then: Callable[[int, Grant], Awaitable[None]] | None = None
+    limit: Limiter, amounts: list[int], then: Callable[[int, Permit], Awaitable[None]] | None = None
 ) -> list[tuple[int, float]]:
     """Ask for all amounts at once; return which were admitted when, in the order of admission."""
     admitted: list[tuple[int, float]] = []
@@ -95,7 +95,7 @@ class Sent:
 
     order: list[int] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
-    grants: list[Grant] = field(default_factory=list)
+    grants: list[Permit] = field(default_factory=list)
 
 
 calls = st.builds(
@@ -243,7 +243,7 @@ def test_a_request_above_the_whole_token_limit_goes_alone() -> None:
 def test_tokens_given_back_let_the_next_go_at_once() -> None:
     """A reservation of half the limit that took a tenth of it holds nobody up for longer than that."""
 
-    async def settle_early(index: int, grant: Grant) -> None:
+    async def settle_early(index: int, grant: Permit) -> None:
         await asyncio.sleep(1.0)
         grant.settle(100)
 
@@ -258,7 +258,7 @@ def test_tokens_given_back_let_the_next_go_at_once() -> None:
 def test_tokens_used_beyond_the_reservation_are_paid_by_who_follows() -> None:
     """1,000 reserved and 4,000 used of 6,000 a minute: the next waits 40 s, and the window counts them all."""
 
-    async def overrun(index: int, grant: Grant) -> None:
+    async def overrun(index: int, grant: Permit) -> None:
         grant.settle(4000)
 
     limit = limiter(tpm=6000)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.retry import LONGEST_WAIT, SHORTEST_WAIT, RetryingModel
+from textassay.runtime.calls.retry import MAX_WAIT, MIN_WAIT, RetryingModel
 from textassay.runtime.model import ContinuationRequest, Request, TokenLogprob
 
 pytestmark = pytest.mark.asyncio
@@ -136,7 +136,7 @@ async def test_unasked_waits_double_up_to_a_minute(failed, seed):
     """Full jitter between nothing and the doubled ceiling, at most a minute."""
     model = RetryingModel(ScriptedModel(), rng=random.Random(seed))
     wait = model.wait_after(errors.ServerFailed("no"), failed)
-    assert 0 <= wait <= min(LONGEST_WAIT, SHORTEST_WAIT * 2 ** min(failed - 1, 20))
+    assert 0 <= wait <= min(MAX_WAIT, MIN_WAIT * 2 ** min(failed - 1, 20))
 
 
 async def test_it_does_not_begin_a_wait_that_passes_the_total_time():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.sampling import SplitDrawsModel
+from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.model import Capabilities, Request
 
 pytestmark = pytest.mark.asyncio
@@ -25,7 +25,7 @@ def drawing(**more: object) -> ScriptedModel:
 async def test_each_sample_is_asked_by_itself():
     """Samples come in order, with the sum of what they cost."""
     model = drawing(price=(1.0, 1.0))
-    response = await SplitDrawsModel(model).generate(Request(prompt="x", n=4, draw=2))
+    response = await OneSamplePerRequest(model).generate(Request(prompt="x", n=4, draw=2))
     assert [s.text for s in response.samples] == [f"draw {2000 + i}" for i in range(4)]
     assert [r.n for r in model.requests] == [1] * 4
     assert response.usage.calls == 4
@@ -36,7 +36,9 @@ async def test_a_model_that_gives_several_is_left_alone():
     """With n supported or unknown the request goes through as it is."""
     for n in (True, None):
         model = ScriptedModel(["same"], capabilities=Capabilities(n=n))
-        assert len((await SplitDrawsModel(model).generate(Request(prompt="x", n=3))).samples) == 3
+        assert (
+            len((await OneSamplePerRequest(model).generate(Request(prompt="x", n=3))).samples) == 3
+        )
         assert model.requests == [Request(prompt="x", n=3)]
 
 
@@ -53,7 +55,7 @@ async def test_the_samples_are_asked_at_once():
         return "x"
 
     async with asyncio.timeout(5):
-        await SplitDrawsModel(ScriptedModel(wait, capabilities=ONE)).generate(
+        await OneSamplePerRequest(ScriptedModel(wait, capabilities=ONE)).generate(
             Request(prompt="x", n=5)
         )
     assert waiting == 5
@@ -74,7 +76,7 @@ async def test_a_failure_is_the_error_itself_and_cancels_the_rest():
             raise
 
     with pytest.raises(errors.ServerFailed, match="no"):
-        await SplitDrawsModel(ScriptedModel(reply, capabilities=ONE)).generate(
+        await OneSamplePerRequest(ScriptedModel(reply, capabilities=ONE)).generate(
             Request(prompt="x", n=3)
         )
     assert cancelled == 2
@@ -82,14 +84,14 @@ async def test_a_failure_is_the_error_itself_and_cancels_the_rest():
 
 async def test_it_says_that_several_can_be_asked_for():
     """Callers need not know."""
-    assert SplitDrawsModel(drawing()).capabilities.n is True
-    assert SplitDrawsModel(ScriptedModel(capabilities=Capabilities())).capabilities.n is None
+    assert OneSamplePerRequest(drawing()).capabilities.n is True
+    assert OneSamplePerRequest(ScriptedModel(capabilities=Capabilities())).capabilities.n is None
 
 
 async def test_more_samples_than_draws_are_apart():
     """Beyond a thousand the numbering would collide."""
     with pytest.raises(errors.CapabilityError, match="1000"):
-        await SplitDrawsModel(drawing()).generate(Request(prompt="x", n=1001))
+        await OneSamplePerRequest(drawing()).generate(Request(prompt="x", n=1001))
 
 
 MIXTURES = st.lists(
@@ -105,6 +107,6 @@ async def test_no_two_samples_of_different_draws_share_a_number(asked):
     """Whatever mixture of n and draw is asked."""
     model = drawing()
     for draw, n in asked:
-        await SplitDrawsModel(model).generate(Request(prompt="x", n=n, draw=draw))
+        await OneSamplePerRequest(model).generate(Request(prompt="x", n=n, draw=draw))
     draws = [r.draw for r in model.requests]
     assert len(draws) == len(set(draws)) == sum(n for _, n in asked)

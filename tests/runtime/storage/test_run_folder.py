@@ -23,7 +23,7 @@ from textassay.runtime.storage.run_folder import (
     score_row,
     settled,
 )
-from textassay.runtime.storage.run_summary import ExactSum, Tally
+from textassay.runtime.storage.run_summary import ExactSum, RunSummary
 
 FIELDS = (
     "id aspect value outcome scale how samples spread mass explanation evidence usage error signature".split()  # noqa: SIM905
@@ -185,7 +185,7 @@ FEW = scores(ids=st.sampled_from("ab"), aspects=st.sampled_from(["x", "y"]))
 @given(rows=st.lists(FEW, max_size=12))
 def test_a_tally_is_what_the_last_scores_say(rows):
     """Adding scores one by one, with replacements, gives what counting the last ones at the end gives."""
-    tally = Tally()
+    tally = RunSummary()
     for row in rows:
         tally.add(row)
     last = {(row.id, row.aspect): row for row in rows}
@@ -204,9 +204,7 @@ def test_a_tally_is_what_the_last_scores_say(rows):
     for example_id in "ab":
         for aspect in ("x", "y"):
             row = last.get((example_id, aspect))
-            assert tally.is_settled(example_id, aspect) == (
-                row is not None and row.outcome != "error"
-            )
+            assert tally.is_done(example_id, aspect) == (row is not None and row.outcome != "error")
     costs = [row.usage.cost for row in rows]
     assert tally.usage.cost == (None if None in costs else math.fsum(costs))
     assert tally.usage.calls == sum(row.usage.calls for row in rows)

@@ -19,7 +19,7 @@ from textassay.agents.reading.wording import Form
 from textassay.runtime.messages import Aspect, slug
 from textassay.runtime.model import Json
 
-LONGEST_ANSWER = 40_000
+MAX_ANSWER = 40_000
 QUOTED = 120
 
 
@@ -48,7 +48,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
         aspects: What was asked for; the slugs of their names differ.
         form: How ratings were asked for.
     """
-    said = blank_thoughts(text)[:LONGEST_ANSWER]
+    said = blank_thoughts(text)[:MAX_ANSWER]
     by_key = _by_key(aspects)
     named = _from_json(said)
     pairs = list(named if named is not None else _blocks(said, by_key))

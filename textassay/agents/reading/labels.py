@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from textassay.agents.answer_form import Point
 from textassay.runtime.model import Sample, TokenLogprob
 
-LEAST_MASS = 0.1
+MIN_MASS = 0.1
 """Below this probability of all labels together, their distribution says too little of the judge's
 rating."""
 NEGLIGIBLE = 0.01
@@ -68,10 +68,10 @@ def expected_rating(
             "use --n 20 or --set form=letters",
         )
     total = math.fsum(mass.values())
-    if total < LEAST_MASS:
+    if total < MIN_MASS:
         return NoExpectation(
             "NoLabelMass",
-            f"all labels together have probability {total:.3g}, less than {LEAST_MASS:g}; use --n 20",
+            f"all labels together have probability {total:.3g}, less than {MIN_MASS:g}; use --n 20",
         )
     value = math.fsum(point.value * mass[point.label] for point in points) / total
     value = min(max(value, points[0].value), points[-1].value)

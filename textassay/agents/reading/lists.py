@@ -21,9 +21,9 @@ from textassay.agents.reading.rating import blank_thoughts
 from textassay.runtime.messages import slug
 from textassay.runtime.model import Json
 
-LONGEST_ANSWER = 40_000
-LONGEST_NAME = 80
-LONGEST_DEFINITION = 1_000
+MAX_ANSWER = 40_000
+MAX_NAME = 80
+MAX_DEFINITION = 1_000
 QUOTED = 120
 """Characters of an unusable entry that are kept."""
 
@@ -53,7 +53,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
         most: Entries after so many are dropped as surplus; `None` for no limit.
         unwanted: Names that are no entries, such as that of the thing that was to be split.
     """
-    said = _well_formed(blank_thoughts(text)[:LONGEST_ANSWER])
+    said = _well_formed(blank_thoughts(text)[:MAX_ANSWER])
     found = _from_json(said)
     if found is None:
         found = _from_table(said) or _from_lines(said)
@@ -80,7 +80,7 @@ def _well_formed(text: str) -> str:
 
 
 def _problem(entry: Entry, seen: set[str], refused: set[str], *, full: bool) -> str | None:
-    if not re.search(r"[^\W_]", entry.name) or len(entry.name) > LONGEST_NAME:
+    if not re.search(r"[^\W_]", entry.name) or len(entry.name) > MAX_NAME:
         return "no name"
     if not re.search(r"[^\W_]", entry.definition):
         return "no definition"
@@ -107,7 +107,7 @@ _META = r"(?:definition|description|meaning|explanation|criteri(?:on|a)|question
 def _definition(raw: str) -> str:
     plain = " ".join(re.sub(r"\*\*|__|`", "", raw).split())
     plain = re.sub(rf"(?i)\A[\s*_:：–—-]{{0,6}}{_META}\s{{0,3}}[:：]\s{{0,3}}", "", plain)
-    return plain.strip(' \t*_:：–—-"“”')[:LONGEST_DEFINITION]
+    return plain.strip(' \t*_:：–—-"“”')[:MAX_DEFINITION]
 
 
 _NAME_KEYS = (
@@ -278,7 +278,7 @@ def _read_line(line: str) -> _Line:
     else:
         name = (
             rest
-            if kind != "plain" and len(rest) <= LONGEST_NAME and not re.search(r"[.!?]\s*\Z", rest)
+            if kind != "plain" and len(rest) <= MAX_NAME and not re.search(r"[.!?]\s*\Z", rest)
             else ""
         )
         definition = ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from textassay.agents.reading.rating import blank_thoughts
 from textassay.runtime.messages import slug
 
-LONGEST_PLAN = 40_000
+MAX_PLAN = 40_000
 QUOTED = 60
 
 
@@ -47,7 +47,7 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
         tools: Names of the assistant evaluators.
     """
     reader = _Reader(criteria, tools)
-    for line in blank_thoughts(text)[:LONGEST_PLAN].splitlines():
+    for line in blank_thoughts(text)[:MAX_PLAN].splitlines():
         reader.read(line)
     missing = [name for name in criteria if name not in reader.assistants]
     problems = [*reader.problems]

@@ -8,7 +8,7 @@ from rich.text import Text
 from textassay.cli.console import plain_table
 from textassay.demo.comparison import Comparison, Line, Treatments
 
-LONGEST_HEADING = 9
+MAX_HEADING = 9
 """Characters of a column's heading, so that the six aspects of dialogue fit into 80 columns."""
 NOT_ABOVE = "x"
 """Mark of a coefficient that is not above the best trivial measure's."""
@@ -55,7 +55,7 @@ def _cell(found: Comparison, line: Line, aspect: str) -> Text:
 
 def heading(aspect: str) -> str:
     """Return an aspect's name as a column can bear it."""
-    return aspect if len(aspect) <= LONGEST_HEADING else f"{aspect[: LONGEST_HEADING - 1]}."
+    return aspect if len(aspect) <= MAX_HEADING else f"{aspect[: MAX_HEADING - 1]}."
 
 
 def _number(value: float | None) -> str:

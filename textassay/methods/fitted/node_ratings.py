@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from textassay.agents.scorer import Scorer
 from textassay.agents.task import Task
 from textassay.methods.hd_eval import SCALE, HDEval, HDEvalOptions
-from textassay.methods.judging import Rating
+from textassay.methods.judging import RatingMethod
 from textassay.methods.library import trees
 from textassay.methods.method import Models
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, Score
 
 
-class NodeRatings(Rating):
+class NodeRatings(RatingMethod):
     """Some nodes of a tree as a method: one rating each, with the parent in view (HD-Eval, section 2.1).
 
     Args:

@@ -27,7 +27,7 @@ from textassay.runtime.messages import Aspect, Assignment, Example, How, Message
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
-_WALKS = 16
+_PERMUTATIONS = 16
 """Walks behind a contribution that must be sampled."""
 
 
@@ -76,7 +76,7 @@ class _Verdict:
     base: Floats | None = None
 
 
-class Verdicts:
+class FittedScorer:
     """From one row of features to what people would say of each aspect, with reasons.
 
     Attributes:
@@ -120,7 +120,7 @@ class Verdicts:
         raw = self.aggregator.predict(features, clip=False)
         if not self._options.explain:
             return [_Verdict(one) for one in raw]
-        moved, base = explain(self.aggregator, features, self._background, samples=_WALKS)
+        moved, base = explain(self.aggregator, features, self._background, samples=_PERMUTATIONS)
         return [_Verdict(one, shares, base) for one, shares in zip(raw, moved, strict=True)]
 
     def _evidence(
@@ -179,7 +179,7 @@ class Learned:
             (self.options.scores,) if isinstance(self.options.scores, str) else self.options.scores
         )
         self._scores = read_files(self._files)
-        self._verdicts = Verdicts(evaluator, self.options)
+        self._verdicts = FittedScorer(evaluator, self.options)
         self.aspects = chosen(evaluator, aspects)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         nodes = [Node("scores", self._judge, example="input.example", aspects="input.aspects")]

@@ -7,7 +7,7 @@ from typing import Any
 
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings
-from textassay.methods.fitted.scores import EvidenceOptions, Verdicts, chosen
+from textassay.methods.fitted.scores import EvidenceOptions, FittedScorer, chosen
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.methods.method import Models
 from textassay.runtime.errors import ConfigurationError
@@ -63,7 +63,7 @@ class LearnedTree:
         nodes = tuple(tree[id_] for id_ in evaluator.features)
         self._judge = NodeRatings(models, evaluator.task, tree, nodes, judged_by)
         self._refuse_change()
-        self._verdicts = Verdicts(evaluator, self.options)
+        self._verdicts = FittedScorer(evaluator, self.options)
         self.aspects = chosen(evaluator, aspects)
         self.signature = f"{self._judge.scorer.signature_as('fused')}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         self.graph = Graph(

@@ -158,7 +158,7 @@ def settled(
         ) from error
 
 
-def needs_writing(what: str, instead: str, option: str, models: Models, role: str) -> None:
+def require_generation(what: str, instead: str, option: str, models: Models, role: str) -> None:
     """Refuse to have a model write that can only judge.
 
     Args:

@@ -38,7 +38,7 @@ TOLERANCE = 0.05
 """Two ways to the same log-probability may differ by this much (quantised models on servers that
 batch)."""
 
-LONGEST_PROBE = 40_000
+MAX_PROBE = 40_000
 """Context lengths above this many tokens are reported as the model states them: probing would cost
 too much."""
 
@@ -262,7 +262,7 @@ async def _context(model: Model) -> Finding:
         return Finding(
             ability="context_length", verdict="unknown", detail="the model does not state one"
         )
-    if stated > LONGEST_PROBE:
+    if stated > MAX_PROBE:
         return Finding(
             ability="context_length",
             verdict="unknown",

@@ -16,8 +16,8 @@ from textassay.runtime.errors import (
     StorageError,
 )
 from textassay.runtime.model import (
-    Answered,
-    Asked,
+    AnyRequest,
+    AnyResponse,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
@@ -96,7 +96,7 @@ class RecordedModel:
             folder / ANSWERS if cache is None else Path(cache),
         )
 
-    def _find(self, request: Asked, kind: type[A]) -> A:
+    def _find(self, request: AnyRequest, kind: type[A]) -> A:
         if self._readers is None:
             self._readers = [ShardReader(shard) for shard in shard_folders(self._folder)]
         key = request_key(self._key, request)
@@ -110,7 +110,7 @@ class RecordedModel:
             "only what was asked with the same prompt, sampling and model"
         )
 
-    def _decoded(self, key: str, value: bytes) -> Answered:
+    def _decoded(self, key: str, value: bytes) -> AnyResponse:
         try:
             return decode_answer(value)
         except ValueError as error:

@@ -14,7 +14,7 @@ from textassay.runtime.calls.token_estimates import estimate_tokens
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
-    Asked,
+    AnyRequest,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
@@ -77,7 +77,7 @@ class ScriptedModel:
         )
         self._price = price or (0.0, 0.0)
         self._closed = False
-        self.requests: list[Asked] = []
+        self.requests: list[AnyRequest] = []
         """Every request that was asked, in order."""
 
     @property
@@ -182,12 +182,12 @@ class ScriptedModel:
         """Refuse further requests."""
         self._closed = True
 
-    def _note(self, request: Asked) -> None:
+    def _note(self, request: AnyRequest) -> None:
         if self._closed:
             raise ModelClosed(f"scripted model {self._name!r} was used after it was closed")
         self.requests.append(request)
 
-    def _usage(self, request: Asked, samples: Iterable[Sample]) -> Usage:
+    def _usage(self, request: AnyRequest, samples: Iterable[Sample]) -> Usage:
         asked = estimate_tokens(request.text)
         answered = sum(estimate_tokens(sample.text) for sample in samples)
         cost = (asked * self._price[0] + answered * self._price[1]) / 1e6

@@ -89,7 +89,7 @@ class UsedShare:
         self._reserved = self.FADING * self._reserved + reserved
 
 
-class Cell:
+class Bucket:
     """Grants that came within `CELL` seconds of each other."""
 
     __slots__ = ("last", "live", "opened", "requests", "tokens")
@@ -117,7 +117,7 @@ class Window:
         self.max_tokens = max_tokens
         self.requests = 0
         self.tokens = 0
-        self._cells: deque[Cell] = deque()
+        self._cells: deque[Bucket] = deque()
 
     def ready_at(self, now: float, tokens: int) -> float:
         """Return a time in the past where one request with `tokens` fits now, else when it is worth asking again."""
@@ -135,17 +135,17 @@ class Window:
             self.requests -= cell.requests
             self.tokens -= cell.tokens
 
-    def add(self, now: float, tokens: int) -> Cell:
+    def add(self, now: float, tokens: int) -> Bucket:
         """Count one request with `tokens` at `now`, and return the cell it is counted in."""
         cell = self._cells[-1] if self._cells else None
         if cell is None or now - cell.opened >= CELL:
-            cell = Cell(now)
+            cell = Bucket(now)
             self._cells.append(cell)
         cell.last = now
         self.correct(cell, 1, tokens)
         return cell
 
-    def correct(self, cell: Cell, requests: int, tokens: int) -> None:
+    def correct(self, cell: Bucket, requests: int, tokens: int) -> None:
         """Add to the counts of a cell (or take off, where negative); nothing happens once the window has passed it."""
         if cell.live:
             cell.requests += requests

@@ -15,7 +15,7 @@ from typing import Self
 from textassay.runtime.calls.forecast import TokenForecast
 from textassay.runtime.errors import BudgetReached, ConfigurationError
 from textassay.runtime.messages import Usage
-from textassay.runtime.model import A, Asked, Model, Q, Wrapper
+from textassay.runtime.model import A, AnyRequest, Model, Q, Wrapper
 
 ROUNDING = 1e-9
 """Share of the cap by which sums of floats may pass it."""
@@ -198,7 +198,7 @@ class BudgetedModel(Wrapper):
             self._forecast.learn(request, answer)
             return answer
 
-    def _most(self, request: Asked) -> float:
+    def _most(self, request: AnyRequest) -> float:
         """Return the most that a request is expected to cost, in US dollars."""
         prompt, completion = self._forecast.prompt(request), self._forecast.completion(request)
         if self.price is not None:
@@ -209,7 +209,7 @@ class BudgetedModel(Wrapper):
         price_in, price_out = self.price or (0.0, 0.0)
         return (prompt_tokens * price_in + completion_tokens * price_out) / 1e6
 
-    def _learn(self, request: Asked, usage: Usage) -> None:
+    def _learn(self, request: AnyRequest, usage: Usage) -> None:
         tokens = usage.prompt_tokens + usage.completion_tokens or self._forecast.prompt(request)
         each = (usage.cost or 0.0) / tokens
         self._dearest_token = (

@@ -18,8 +18,8 @@ from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     A,
-    Answered,
-    Asked,
+    AnyRequest,
+    AnyResponse,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationResponse,
@@ -62,7 +62,7 @@ def identity_bytes(identity: Mapping[str, Any]) -> bytes:
     return _canonical(identity, "the identity of the model")
 
 
-def request_key(identity: Mapping[str, Any] | bytes, request: Asked) -> str:
+def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str:
     """Return the name of the answer to `request`: 64 hex digits of SHA-256 over everything that changes the answer.
 
     Args:
@@ -104,7 +104,7 @@ def request_key(identity: Mapping[str, Any] | bytes, request: Asked) -> str:
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
 
 
-def _places(request: Asked, part: str) -> list[int]:
+def _places(request: AnyRequest, part: str) -> list[int]:
     """Return where the text that may be cut stands, which with the prompt tells all about it."""
     texts = (
         [request.prompt]
@@ -130,7 +130,7 @@ def _canonical(value: Any, what: str) -> bytes:
         raise ConfigurationError(f"{what} holds something that is not JSON: {error}") from error
 
 
-_last: ContextVar[tuple[Asked, bytes, str] | None] = ContextVar(
+_last: ContextVar[tuple[AnyRequest, bytes, str] | None] = ContextVar(
     "textassay_request_key", default=None
 )
 
@@ -151,7 +151,7 @@ class Keys:
         """
         self._identity = identity_bytes(identity)
 
-    def made(self, request: Asked) -> str:
+    def made(self, request: AnyRequest) -> str:
         """Return `request_key` of the request as it is now, for `found` to find further in.
 
         Raises:
@@ -161,7 +161,7 @@ class Keys:
         _last.set((request, self._identity, key))
         return key
 
-    def found(self, request: Asked) -> str:
+    def found(self, request: AnyRequest) -> str:
         """Return the key that was made for this very request on its way in, or else make it.
 
         Raises:
@@ -173,14 +173,14 @@ class Keys:
         return request_key(self._identity, request)
 
 
-def encode_answer(response: Answered) -> bytes:
+def encode_answer(response: AnyResponse) -> bytes:
     """Return a response as it is kept: all but its usage, which belongs to the one time it was paid for."""
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
     answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
     return encode({"kind": kind, "answer": answer})
 
 
-def decode_answer(value: bytes) -> Answered:
+def decode_answer(value: bytes) -> AnyResponse:
     """Return a kept response, with the usage of one that cost nothing.
 
     Raises:
@@ -206,7 +206,7 @@ def verify(folder: str | Path) -> Verification:
     return cache_folder.verify(folder, decode_answer)
 
 
-class KeptModel(Wrapper):
+class StoringModel(Wrapper):
     """Keeps every answer before it returns: right at the backend, so that a slot is held until its answer is safe.
 
     What a killed process has asked in vain is then never more than what was in flight. Looks
@@ -251,7 +251,7 @@ class CachedModel(Wrapper):
         Args:
             wrapped: The model; its identity stays the same as long as the wrapper lives.
             store: Where answers are kept.
-            keep: Whether new answers are kept here; `False` where a `KeptModel` inside does it, and
+            keep: Whether new answers are kept here; `False` where a `StoringModel` inside does it, and
                 where the wrapped model only stands in for the real one.
         """
         super().__init__(wrapped)
@@ -287,7 +287,7 @@ class CachedModel(Wrapper):
             self._hits_in_a_row = 0
             await asyncio.sleep(0)
 
-    def _decode(self, key: str, value: bytes) -> Answered:
+    def _decode(self, key: str, value: bytes) -> AnyResponse:
         try:
             return decode_answer(value)
         except ValueError as error:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 
-class Chain:
+class Conversation:
     """One asker's requests in turn; tells those who wait for the next one when there will be none."""
 
     def __init__(self) -> None:
@@ -36,18 +36,18 @@ class Chain:
             listener()
 
 
-_current: ContextVar[Chain | None] = ContextVar("textassay_chain", default=None)
+_current: ContextVar[Conversation | None] = ContextVar("textassay_chain", default=None)
 
 
-def current_chain() -> Chain | None:
+def current_chain() -> Conversation | None:
     """Return the chain that is being asked here, if one is."""
     return _current.get()
 
 
 @contextmanager
-def chained() -> Iterator[Chain]:
+def conversation() -> Iterator[Conversation]:
     """Give a chain to which every request belongs that is asked inside the block; it ends with the block."""
-    chain = Chain()
+    chain = Conversation()
     token = _current.set(chain)
     try:
         yield chain

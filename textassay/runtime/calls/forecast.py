@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textassay.runtime.calls.token_estimates import estimate_tokens
-from textassay.runtime.model import Answered, Asked, ContinuationRequest, Request
+from textassay.runtime.model import AnyRequest, AnyResponse, ContinuationRequest, Request
 
 
 class TokenForecast:
@@ -22,13 +22,13 @@ class TokenForecast:
         self._mean = 0.0
         self._seen = 0
 
-    def prompt(self, request: Asked) -> int:
+    def prompt(self, request: AnyRequest) -> int:
         """Return the estimated tokens of what is sent."""
         if isinstance(request, ContinuationRequest):
             return estimate_tokens(request.text) + estimate_tokens(request.continuation)
         return estimate_tokens(request.text)
 
-    def completion(self, request: Asked) -> int:
+    def completion(self, request: AnyRequest) -> int:
         """Return the tokens to expect over all samples; one for requests that only score given text."""
         if not isinstance(request, Request):
             return 1
@@ -37,7 +37,7 @@ class TokenForecast:
         each = self.HEADROOM * self._mean if self._seen else self.DEFAULT
         return max(1, round(request.n * each))
 
-    def learn(self, request: Asked, answer: Answered) -> None:
+    def learn(self, request: AnyRequest, answer: AnyResponse) -> None:
         """Take into account how long an answer was; one that reports no tokens teaches nothing."""
         tokens = answer.usage.completion_tokens
         if isinstance(request, Request) and request.max_tokens is None and tokens > 0:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from textassay.runtime.calls.forecast import TokenForecast
-from textassay.runtime.calls.rate_limiter import Grant, Limiter, LimiterState
+from textassay.runtime.calls.rate_limiter import Limiter, LimiterState, Permit
 from textassay.runtime.errors import RateLimited, ServerFailed
 from textassay.runtime.model import A, Model, Q, Wrapper
 
-__all__ = ["Grant", "LimitedModel", "Limiter", "LimiterState"]
+__all__ = ["LimitedModel", "Limiter", "LimiterState", "Permit"]
 
 OVERLOADED = (503, 529)
 """HTTP statuses by which a server says that it has too much to do."""
 
-LONGEST_PAUSE = 300.0
+MAX_PAUSE = 300.0
 """Seconds: the longest that one `Retry-After` stops everybody, so that an answer of "tomorrow"
 comes to light."""
 
@@ -50,10 +50,10 @@ class LimitedModel(Wrapper):
                 self._forecast.learn(request, answer)
             return answer
 
-    def _back_off(self, error: RateLimited | ServerFailed, grant: Grant) -> None:
+    def _back_off(self, error: RateLimited | ServerFailed, grant: Permit) -> None:
         if isinstance(error, RateLimited):
             self.limiter.rate_limited(grant)
         elif error.status in OVERLOADED:
             self.limiter.overloaded(grant)
         if error.retry_after is not None:
-            self.limiter.pause(min(max(0.0, error.retry_after), LONGEST_PAUSE))
+            self.limiter.pause(min(max(0.0, error.retry_after), MAX_PAUSE))

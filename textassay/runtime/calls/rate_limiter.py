@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from textassay.runtime.calls.adaptive_concurrency import AdaptiveLimit
-from textassay.runtime.calls.bucket import Cell, Pace, UsedShare, Window
+from textassay.runtime.calls.bucket import Bucket, Pace, UsedShare, Window
 from textassay.runtime.errors import ConfigurationError, TransientError
 
 
@@ -39,7 +39,7 @@ class LimiterState:
     """Their tokens: reserved, or true where they are known already."""
 
 
-class Grant:
+class Permit:
     """One admission: waits when entered, gives back when left. `async with limiter.admit(tokens) as grant:`."""
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Grant:
         "tokens",
     )
 
-    _cell: Cell
+    _cell: Bucket
     _number: int
     _paced: float
     _since: float
@@ -92,7 +92,7 @@ class Limiter:
     - **Requests and tokens a minute**: no window of 60 s (60.5, to be safe) ever holds more than
       the limit, and admissions are spread evenly, so that a server with a bucket of one second's
       amount has nothing to refuse. Tokens are reserved on admission and corrected by
-      `Grant.settle`: the window counts all that is reserved, the pace the share of it that settled
+      `Permit.settle`: the window counts all that is reserved, the pace the share of it that settled
       requests have used, and both are made right as soon as the true number is known.
     - **Calls in flight**: at most `concurrency`, and fewer while the server bears fewer
       (`AdaptiveLimit` tells how).
@@ -135,11 +135,11 @@ class Limiter:
         self._last_before_cut = 0
         self._in_flight_before_cut = 0
         self._paused_until = -math.inf
-        self._waiting: OrderedDict[asyncio.Future[None], Grant] = OrderedDict()
+        self._waiting: OrderedDict[asyncio.Future[None], Permit] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def admit(self, tokens: int = 0) -> Grant:
+    def admit(self, tokens: int = 0) -> Permit:
         """Return an async context manager that waits until a request with `tokens` may go.
 
         Raises:
@@ -147,7 +147,7 @@ class Limiter:
         """
         if tokens < 0:
             raise ValueError(f"a request cannot have {tokens} tokens")
-        return Grant(self, tokens)
+        return Permit(self, tokens)
 
     def pause(self, seconds: float) -> None:
         """Admit nothing for some seconds; a longer pause that is under way stays.
@@ -161,7 +161,7 @@ class Limiter:
         self._paused_until = max(self._paused_until, self._loop.time() + seconds)
         self._wake()
 
-    def rate_limited(self, grant: Grant | None = None) -> None:
+    def rate_limited(self, grant: Permit | None = None) -> None:
         """Learn that the server turned a request away (429): fewer in flight, once per episode.
 
         An episode is everything that was in flight at the last cut: what those requests meet says
@@ -173,7 +173,7 @@ class Limiter:
         """
         self._overload(grant, AdaptiveLimit.CUT)
 
-    def overloaded(self, grant: Grant | None = None) -> None:
+    def overloaded(self, grant: Permit | None = None) -> None:
         """Learn that the server has too much to do (503): like `rate_limited`, with a milder cut."""
         self._overload(grant, AdaptiveLimit.OVERLOAD_CUT)
 
@@ -197,7 +197,7 @@ class Limiter:
             tokens_last_minute=self._window.tokens,
         )
 
-    async def _enter(self, grant: Grant) -> None:
+    async def _enter(self, grant: Permit) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._waiting:
@@ -234,7 +234,7 @@ class Limiter:
             at = max(at, self._token_pace.free_at)
         return at
 
-    def _take(self, grant: Grant, now: float, *, waited: bool) -> None:
+    def _take(self, grant: Permit, now: float, *, waited: bool) -> None:
         self._in_flight += 1
         self._granted += 1
         grant._number = self._granted
@@ -247,7 +247,7 @@ class Limiter:
             grant._paced = grant.tokens * self._used_share.value
             self._token_pace.take(now, grant._paced, waited=waited)
 
-    def _undo(self, grant: Grant) -> None:
+    def _undo(self, grant: Permit) -> None:
         """Take back an admission whose task was cancelled before it could send anything."""
         self._correct(grant, 0)
         self._window.correct(grant._cell, -1, 0)
@@ -255,7 +255,7 @@ class Limiter:
             self._request_pace.correct(-1)
         self._free(grant)
 
-    def _leave(self, grant: Grant, error: BaseException | None) -> None:
+    def _leave(self, grant: Permit, error: BaseException | None) -> None:
         in_flight = self._in_flight
         self._free(grant)
         if error is not None and not grant._settled:
@@ -269,11 +269,11 @@ class Limiter:
         if self._waiting:
             self._wake()
 
-    def _free(self, grant: Grant) -> None:
+    def _free(self, grant: Permit) -> None:
         self._in_flight -= 1
         self._in_flight_before_cut -= grant._number <= self._last_before_cut
 
-    def _settle(self, grant: Grant, tokens: int) -> None:
+    def _settle(self, grant: Permit, tokens: int) -> None:
         if tokens < 0:
             raise ValueError(f"a request cannot have used {tokens} tokens")
         if not grant._settled:
@@ -284,7 +284,7 @@ class Limiter:
         if self._waiting:
             self._wake()
 
-    def _correct(self, grant: Grant, tokens: int) -> None:
+    def _correct(self, grant: Permit, tokens: int) -> None:
         """Put the true tokens in place of those reserved."""
         self._window.correct(grant._cell, 0, tokens - grant.tokens)
         grant.tokens = tokens
@@ -292,7 +292,7 @@ class Limiter:
             self._token_pace.correct(tokens - grant._paced)
             grant._paced = float(tokens)
 
-    def _overload(self, grant: Grant | None, factor: float) -> None:
+    def _overload(self, grant: Permit | None, factor: float) -> None:
         if self._adaptive is None:
             return
         if grant is not None:

@@ -16,10 +16,10 @@ import tenacity
 from textassay.runtime.errors import ModelError, NothingListening, TransientError
 from textassay.runtime.model import A, Model, Q, Wrapper
 
-SHORTEST_WAIT = 0.5
+MIN_WAIT = 0.5
 """Seconds: the longest that the first wait may be drawn as."""
 
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 """Seconds: the longest that any wait may be drawn as, unless the server asks for longer."""
 
 UNREACHABLE_ATTEMPTS = 3
@@ -93,7 +93,7 @@ class RetryingModel(Wrapper):
         asked: float | None = getattr(error, "retry_after", None)
         if asked is not None:
             return asked + self._rng.uniform(0, 0.1 * asked + 0.05)
-        ceiling = min(LONGEST_WAIT, SHORTEST_WAIT * 2.0 ** min(failed - 1, 30))
+        ceiling = min(MAX_WAIT, MIN_WAIT * 2.0 ** min(failed - 1, 30))
         return self._rng.uniform(0, ceiling)
 
     def observe(self, error: BaseException) -> None:

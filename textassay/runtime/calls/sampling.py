@@ -14,7 +14,7 @@ DRAWS_APART = 1000
 prompt share a draw."""
 
 
-class SplitDrawsModel(Wrapper):
+class OneSamplePerRequest(Wrapper):
     """Turns a request for `n` samples into `n` concurrent requests, where the wrapped model cannot give several.
 
     Request by request, sample `i` (from 0) of draw `d` is asked as draw `1000 d + i` with `n = 1`;

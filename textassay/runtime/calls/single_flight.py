@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, ParamSpec, TypeVar, cast
 
 from textassay.runtime.calls.cache import CACHED, Keys
-from textassay.runtime.model import A, Answered, Model, Q, Wrapper
+from textassay.runtime.model import A, AnyResponse, Model, Q, Wrapper
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Flight(Generic[R]):
+class _Call(Generic[R]):
     """One call under way, in a task of its own, and the futures that wake those who wait for it."""
 
     __slots__ = ("claimed", "task", "waiting")
@@ -44,11 +44,11 @@ class _Flight(Generic[R]):
             self.task.exception()  # there is nobody left to tell
 
 
-class Flights(Generic[R]):
+class SharedCalls(Generic[R]):
     """Calls under way by key; whoever asks for a key that is under way joins it."""
 
     def __init__(self) -> None:
-        self._flights: dict[Hashable, _Flight[R]] = {}
+        self._flights: dict[Hashable, _Call[R]] = {}
 
     async def join(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> tuple[R, bool]:
         """Return the result of the call under `key`, begun if it is not under way, and whether it is the first to.
@@ -65,7 +65,7 @@ class Flights(Generic[R]):
         """
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._flights[key] = _Flight(call)
+            flight = self._flights[key] = _Call(call)
         landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         flight.waiting.append(landed)
         try:
@@ -94,7 +94,7 @@ class SharedModel(Wrapper):
     def __init__(self, wrapped: Model) -> None:
         """Wrap a model, whose identity stays the same as long as the wrapper lives."""
         super().__init__(wrapped)
-        self._flights: Flights[Answered] = Flights()
+        self._flights: SharedCalls[AnyResponse] = SharedCalls()
         self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
@@ -112,7 +112,7 @@ class Once(Generic[P, R]):
         """Wrap an async callable whose arguments are hashable."""
         self._agent = agent
         self._results: dict[Hashable, R] = {}
-        self._flights: Flights[R] = Flights()
+        self._flights: SharedCalls[R] = SharedCalls()
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result for these arguments.

@@ -57,7 +57,7 @@ KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
 
 _MEANING = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
-_MOST_LAYOUTS = 256
+_MAX_LAYOUTS = 256
 
 
 class FieldError(ValueError):
@@ -158,7 +158,7 @@ class FieldReader:
         keys = tuple(row)
         layout = self._layouts.get(keys)
         if layout is None:
-            if len(self._layouts) >= _MOST_LAYOUTS:
+            if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[keys] = self._laid_out(keys)
         return layout

@@ -27,7 +27,7 @@ Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
 _BATCH = 256
 """Rows of a columnar file that are in memory as Python objects at a time."""
-_LONGEST_CELL = 2**31 - 1
+_MAX_CELL = 2**31 - 1
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -245,9 +245,9 @@ class Csv(_File):
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings of text."""
         if (
-            csv.field_size_limit() < _LONGEST_CELL
+            csv.field_size_limit() < _MAX_CELL
         ):  # the module's only limit is global, and texts may be long
-            csv.field_size_limit(_LONGEST_CELL)
+            csv.field_size_limit(_MAX_CELL)
         lines = (self._decoded(number, line) for number, line in self._lines())
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         header: list[str] | None = None
@@ -298,7 +298,7 @@ def _from_batches(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-LONGEST_NAME = 300
+MAX_NAME = 300
 """Characters of a path that an error shows."""
 _FORMATS: dict[str, type[_File]] = {
     ".jsonl": JsonLines,
@@ -311,7 +311,7 @@ _FORMATS: dict[str, type[_File]] = {
 def _named(path: Path) -> str:
     """Return a path for an error: whole, unless somebody gave the data in its place."""
     text = str(path)
-    return repr(text) if len(text) <= LONGEST_NAME else shown(text)
+    return repr(text) if len(text) <= MAX_NAME else shown(text)
 
 
 def _open_file(path: Path) -> Table:

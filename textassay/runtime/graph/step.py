@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Inlet:
+class Input:
     """Where a parameter's value comes from."""
 
     parameter: str
@@ -43,8 +43,8 @@ class Step:
     """Classes that one call's result may have."""
     nested: bool
     """Whether the agent is a graph, whose failures name a node of its own."""
-    plain: list[Inlet] = field(default_factory=list)
-    fans: list[Inlet] = field(default_factory=list)
+    plain: list[Input] = field(default_factory=list)
+    fans: list[Input] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
     waits_for: set[int] = field(default_factory=set)
     """Slots of the nodes that must have run, without the input's."""
@@ -128,7 +128,7 @@ class Step:
         return Failure(node=self.name, type=type(error).__name__, message=str(error))
 
 
-def _take(inlet: Inlet, values: Sequence[Any]) -> Any:
+def _take(inlet: Input, values: Sequence[Any]) -> Any:
     value = values[inlet.source]
     return value if inlet.fetch is None or isinstance(value, Failure) else inlet.fetch(value)
 

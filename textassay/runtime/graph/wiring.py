@@ -13,7 +13,7 @@ from typing import Any
 
 from textassay.runtime.errors import GraphError
 from textassay.runtime.graph.node import Each, Fixed, Node, Wire
-from textassay.runtime.graph.step import Inlet, Step
+from textassay.runtime.graph.step import Input, Step
 from textassay.runtime.graph.types import (
     UNANNOTATED,
     Signature,
@@ -197,7 +197,7 @@ class Wiring:
             )
         return wanted
 
-    def _connect(self, node: Node, edge: Edge, wanted: Any) -> Inlet:
+    def _connect(self, node: Node, edge: Edge, wanted: Any) -> Input:
         end, given = self._yields[edge.source], self._given(node, edge)
         depth = 0 if edge.path else end.failure_depth
         where = f"{edge.source}.{edge.path}" if edge.path else edge.source
@@ -211,7 +211,7 @@ class Wiring:
             given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
         self._check_fit(says, given, node, edge.parameter, wanted)
         fetch = operator.attrgetter(edge.path) if edge.path else None
-        return Inlet(edge.parameter, end.slot, fetch, _takes_failure(wanted, depth))
+        return Input(edge.parameter, end.slot, fetch, _takes_failure(wanted, depth))
 
     def _given(self, node: Node, edge: Edge) -> Any:
         """Return the type that comes over the wire."""

@@ -29,13 +29,13 @@ from textassay.runtime.storage.cache_folder import is_cache_folder
 from textassay.runtime.storage.files import unfinished_name, write_json, write_text
 from textassay.runtime.storage.journal import Journal, parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
-from textassay.runtime.storage.run_summary import Settled, Tally, digest
+from textassay.runtime.storage.run_summary import Completed, RunSummary, digest
 
 __all__ = [
     "FORMAT",
+    "Completed",
     "RunFolder",
-    "Settled",
-    "Tally",
+    "RunSummary",
     "read_manifest",
     "read_scores",
     "read_summary",
@@ -58,7 +58,7 @@ class RunFolder:
         """Store a locked folder and whether it was just made; use `create` or `resume`."""
         self.path, self._made = path, made
         self.manifest: dict[str, Any] = {}
-        self.tally = Tally()
+        self.tally = RunSummary()
         self._lock = lock
         self._journal: Journal | None = None
 
@@ -80,7 +80,9 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
         run = cls(path, _locked(path), made=made)
-        run.tally = Tally(remember=False)  # the ids of a data set differ, so no pair comes twice
+        run.tally = RunSummary(
+            remember=False
+        )  # the ids of a data set differ, so no pair comes twice
         try:
             _refuse_foreign(path)
             return run
@@ -153,9 +155,9 @@ class RunFolder:
             raise
         self._count(scores)
 
-    def settled(self) -> Settled:
+    def settled(self) -> Completed:
         """Return what needs no asking: every pair of example and aspect whose last score is not an `error`."""
-        return Settled(self.tally)
+        return Completed(self.tally)
 
     def summary(self) -> dict[str, Any]:
         """Return what the run amounts to so far, as `write_summary` writes it."""
@@ -274,13 +276,13 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
     return _read_json(Path(folder), SUMMARY)
 
 
-def settled(folder: str | Path) -> Settled:
+def settled(folder: str | Path) -> Completed:
     """Return what a run has settled; some 150 bytes a score.
 
     Raises:
         DataError: A line of its scores is damaged; names file and line.
     """
-    return Settled(_tally_of(Path(folder)))
+    return Completed(_tally_of(Path(folder)))
 
 
 def read_scores(folder: str | Path) -> Iterator[Score]:
@@ -311,8 +313,8 @@ def read_scores(folder: str | Path) -> Iterator[Score]:
             yield _score(path, number, line)
 
 
-def _tally_of(folder: Path) -> Tally:
-    tally, path = Tally(), folder / SCORES
+def _tally_of(folder: Path) -> RunSummary:
+    tally, path = RunSummary(), folder / SCORES
     for number, line in _lines(path):
         tally.add(_score(path, number, line))
     return tally

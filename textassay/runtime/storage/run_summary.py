@@ -10,8 +10,7 @@ from collections import Counter
 from hashlib import blake2b
 from typing import Any, get_args
 
-from textassay.runtime.calls.usage import Ledger
-from textassay.runtime.messages import Outcome, Score, Usage
+from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -49,7 +48,7 @@ class ExactSum:
             return self._units / (n << _UNIT_BITS)
 
 
-class Tally:
+class RunSummary:
     """Counts and means over scores as they come; some 150 bytes a score where they are remembered.
 
     Attributes:
@@ -65,7 +64,7 @@ class Tally:
         self._errors: Counter[str] = Counter()
         self._scored: Counter[str] = Counter()
         self._sums: dict[str, ExactSum] = {}
-        self._paid = Ledger()
+        self._paid = UsageTotal()
         self._cost: ExactSum | None = ExactSum()
 
     def add(self, score: Score) -> None:
@@ -85,7 +84,7 @@ class Tally:
         self._count(score.aspect, kind, 1)
         self._pay(score.usage)
 
-    def is_settled(self, example_id: str, aspect: str) -> bool:
+    def is_done(self, example_id: str, aspect: str) -> bool:
         """Return whether there is a score of this example and aspect whose outcome is not `error`."""
         last = self._last.get(digest(example_id, aspect))
         return last is not None and (not isinstance(last, tuple) or last[0] != "error")
@@ -133,16 +132,16 @@ class Tally:
             self._cost.add(usage.cost)
 
 
-class Settled:
+class Completed:
     """Which pairs of example and aspect need no asking, as a tally has it."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: RunSummary) -> None:
         """Look at a tally, also as it grows."""
         self._tally = tally
 
     def has(self, example_id: str, aspect: str) -> bool:
         """Return whether the pair has a score whose outcome is not `error`."""
-        return self._tally.is_settled(example_id, aspect)
+        return self._tally.is_done(example_id, aspect)
 
     def __len__(self) -> int:
         """Return the number of pairs that have any score."""

@@ -13,7 +13,7 @@ NAME = "embedded"
 """As `--model` and `connect` take it."""
 FOLDER = Path(__file__).parents[3] / "models"
 FILE, CHECKSUM = "embedded.gguf", "embedded.gguf.sha256"
-MOST_THREADS = 4
+MAX_THREADS = 4
 """The model is small: more threads wait for each other longer than they compute."""
 _WITHOUT = "Models behind an API need no file, such as --model openai/gpt-4.1-mini"
 
@@ -32,7 +32,7 @@ def embedded_model(local: LocalSettings, folder: Path = FOLDER) -> LlamaCppModel
     Raises:
         ConfigurationError: One of them is missing.
     """
-    threads = max(1, min(MOST_THREADS, usable_cores() - 1))
+    threads = max(1, min(MAX_THREADS, usable_cores() - 1))
     defaults = {"truncate": "source", "n_gpu_layers": 0, "threads": threads}
     chosen = {key: value for key, value in local.model_dump().items() if value is not None}
     return LlamaCppModel(NAME, folder / FILE, **{**defaults, **chosen}, sha256=_expected(folder))

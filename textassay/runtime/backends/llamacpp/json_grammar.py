@@ -20,9 +20,9 @@ _NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly
     "$defs",
     "definitions",
 }
-_MOST_REPEATS = 1000
-_MOST_INTEGERS = 2000
-_DEEPEST = 64
+_MAX_REPEATS = 1000
+_MAX_INTEGERS = 2000
+_MAX_DEPTH = 64
 _PRIMITIVES = {
     "ws": "[ ]?",
     "boolean": '("true" | "false")',
@@ -84,8 +84,8 @@ class _Writer:
             return self.primitive("value")
         if not isinstance(schema, Mapping):
             raise _Unusable(f"{place} is {json.dumps(schema, default=str)[:60]}, not a schema")
-        if depth > _DEEPEST:
-            raise _Unusable(f"{place} is nested more than {_DEEPEST} deep")
+        if depth > _MAX_DEPTH:
+            raise _Unusable(f"{place} is nested more than {_MAX_DEPTH} deep")
         keys = set(schema) - _NOTES
         if "$ref" in keys:
             self._only(keys, {"$ref"}, place)
@@ -232,8 +232,8 @@ class _Writer:
     def _check_count(low: int, high: int, place: str) -> None:
         if high < low:
             raise _Unusable(f"{place}: no number lies between its bounds")
-        if high - low >= _MOST_INTEGERS:
-            raise _Unusable(f"{place}: bounds may be at most {_MOST_INTEGERS} apart")
+        if high - low >= _MAX_INTEGERS:
+            raise _Unusable(f"{place}: bounds may be at most {_MAX_INTEGERS} apart")
 
     def _reference(self, ref: object, place: str, depth: int) -> str:
         if not isinstance(ref, str) or not ref.startswith("#"):
@@ -293,9 +293,9 @@ class _Writer:
             if (
                 isinstance(value, bool)
                 or not isinstance(value, int)
-                or not 0 <= value <= _MOST_REPEATS
+                or not 0 <= value <= _MAX_REPEATS
             ):
-                raise _Unusable(f"{place}/{word} must be a whole number from 0 to {_MOST_REPEATS}")
+                raise _Unusable(f"{place}/{word} must be a whole number from 0 to {_MAX_REPEATS}")
         if most is not None and most < least:
             raise _Unusable(f"{place}/{high} is below {low}")
         return least, most

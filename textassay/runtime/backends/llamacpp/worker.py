@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from textassay.runtime.backends.llamacpp.order import Order
-from textassay.runtime.calls.conversation import Chain, current_chain
+from textassay.runtime.calls.conversation import Conversation, current_chain
 from textassay.runtime.errors import ModelClosed
 
 SEQUEL_SECONDS = 0.2
@@ -215,7 +215,7 @@ class Worker(Generic[R]):
         with self._wake:
             self._wake.notify()
 
-    def _await_sequel(self, chain: Chain, resource: R) -> None:
+    def _await_sequel(self, chain: Conversation, resource: R) -> None:
         """Wait until the chain's next task is queued, or none will come, but not for long.
 
         Whether it shares more with the last one than others do is for the order to say: it may not,
@@ -231,7 +231,7 @@ class Worker(Generic[R]):
                     return
             self._sort_in(resource)
 
-    def _has_next(self, chain: Chain) -> bool:
+    def _has_next(self, chain: Conversation) -> bool:
         return any(entry.chain is chain and not entry.abandoned for entry in self._queue)
 
     def _sort_in(self, resource: R) -> None:
