@@ -183,6 +183,14 @@ def test_whole_weights_equal_repeated_rows(arrays, seed):
             )
 
 
+def test_no_weight_at_all_is_undefined_without_a_warning():
+    cells = Cells(np.array([1.0, 2.0]), np.array([2.0, 1.0]))
+    weighed = cells.weigh(np.array([[0.0, 1.0], [0.0, 1.0]]))
+    for values in (cells.pearson(weighed), cells.spearman(weighed), cells.kendall(weighed)):
+        assert np.isnan(values[0])
+        assert values[1] == pytest.approx(-1)
+
+
 def test_rows_equal_one_by_one():
     rng = np.random.default_rng(3)
     x, y = rng.integers(0, 4, (2, 200, 7)).astype(float)

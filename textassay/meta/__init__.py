@@ -11,6 +11,7 @@ Example:
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import kendall, pearson, spearman
 from textassay.meta.levels import LEVELS, Level
+from textassay.meta.raters import RaterAgreement, krippendorff_alpha, rater_agreement
 from textassay.meta.score_files import read_scores
 from textassay.meta.significance import Comparison, Difference, WilliamsTest, compare, williams
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
@@ -22,13 +23,16 @@ __all__ = [
     "Comparison",
     "Difference",
     "Level",
+    "RaterAgreement",
     "TableRow",
     "WilliamsTest",
     "agreement_table",
     "compare",
     "correlate",
     "kendall",
+    "krippendorff_alpha",
     "pearson",
+    "rater_agreement",
     "read_scores",
     "spearman",
     "williams",

@@ -53,7 +53,8 @@ class Cells:
 
     def pearson(self, weighed: Weighed) -> Floats:
         """Return Pearson's r for each column of weights, shape (b,); NaN where a side is constant."""
-        total = weighed.cells.sum(axis=0)
+        # a column without any weight is undefined anyway, and must not divide 0 by 0
+        total = np.maximum(weighed.cells.sum(axis=0), 1.0)
         dx, dy = (side[:, None] - side @ weighed.cells / total for side in self._values)
         sxx = np.einsum("ij,ij,ij->j", weighed.cells, dx, dx)
         syy = np.einsum("ij,ij,ij->j", weighed.cells, dy, dy)
