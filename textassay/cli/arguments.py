@@ -90,7 +90,10 @@ def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """Read a TOML file whose keys are the names of flags, with tables `set` and `fields`.
 
-    Lists may be lists, `model` a table by role, and `tools` tables by the tool's name.
+    How the server is reached (headers, certificates, proxy, ...) may stand beside the flags.
+
+    Lists may be lists, `model` a table by role, `tools` tables by the tool's name, and `models`
+    tables by role, each with the settings of that role's model.
 
     Raises:
         ConfigurationError: The file is missing or not TOML.
@@ -98,12 +101,14 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """
     if path is None:
         return {}
+    from textassay.runtime.settings import EndpointSettings  # the commands' help needs none of it
+
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
     flat = {key.replace("-", "_"): value for key, value in found.items()}
-    allowed = sorted(known)
+    allowed = sorted({*known, "models", *EndpointSettings.model_fields})
     for key in flat:
         if key not in allowed:
             raise UnknownName(f"key in {path}", key, allowed)
@@ -112,6 +117,9 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
             raise ConfigurationError(
                 f"--config {path}: {key!r} is a table of settings, not {flat[key]!r}"
             )
+    if "models" in flat:
+        named, flat["roles"] = role_tables(flat.pop("models"), path)
+        flat["model"] = {**models(flat.get("model") or {}), **named}
     for key, read in _READERS.items():
         try:
             if key in flat:
@@ -119,6 +127,26 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         except (AttributeError, TypeError) as error:
             raise ConfigurationError(f"--config {path}: {key!r} cannot be {flat[key]!r}") from error
     return flat
+
+
+def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Read `[models.ROLE]` tables: the models that they name, and their settings, by role.
+
+    Raises:
+        ConfigurationError: A role is described by something else than a table.
+    """
+    names_by_role: dict[str, str] = {}
+    settings_by_role: dict[str, dict[str, Any]] = {}
+    for role, table in given.items() if isinstance(given, Mapping) else ((None, given),):
+        if not isinstance(table, Mapping):
+            raise ConfigurationError(
+                f"--config {path}: models is made of tables, such as [models.scorer], not {table!r}"
+            )
+        own = {key.replace("-", "_"): value for key, value in table.items()}
+        if "model" in own:
+            names_by_role[role] = own.pop("model")
+        settings_by_role[role] = own
+    return names_by_role, settings_by_role
 
 
 def tools(

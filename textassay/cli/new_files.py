@@ -51,7 +51,7 @@ async def asked(
         for role, name in models.items():
             await load_backend(name)
             opened[role] = await stack.enter_async_context(
-                connect(name, settings=settings, budget=budget)
+                connect(name, settings=settings.for_role(role), budget=budget)
             )
         try:
             yield opened

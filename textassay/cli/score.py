@@ -20,7 +20,7 @@ from textassay.evaluation.spec import SETTABLE, RunSpec, spec_of, split_settings
 from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.messages import Usage
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.run_folder import read_manifest
 
 RUNTIME_FLAGS = (
@@ -29,10 +29,10 @@ RUNTIME_FLAGS = (
     "tpm",
     "max_cost",
     "price",
-    "api_base",
-    "api_key_env",
     "cache",
     "no_cache",
+    "roles",
+    *EndpointSettings.model_fields,
 )
 OPTION_FLAGS = ("n", "temperature", "seed")
 

@@ -144,15 +144,17 @@ async def _connected(
     uncached = settings.model_copy(
         update={"cache": None}
     )  # the session puts one cache around all models
-    opened: dict[str, ConnectedModel] = {}
+    opened: list[tuple[str, Settings, ConnectedModel]] = []
     for role, name in spec.models.items():
         if role not in given:
-            if name not in opened:
+            own = uncached.for_role(role)
+            same = (model for known, how, model in opened if (known, how) == (name, own))
+            model = next(same, None)
+            if model is None:
                 await load_backend(name)
-                opened[name] = await stack.enter_async_context(
-                    connect(name, settings=uncached, budget=budget)
-                )
-            given[role] = opened[name]
+                model = await stack.enter_async_context(connect(name, settings=own, budget=budget))
+                opened.append((name, own, model))
+            given[role] = model
     _check_price(given, settings)
     return given
 

@@ -21,11 +21,24 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, Wrapper
-from textassay.runtime.settings import LocalSettings, Settings
+from textassay.runtime.settings import EndpointSettings, LocalSettings, Settings
 from textassay.runtime.storage.run_folder import FORMAT
 from textassay.version import __version__
 
-SETTABLE = ("attempts", "timeout", "total_timeout")
+SETTABLE = (
+    "attempts",
+    "timeout",
+    "total_timeout",
+    "outage_wait",
+    "failure_limit",
+    "max_answer_bytes",
+    "api_key_header",
+    "api_version",
+    "ca",
+    "client_cert",
+    "client_key",
+    "proxy",
+)
 """Run-time settings that `--set` reaches, beside those of local models; every other key is an
 option of the method."""
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
@@ -133,10 +146,22 @@ def _record(model: Model) -> dict[str, Any]:
 
 
 def _public(settings: Settings) -> Settings:
-    """Return the settings without what an address may hold beside the server, and with an absolute path."""
+    """Return the settings with an absolute path, and of the endpoints only what holds no secret."""
     address = None if settings.api_base is None else public_address(settings.api_base)
     cache = None if settings.cache is None else settings.cache.absolute()
-    return settings.model_copy(update={"api_base": address, "cache": cache})
+    unrecorded = set(EndpointSettings.model_fields) - {"api_base", "api_key_env"}
+    defaults = EndpointSettings().model_dump(include=unrecorded)
+    roles = {
+        role: {
+            name: public_address(value) if name == "api_base" else value
+            for name, value in own.items()
+            if name not in unrecorded
+        }
+        for role, own in settings.roles.items()
+    }
+    return settings.model_copy(
+        update={**defaults, "api_base": address, "cache": cache, "roles": roles}
+    )
 
 
 def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
