@@ -137,7 +137,8 @@ def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[
     """
     names_by_role: dict[str, str] = {}
     settings_by_role: dict[str, dict[str, Any]] = {}
-    for role, table in given.items() if isinstance(given, Mapping) else ((None, given),):
+    tables = given if isinstance(given, Mapping) else {"": given}
+    for role, table in tables.items():
         if not isinstance(table, Mapping):
             raise ConfigurationError(
                 f"--config {path}: models is made of tables, such as [models.scorer], not {table!r}"
