@@ -1,5 +1,5 @@
-# One word per task. `make demo` and `make test` set everything up by themselves.
-# Needs Python 3.11+, make and, for the demo, the tests and local models, a C++ compiler.
+# One word per task. Each sets up what it needs in .venv by itself.
+# Needs Python 3.11+ and make; `demo`, `test-all` and `check` also need a C++ compiler.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,11 +10,11 @@ endif
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--prerelease disallow --python-version 3.11
 
-.PHONY: help demo test extras lint types bench examples lock clean
+.PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 .venv/made:
 	$(PYTHON) -c 'import sys; sys.exit("textassay needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -57,8 +57,21 @@ extras: .venv/extras  ## add what the model-based tools and their tests need
 demo: .venv/llamacpp  ## show the whole pipeline offline, on the embedded model
 	$(BIN)/textassay demo
 
-test: .venv/dev .venv/llamacpp  ## run the tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+PYTEST := -m pytest -n auto --dist loadgroup
+
+test: .venv/dev  ## run the tests; those of local models and torch skip if these are not installed
+	$(BIN)/python $(PYTEST)
+
+test-all: .venv/llamacpp .venv/extras  ## build llama.cpp, install torch, and run every test
+	$(BIN)/python $(PYTEST)
+
+check: lint types demo extras test pythons wheel  ## all that .ci/run runs
+
+pythons: .venv/dev  ## run the core tests on every other Python from 3.11 to 3.14 that is installed
+	$(BIN)/python scripts/pythons.py
+
+wheel: .venv/llamacpp .venv/dev  ## build wheel and sdist, and try the wheel alone outside the checkout
+	CMAKE_ARGS="$(LLAMA_FLAGS)" $(BIN)/python scripts/try_wheel.py
 
 lint: .venv/dev  ## check style
 	$(BIN)/ruff check .
