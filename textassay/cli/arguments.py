@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from textassay.cli.flags import given
 from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.settings import EndpointSettings, Settings, settings_in, split_settings
 
 
 def names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -47,16 +49,16 @@ def literal(text: str) -> Any:
         return text
 
 
-def models(given: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     """Read `[ROLE=]MODEL` items; a model without a role serves every role that is not named.
 
     Raises:
         ConfigurationError: A role is given twice.
     """
-    if isinstance(given, Mapping):
-        return dict(given)
+    if isinstance(items, Mapping):
+        return dict(items)
     found: dict[str, str] = {}
-    for item in (given,) if isinstance(given, str) else given:
+    for item in (items,) if isinstance(items, str) else items:
         role, equals, name = item.partition("=")
         if not equals or "/" in role or "." in role:
             role, name = "", item
@@ -101,8 +103,6 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """
     if path is None:
         return {}
-    from textassay.runtime.settings import EndpointSettings  # the commands' help needs none of it
-
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -120,10 +120,10 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     if "models" in flat:
         named, flat["roles"] = role_tables(flat.pop("models"), path)
         flat["model"] = {**models(flat.get("model") or {}), **named}
-    for key, read in _READERS.items():
+    for key, reader in READERS.items():
         try:
             if key in flat:
-                flat[key] = read(flat[key])
+                flat[key] = reader(flat[key])
         except (AttributeError, TypeError) as error:
             raise ConfigurationError(f"--config {path}: {key!r} cannot be {flat[key]!r}") from error
     return flat
@@ -165,25 +165,65 @@ def tools(
     return names(given) or ()
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {
+READERS: Mapping[str, Callable[[Any], Any]] = {
     "model": models,
     "aspects": names,
+    "features": names,
     "tools": tools,
     "price": price,
 }
-"""How a file's values are read that are more than one word."""
+"""How values are read that are more than one word, on the command line and in a file."""
 
 
-def merged(given: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+def read(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags with their values read; those that were not given are left out.
+
+    Raises:
+        ConfigurationError: A value cannot be read.
+    """
+    return {
+        key: READERS[key](value) if key in READERS else value for key, value in given(flags).items()
+    }
+
+
+def with_config(
+    flags: Mapping[str, Any], known: Iterable[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return flags, laid over those of the file of `--config`, and the pairs of `--set`.
+
+    Args:
+        flags: The flags as they were typed, `config` and `set` among them.
+        known: Keys that the file may have.
+
+    Raises:
+        ConfigurationError: A value or the file cannot be read.
+    """
+    typed = dict(flags)
+    path, pairs_set = typed.pop("config", None), typed.pop("set", None)
+    configured = config_file(path, known)
+    chosen = {**configured.pop("set", {}), **settings(pairs_set or ())}
+    return merged(read(typed), configured), chosen
+
+
+def for_models(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:
+    """Return flags, method options and settings of a command that asks models without a run.
+
+    Raises:
+        ConfigurationError: A value cannot be read.
+    """
+    typed, chosen = with_config(flags)
+    runtime, options = split_settings(chosen)
+    runtime |= settings_in(typed)
+    return typed, options, Settings(**runtime)
+
+
+def merged(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags of the command line laid over those of the file.
 
     Tools that the file describes are used under their names: those that the command line names, or
     else all.
     """
-    flags = {
-        **configured,
-        **{key: value for key, value in given.items() if value is not None and value != []},
-    }
+    flags = {**configured, **typed}
     described = configured.get("tools")
     if isinstance(described, Mapping):
         flags["tools"] = tuple(described.get(name, name) for name in flags["tools"])

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from textassay.cli.console import say
 from textassay.runtime.errors import TextassayError
+from textassay.runtime.settings import SETTABLE
 
 T = TypeVar("T")
 UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
@@ -69,10 +70,6 @@ def exits() -> Iterator[None]:
 
 def _flag(place: tuple[int | str, ...]) -> str:
     """Return the flag that a setting's field is set by, in front of what is wrong with it."""
-    from textassay.evaluation.spec import (
-        SETTABLE,  # heavy, and only needed where something is wrong
-    )
-
     if not place:
         return ""
     name = str(place[0])

@@ -12,9 +12,8 @@ import typer
 from textassay.cli.console import printable, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.progress import Style, shown
-from textassay.cli.score import RUNTIME_FLAGS, print_estimate
+from textassay.cli.score import print_estimate
 from textassay.evaluation.session import Session
-from textassay.evaluation.spec import split_settings
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import Fit, Learning, check_out, fit_recorded
 from textassay.fitting.fit_tree import Alignment, AlignmentOrder
@@ -30,7 +29,7 @@ from textassay.runtime.errors import (
     TextassayError,
     UnknownName,
 )
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import Settings, settings_in, split_settings
 
 
 def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
@@ -167,7 +166,7 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
         raise ConfigurationError("fit needs --out EVALUATOR_DIR (or --dry-run)")
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
-    runtime |= {name: flags[name] for name in RUNTIME_FLAGS if flags.get(name) is not None}
+    runtime |= settings_in(flags)
     growth = {
         name: flags[name] for name in ("layers", "children", "keep") if flags.get(name) is not None
     }

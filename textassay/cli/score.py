@@ -16,24 +16,13 @@ from textassay.cli.progress import STYLES, Style, shown
 from textassay.evaluation.api import finish
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import SETTABLE, RunSpec, spec_of, split_settings
+from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.messages import Usage
-from textassay.runtime.settings import EndpointSettings, Settings
+from textassay.runtime.settings import SETTABLE, Settings, settings_in, split_settings
 from textassay.runtime.storage.run_folder import read_manifest
 
-RUNTIME_FLAGS = (
-    "concurrency",
-    "rpm",
-    "tpm",
-    "max_cost",
-    "price",
-    "cache",
-    "no_cache",
-    "roles",
-    *EndpointSettings.model_fields,
-)
 OPTION_FLAGS = ("n", "temperature", "seed")
 
 
@@ -65,7 +54,7 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
         raise ConfigurationError("score needs --out RUN, a folder for the scores (or --dry-run)")
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
-    runtime |= {name: flags[name] for name in RUNTIME_FLAGS if flags.get(name) is not None}
+    runtime |= settings_in(flags)
     data = str(flags["data"])
     spec = RunSpec(
         method=flags["method"],
@@ -112,7 +101,7 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
         **manifest["settings"],
         "max_cost": None,
     }  # a spent budget must not stop the resumed run at once
-    given = {name: flags[name] for name in RUNTIME_FLAGS if flags.get(name) is not None}
+    given = settings_in(flags)
     if given.get("cache") is not None or given.get("no_cache"):
         before |= {"cache": None, "no_cache": False}
     settings = Settings(**{**before, **given})

@@ -21,26 +21,10 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, Wrapper
-from textassay.runtime.settings import EndpointSettings, LocalSettings, Settings
+from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.run_folder import FORMAT
 from textassay.version import __version__
 
-SETTABLE = (
-    "attempts",
-    "timeout",
-    "total_timeout",
-    "outage_wait",
-    "failure_limit",
-    "max_answer_bytes",
-    "api_key_header",
-    "api_version",
-    "ca",
-    "client_cert",
-    "client_key",
-    "proxy",
-)
-"""Run-time settings that `--set` reaches, beside those of local models; every other key is an
-option of the method."""
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 """Options that end so are paths."""
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
@@ -67,17 +51,6 @@ class RunSpec(Message):
     """Field map from the data's names to ours."""
     limit: int | None = Field(default=None, ge=1)
     """Only the first so many examples."""
-
-
-def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return run-time settings and method options from `--set` pairs."""
-    runtime = {key: value for key, value in pairs.items() if key in SETTABLE}
-    local = {key: value for key, value in pairs.items() if key in LocalSettings.model_fields}
-    if local:
-        runtime["local"] = local
-    return runtime, {
-        key: value for key, value in pairs.items() if key not in runtime and key not in local
-    }
 
 
 def manifest_of(

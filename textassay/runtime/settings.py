@@ -1,11 +1,17 @@
-"""How models are asked: limits, attempts, time limits, budget and cache: how a run goes, never what it yields."""
+"""Run-time settings: limits, attempts, time limits, budget and cache: how a run goes, never its scores.
+
+The one place for a setting's name, type, default and help: the command line makes its flags of the
+fields that carry a `Flag`, and `--set` takes the others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from textassay.runtime.messages import Message
 
@@ -16,16 +22,33 @@ SHARED_BY_ROLES = frozenset({"max_cost", "cache", "no_cache", "local", "roles"})
 """Settings that all models of a run share."""
 
 
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Marks a setting that is a flag of the command line, `--name`, rather than a key of `--set`."""
+
+    panel: str
+    """Heading of the help under which it stands."""
+    metavar: str = ""
+    """What stands for its value in the help."""
+    short: str = ""
+    """A one-letter form, such as `-c`."""
+
+
+SERVER, LIMITS, CACHE = "Server", "Limits and budget", "Cache"
+
+
 class LocalSettings(Message):
     """How a local model is loaded. Unlike the rest, these may change answers; they are part of a model's identity."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     n_ctx: int | None = Field(default=None, ge=1)
-    """Longest prompt and answer together, in tokens; the model's own, at most 8192, where not
-    given."""
+    """Maximum length of prompt and answer together, in tokens; by default the model's own, at most
+    8192."""
     n_gpu_layers: int | None = Field(default=None, ge=-1)
     """Layers on the GPU, -1 for all; by default all that the build can put there."""
     threads: int | None = Field(default=None, ge=1)
-    """Threads of one evaluation; as many as this process may use where not given."""
+    """Threads per evaluation; by default as many as this process may use."""
     mode: Literal["exact", "throughput"] = "exact"
     """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch,
     for GPUs."""
@@ -33,7 +56,7 @@ class LocalSettings(Message):
     """Type of the cached keys and values."""
     truncate: Literal["error", "source"] | None = None
     """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the
-    source, which the score then tells (`source`, the default of the embedded model)."""
+    source and say so in the score (`source`, the default of the embedded model)."""
 
 
 class EndpointSettings(Message):
@@ -44,12 +67,14 @@ class EndpointSettings(Message):
     when the model is connected.
     """
 
-    api_base: str | None = None
-    """Base address of the server, ending in `/v1` if the server's documentation writes it so. A
-    query in it is sent with every request."""
-    api_key_env: str | None = None
-    """Name of the environment variable that holds the key; litellm finds its providers' own without
-    it."""
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    api_base: Annotated[str | None, Flag(SERVER, "URL")] = None
+    """Base URL of the server, ending in `/v1` if its documentation writes it so. A query in it is
+    sent with every request."""
+    api_key_env: Annotated[str | None, Flag(SERVER, "NAME")] = None
+    """Name of the environment variable that holds the API key. Without it, litellm looks for the
+    variable of its provider."""
     api_key_header: str | None = None
     """Header that carries the key as it is, such as `api-key`, instead of `Authorization: Bearer`."""
     api_version: str | None = None
@@ -71,19 +96,19 @@ class EndpointSettings(Message):
 class Settings(EndpointSettings):
     """One frozen set of run-time settings, handed down from the top."""
 
-    concurrency: int = Field(default=64, ge=1)
-    """Most calls in flight to one model; fewer are used while the server asks for that. For a local
-    model, which queues calls itself, only how many examples are in work."""
-    rpm: Positive | None = None
-    """Most requests a minute; `None` for no limit."""
-    tpm: Positive | None = None
-    """Most tokens a minute, prompt and answer together; `None` for no limit."""
+    concurrency: Annotated[int, Flag(LIMITS, "N", "-c")] = Field(default=64, ge=1)
+    """Maximum concurrent calls per model. Fewer are used while the server asks for that. For a
+    local model, which queues calls itself, only the number of examples in progress."""
+    rpm: Annotated[Positive | None, Flag(LIMITS, "N")] = None
+    """Maximum requests per minute."""
+    tpm: Annotated[Positive | None, Flag(LIMITS, "N")] = None
+    """Maximum tokens per minute, prompt and answer together."""
     attempts: int = Field(default=6, ge=1)
-    """Most times one call is tried in all, the first included."""
+    """Maximum attempts per call."""
     timeout: Positive = 120.0
-    """Seconds that one attempt may take, queueing not counted."""
+    """Time limit of one attempt in seconds, queueing excluded."""
     total_timeout: Positive = 900.0
-    """Seconds that one call may take over all attempts and waits."""
+    """Time limit of one call in seconds, all attempts and waits included."""
     outage_wait: NotNegative = 300.0
     """Seconds to wait, with growing pauses, for a server that has answered before and then fails
     every call, before the run stops, resumable; 0 to stop at once."""
@@ -92,15 +117,19 @@ class Settings(EndpointSettings):
     max_answer_bytes: int = Field(default=32 * 2**20, ge=1024)
     """Longest answer of a server that is read, in bytes, as sent and unpacked; a longer one is a
     malformed answer."""
-    max_cost: Positive | None = None
-    """US dollars after which the run stops, resumable."""
-    price: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] | None = None
-    """US dollars for a million prompt tokens and for a million sampled tokens, where they are not
-    known."""
-    cache: Path | None = None
-    """Folder of the answers' cache; `None` keeps answers in the run folder, where there is one."""
-    no_cache: bool = False
-    """Keep no answers on disk at all."""
+    max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
+    """Stop the run, which can be resumed, before it costs more than this many US dollars."""
+    price: Annotated[
+        tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] | None,
+        Flag(LIMITS, "IN,OUT"),
+    ] = None
+    """US dollars per million prompt tokens and per million completion tokens, for models whose
+    price is not known."""
+    cache: Annotated[Path | None, Flag(CACHE, "DIR")] = None
+    """Folder of cached answers, which runs may share. By default answers are kept in the run
+    folder, if there is one."""
+    no_cache: Annotated[bool, Flag(CACHE)] = False
+    """Keep no answers on disk."""
     local: LocalSettings = LocalSettings()
     """How a local model is loaded."""
     roles: dict[str, dict[str, Any]] = {}
@@ -133,3 +162,33 @@ class Settings(EndpointSettings):
         if self.no_cache and self.cache is not None:
             raise ValueError("cache and no_cache exclude each other")
         return self
+
+
+def flag_of(name: str) -> Flag | None:
+    """Return the flag of a setting; `None` if `--set` takes it."""
+    marks = Settings.model_fields[name].metadata
+    return next((mark for mark in marks if isinstance(mark, Flag)), None)
+
+
+FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)
+"""Settings that are flags of the command line."""
+TABLES = ("headers", "query", "local", "roles")
+"""Settings that are tables: those of a config file, and those of local models as keys of `--set`."""
+SETTABLE = tuple(name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES))
+"""Settings that `--set` reaches, beside those of local models."""
+
+
+def settings_in(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the flags and keys of a config file that are run-time settings."""
+    return {name: flags[name] for name in Settings.model_fields if flags.get(name) is not None}
+
+
+def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return run-time settings and method options from the pairs of `--set`."""
+    runtime = {key: value for key, value in pairs.items() if key in SETTABLE}
+    local = {key: value for key, value in pairs.items() if key in LocalSettings.model_fields}
+    if local:
+        runtime["local"] = local
+    return runtime, {
+        key: value for key, value in pairs.items() if key not in runtime and key not in local
+    }

@@ -1,0 +1,102 @@
+"""Help, flags made of `Settings`, and the ways to start the command line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from tests.cli.harness import textassay
+from textassay.cli.app import COMMANDS
+from textassay.cli.flags import RUNTIME, Given, expanded
+from textassay.runtime.settings import FLAGGED, SETTABLE, TABLES, Flag, Settings, flag_of
+
+COMMANDS_PATH = Path(__file__).parents[2] / "textassay" / "cli" / "commands"
+
+
+def words(text: str) -> str:
+    """The text without frames, folds and padding."""
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", text).split())
+
+
+def test_every_setting_is_a_flag_or_a_key_of_set():
+    """No setting is out of reach, and none has two names."""
+    assert {*FLAGGED, *SETTABLE, *TABLES} == set(Settings.model_fields)
+    assert not set(FLAGGED) & set(SETTABLE)
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+@pytest.mark.parametrize("command", ["score", "resume", "fit"])
+def test_commands_that_ask_models_have_every_flag_of_the_settings(command):
+    """Name, value and help are the setting's."""
+    told = words(textassay(command, "--help").out)
+    for name in FLAGGED:
+        flag, field = flag_of(name), Settings.model_fields[name]
+        assert isinstance(flag, Flag)
+        assert f"--{name.replace('_', '-')} {flag.short}".rstrip() in told
+        assert flag.panel in told
+        assert " ".join((field.description or "").split()).split(". ")[0].rstrip(".") in told
+
+
+def test_a_flag_of_the_settings_reaches_the_run(server, data, run):
+    """Short and long forms."""
+    flags = ("-m", "direct/mock", "--api-base", server.url, "-a", "fluency", "-c", "3", "-o", run)
+    assert textassay("score", data, "--method", "llm-score", *flags, "--no-cache").code == 0
+    assert '"concurrency": 3' in (run / "manifest.json").read_text()
+    assert not (run / "answers").exists()
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_has_groups_examples_and_exit_statuses(flag):
+    """No type of Python leaks, and nothing is cut."""
+    told = textassay("score", flag)
+    assert told.code == 0
+    assert "textassay score data.jsonl --method g-eval" in words(told.out)
+    for panel in ("Judging", "Server", "Limits and budget", "Cache"):
+        assert f"─ {panel} ─" in told.out
+    assert "3 stopped early" in words(told.out)
+    assert not re.search(r"<(bool|int|float|list)", told.out)
+
+
+def test_no_command_lists_many_flags_by_hand():
+    """Groups are shared; what one command alone has is short."""
+    for path in COMMANDS_PATH.glob("*.py"):
+        for header in re.findall(r"^def \w+\((.*?)^\) ->", path.read_text(), re.S | re.M):
+            assert len(re.findall(r"^    \w+: ", header, re.M)) <= 10, path.name
+    assert {path.stem for path in COMMANDS_PATH.glob("*.py")} - {"__init__"} == set(COMMANDS)
+
+
+def test_what_is_not_given_is_not_in_the_group():
+    """Defaults are the settings', not the flags'."""
+
+    def function(*, given: Annotated[Given, RUNTIME]) -> Given:
+        return given
+
+    spread = expanded(function)
+    empty = dict.fromkeys(FLAGGED)
+    assert spread(**{**empty, "no_cache": False, "rpm": 5.0}) == {"rpm": 5.0}
+
+
+def test_usage_errors_are_plain_lines():
+    """They can be read by a script; a near name is suggested."""
+    wrong = textassay("scroe")
+    assert wrong.code == 2
+    assert "Did you mean 'score'?" in wrong.err
+    assert "│" not in textassay("score", "--modle", "x").err
+
+
+def test_the_module_is_the_command():
+    """`python -m textassay`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "textassay", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("textassay ")
+
+
+def test_completion_can_be_installed():
+    """Shells are offered a script."""
+    assert "--install-completion" in textassay("--help").out

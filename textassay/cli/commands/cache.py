@@ -1,0 +1,38 @@
+"""`textassay cache info|verify|clear`: folders of cached answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli.registry import MAKING, command, group
+
+group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Cache folder.")]
+
+
+@command("info", group="cache")
+def info(folder: Folder) -> None:
+    """Show how many answers a cache folder holds."""
+    from textassay.cli.cache import show_info
+
+    show_info(folder)
+
+
+@command("verify", group="cache")
+def verify(folder: Folder) -> int:
+    """Check every file and answer of a cache folder."""
+    from textassay.cli.cache import show_verification
+
+    return show_verification(folder)
+
+
+@command("clear", group="cache")
+def clear(folder: Folder) -> None:
+    """Delete all answers of a cache folder."""
+    from textassay.cli.cache import clear as empty
+
+    empty(folder)

@@ -1,0 +1,34 @@
+"""`textassay demo`: the whole pipeline, offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli.exits import run_async
+from textassay.cli.flags import PROGRESS, Given
+from textassay.cli.registry import SCORING, command
+
+
+@command(
+    "demo", panel=SCORING, asks_models=True, examples=("textassay demo", "textassay demo -o demo")
+)
+def demo(
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Folder to create, or that of an earlier demo to continue (default: a temporary one).",
+        ),
+    ] = None,
+    given: Annotated[Given, PROGRESS],
+) -> int:
+    """Run the whole pipeline on bundled examples: offline, with the embedded model."""
+    from textassay.cli.demo.command import carry_out
+
+    return run_async(carry_out(out, given.get("progress") or "auto"))

@@ -1,0 +1,36 @@
+"""`textassay doctor`: what a model supports."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from textassay.cli import arguments
+from textassay.cli.exits import run_async
+from textassay.cli.flags import RUNTIME, SET, Given
+from textassay.cli.registry import MAKING, command
+
+
+@command(
+    "doctor",
+    panel=MAKING,
+    examples=(
+        "textassay doctor openai/gpt-4.1-mini",
+        "textassay doctor direct/qwen3 --api-base http://localhost:8000/v1",
+    ),
+)
+def doctor(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
+    *,
+    given: Annotated[Given, SET | RUNTIME.only("api_base", "api_key_env")],
+) -> None:
+    """Probe what a model supports: log-probabilities, echo, n, seed, JSON schema."""
+    from textassay.cli.doctor import show
+    from textassay.runtime.errors import UnknownName
+    from textassay.runtime.settings import SETTABLE, LocalSettings
+
+    _, unknown, settings = arguments.for_models(given)
+    if unknown:
+        raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
+    run_async(show(model, settings))

@@ -1,0 +1,150 @@
+"""`textassay fit`: learn an evaluator from human ratings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from textassay.cli import arguments
+from textassay.cli.flags import (
+    DRY_RUN,
+    JUDGING,
+    PROGRESS,
+    READING,
+    RUNTIME,
+    SAMPLING,
+    SET,
+    Given,
+    Group,
+    Models,
+    OptionalData,
+    Out,
+)
+from textassay.cli.registry import SCORING, command
+
+LEARNING = Group(
+    features=Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,GLOB*",
+            help="Learn from metrics in the data; no model is asked.",
+            rich_help_panel="Learning",
+        ),
+    ],
+    scores=Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Learn from files of scores or from runs; may repeat.",
+            rich_help_panel="Learning",
+        ),
+    ],
+    aggregator=Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Aggregator: auto (default), avg, corrw, linear, nnls, ridge, tree, forest, mlp "
+            "or lightgbm; may repeat.",
+            rich_help_panel="Learning",
+        ),
+    ],
+    scale=Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ASPECT=LOW,HIGH",
+            help="Scale of the human ratings; may repeat.",
+            rich_help_panel="Learning",
+        ),
+    ],
+    split=Annotated[
+        str | None,
+        typer.Option(
+            metavar="group|row",
+            help="Split by group (default) or by row.",
+            rich_help_panel="Learning",
+        ),
+    ],
+    train_fraction=Annotated[
+        float | None,
+        typer.Option(
+            metavar="F",
+            help="Share of the rows to learn from (default: 0.5).",
+            rich_help_panel="Learning",
+        ),
+    ],
+    report=Annotated[
+        Literal["basic", "full"] | None,
+        typer.Option(help="full adds curves and ablations.", rich_help_panel="Learning"),
+    ],
+)
+
+GROWTH = Group(
+    layers=Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Layers of criteria (default: 3).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+    children=Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Maximum sub-criteria per criterion (default: 4).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+    keep=Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Criteria expanded per layer, from layer 2 on (default: 4).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+)
+
+FLAGS = (
+    SET
+    | DRY_RUN
+    | PROGRESS
+    | LEARNING
+    | GROWTH
+    | JUDGING.only("task", "aspects")
+    | SAMPLING
+    | READING
+    | RUNTIME
+)
+
+
+@command(
+    "fit",
+    panel=SCORING,
+    asks_models=True,
+    examples=(
+        "textassay fit rated.jsonl --method hd-eval -t summarization -m openai/gpt-4.1-mini -o evaluators/mine",
+        "textassay fit rated.jsonl --scores runs/a --scores runs/b -o evaluators/combined",
+        "textassay fit rated.jsonl --features 'rouge*' --aggregator ridge -o evaluators/rouge",
+    ),
+)
+def fit(
+    data: OptionalData = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    *,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD", help="hd-eval: decompose the aspects and let a model rate them."
+        ),
+    ] = None,
+    model: Models = None,
+    out: Out = None,
+    given: Annotated[Given, FLAGS],
+) -> int:
+    """Learn from human ratings how to judge, and write an evaluator folder."""
+    from textassay.cli.fit import carry_out
+
+    flags = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
+    return carry_out(*arguments.with_config(flags))

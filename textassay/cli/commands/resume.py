@@ -1,0 +1,29 @@
+"""`textassay resume`: continue a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from textassay.cli import arguments
+from textassay.cli.exits import run_async
+from textassay.cli.flags import PROGRESS, RUNTIME, Given, RunFolder
+from textassay.cli.registry import SCORING, command
+
+
+@command(
+    "resume",
+    panel=SCORING,
+    asks_models=True,
+    examples=(
+        "textassay resume runs/first",
+        "textassay resume runs/first --max-cost 10 --concurrency 8",
+    ),
+)
+def resume(run: RunFolder, *, given: Annotated[Given, PROGRESS | RUNTIME]) -> int:
+    """Resume a run: ask only for missing scores and errors.
+
+    Flags that are given replace the settings that the run was made with.
+    """
+    from textassay.cli.score import carry_out, order_to_resume
+
+    return run_async(carry_out(order_to_resume(run, arguments.read(given))))

@@ -1,0 +1,63 @@
+"""`textassay score`: judge every example and write the scores to a run folder."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from textassay.cli import arguments
+from textassay.cli.exits import run_async
+from textassay.cli.flags import (
+    CONFIG,
+    DRY_RUN,
+    JUDGING,
+    PROGRESS,
+    READING,
+    RUNTIME,
+    SAMPLING,
+    SET,
+    Given,
+    Models,
+    OptionalData,
+    Out,
+)
+from textassay.cli.registry import SCORING, command
+
+FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | JUDGING | SAMPLING | READING | RUNTIME
+
+
+@command(
+    "score",
+    panel=SCORING,
+    asks_models=True,
+    examples=(
+        "textassay score data.jsonl --method g-eval -t summarization -m openai/gpt-4.1-mini -o runs/first",
+        "textassay score data.csv --method llm-score -a fluency -m openai/gpt-4.1-mini --dry-run",
+        "textassay score data.jsonl --config judge.toml --max-cost 5 -o runs/second",
+    ),
+)
+def score(
+    data: OptionalData = None,
+    *,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="Method, such as g-eval, or the folder of a fitted evaluator.",
+        ),
+    ] = None,
+    model: Models = None,
+    out: Out = None,
+    given: Annotated[Given, FLAGS],
+) -> int:
+    """Judge every example of DATA and write the scores to a run folder."""
+    from textassay.cli.score import carry_out, order_from
+
+    flags = {"data": data, "method": method, "model": model, "out": out, **given}
+    return run_async(carry_out(order_from(*arguments.with_config(flags, score_keys()))))
+
+
+def score_keys() -> tuple[str, ...]:
+    """Return the keys that a file of `--config` may have: the flags of `score`, and `fields`."""
+    return ("data", "method", "model", "out", *FLAGS.flags, "fields")

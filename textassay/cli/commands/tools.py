@@ -1,0 +1,52 @@
+"""`textassay tools list|score`: metrics without a judge."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from textassay.cli import arguments
+from textassay.cli.exits import run_async
+from textassay.cli.flags import CONFIG, PROGRESS, READING, RUNTIME, Data, Given, Out
+from textassay.cli.registry import SCORING, command, group
+
+group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
+
+FLAGS = CONFIG | PROGRESS | READING | RUNTIME.only("api_base", "api_key_env")
+
+
+@command("list", group="tools", examples=("textassay tools list",))
+def tools_list() -> None:
+    """List the metrics: what each measures, its range, and what it needs."""
+    from textassay.cli.tools import show_list
+
+    show_list()
+
+
+@command(
+    "score",
+    group="tools",
+    asks_models=True,
+    examples=("textassay tools score data.jsonl --tools rouge,chrf -o runs/metrics",),
+)
+def tools_score(
+    data: Data,
+    *,
+    tools: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Metrics, such as rouge,nli:MODEL.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="Model that lm_prob asks."),
+    ] = None,
+    out: Out = None,
+    given: Annotated[Given, FLAGS],
+) -> int:
+    """Score every example of DATA with automatic metrics and write the scores to a run folder."""
+    from textassay.cli.score import carry_out, order_from
+
+    flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
+    known = ("data", "tools", "model", "out", *FLAGS.flags, "fields")
+    read, chosen = arguments.with_config(flags, known)
+    return run_async(carry_out(order_from({**read, "method": "tools"}, chosen)))

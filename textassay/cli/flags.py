@@ -1,0 +1,244 @@
+"""The flags that commands share, and groups of them, such as those generated from `Settings`.
+
+A command takes a group in one parameter, `Annotated[Given, RUNTIME]`, and gets a dictionary of the
+flags that were given. Its other flags are ordinary typer parameters. Nothing heavy is imported
+here: help needs none of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from textassay.runtime.settings import FLAGGED, Settings, flag_of
+
+Given = dict[str, Any]
+"""The flags of a group that were given, by the names of their parameters."""
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="Examples: JSON Lines (.gz), CSV or Parquet.")
+]
+OptionalData = Annotated[
+    str | None, typer.Argument(metavar="DATA", help="Examples: JSON Lines (.gz), CSV or Parquet.")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="[ROLE=]MODEL",
+        help="Model to ask. Repeat it as ROLE=MODEL to use different models in different roles.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Folder to create for the result."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+class Group:
+    """Flags that several commands take together; marks the one parameter that receives them."""
+
+    def __init__(self, **flags: Any) -> None:
+        """Store the flags.
+
+        Args:
+            **flags: Annotated types by parameter name, each with its `typer.Option`; their default
+                is `None`, or false for a switch.
+        """
+        self.flags = flags
+
+    def parameters(self) -> list[inspect.Parameter]:
+        """Return the flags as the parameters of a function."""
+        return [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if get_args(flag)[0] is bool else None,
+                annotation=flag,
+            )
+            for name, flag in self.flags.items()
+        ]
+
+    def only(self, *names: str) -> Group:
+        """Return a group of some of the flags."""
+        return Group(**{name: self.flags[name] for name in names})
+
+    def __or__(self, other: Group) -> Group:
+        """Return a group with the flags of both."""
+        return Group(**self.flags, **other.flags)
+
+
+def given(flags: Mapping[str, Any]) -> Given:
+    """Return the flags that were given: neither missing, nor empty, nor a switch that is off."""
+    return {
+        name: value
+        for name, value in flags.items()
+        if value is not None and value is not False and value != []
+    }
+
+
+def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with each parameter that is annotated with a `Group` spread into flags."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Group] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints[parameter.name]
+        group = next((mark for mark in get_args(hint)[1:] if isinstance(mark, Group)), None)
+        if group is None:
+            parameters.append(parameter.replace(annotation=hint))
+        else:
+            groups[parameter.name] = group
+            parameters += group.parameters()
+
+    @wraps(function)
+    def spread(**flags: Any) -> Any:
+        collected = {
+            name: given({flag: flags.pop(flag) for flag in group.flags})
+            for name, group in groups.items()
+        }
+        return function(**flags, **collected)
+
+    # typer reads the signature and the annotations, each for itself
+    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    spread.__annotations__ = {item.name: item.annotation for item in parameters}
+    return spread
+
+
+def setting(name: str) -> Any:
+    """Return the annotated type of a setting's flag: its name, type, default and help are the setting's."""
+    field, flag = Settings.model_fields[name], flag_of(name)
+    if flag is None:
+        raise KeyError(f"the setting {name!r} has no flag")
+    kind = _word(field.annotation)
+    shown = "" if field.default in (None, False) else f" (default: {field.default})"
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        *([flag.short] if flag.short else []),
+        metavar=flag.metavar or None,
+        help=_first_sentence(field.description or "").removesuffix(".") + shown + ".",
+        rich_help_panel=flag.panel,
+    )
+    return Annotated[kind if kind is bool else kind | None, option]
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
+
+
+def _word(annotation: Any) -> Any:
+    """Return the type that the command line reads a value as; what is more than a word is read later."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _word(arguments[0])
+    if origin in (Union, UnionType):
+        return _word(next(item for item in arguments if item is not NoneType))
+    if origin is Literal or annotation in (bool, int, float, str, Path):
+        return annotation
+    return str
+
+
+def _option(panel: str | None, text: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel)
+
+
+RUNTIME = Group(**{name: setting(name) for name in FLAGGED})
+"""How models are asked: every setting that has a flag."""
+
+PROGRESS = Group(
+    progress=Annotated[
+        Literal["auto", "plain", "none"] | None,
+        _option(
+            None,
+            "How to show progress: live in a terminal (auto), one line now and then, or not at all.",
+        ),
+    ],
+)
+
+DRY_RUN = Group(
+    dry_run=Annotated[
+        bool,
+        _option(None, "Estimate calls, tokens and cost without asking any model.", "--dry-run"),
+    ],
+)
+
+SET = Group(
+    set=Annotated[
+        list[str] | None,
+        _option(
+            None,
+            "Set a method option or a further run-time setting (timeout, attempts, ...); may repeat. "
+            "`textassay settings` lists them.",
+            "--set",
+            metavar="KEY=VALUE",
+        ),
+    ],
+)
+
+CONFIG = Group(
+    config=Annotated[
+        Path | None,
+        _option(
+            None,
+            "TOML file of flags and tables; the command line wins.",
+            "--config",
+            metavar="FILE",
+        ),
+    ],
+)
+
+READING = Group(
+    limit=Annotated[int | None, _option("Data", "Read only the first N examples.", metavar="N")],
+)
+"""How data are read."""
+
+JUDGING = Group(
+    task=Annotated[
+        str | None,
+        _option(
+            "Judging",
+            "Task that defines the aspects: summarization, dialogue, data-to-text, translation, "
+            "general, or a TOML file.",
+            "--task",
+            "-t",
+            metavar="TASK",
+        ),
+    ],
+    aspects=Annotated[
+        str | None,
+        _option(
+            "Judging",
+            "Aspects to judge (default: all of the task).",
+            "--aspects",
+            "-a",
+            metavar="A,B",
+        ),
+    ],
+    tools=Annotated[
+        str | None,
+        _option("Judging", "Metrics that assist the judge, such as rouge,nli.", metavar="A,B"),
+    ],
+)
+"""What is judged, and with which tools."""
+
+SAMPLING = Group(
+    n=Annotated[int | None, _option("Judging", "Samples per judgment.", "--n", "-n", metavar="N")],
+    temperature=Annotated[float | None, _option("Judging", "Sampling temperature.", metavar="T")],
+    seed=Annotated[int | None, _option("Judging", "Random seed.", metavar="N")],
+)
+"""How answers are drawn."""
+
+
+def flags_of(groups: Iterable[Group]) -> tuple[str, ...]:
+    """Return the names of all flags of some groups."""
+    return tuple(name for group in groups for name in group.flags)

@@ -1,0 +1,145 @@
+"""How a command registers itself: name, place in the help, examples, exit statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from textassay.cli.exits import exits
+from textassay.cli.flags import expanded
+
+Function = Callable[..., int | None]
+
+EXIT_STATUS = {
+    0: "success: everything is scored",
+    1: "finished, but something is unscored; the reasons are printed",
+    2: "wrong arguments, configuration or data; no model was asked",
+    3: "stopped early (budget, interrupt, wrong key, no server); resume continues it",
+}
+"""Exit statuses of commands that ask models."""
+
+SCORING, DECIDING, LOOKING, MAKING = (
+    "Score texts",
+    "From scores to decisions",
+    "Look and rate",
+    "Methods, models and files",
+)
+"""Headings of the list of commands, in the order in which they are shown."""
+
+
+class _PlainSwitches:
+    """Shows switches without the type `<bool>`, typer's own ones too."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, with nothing in the place of a switch's value."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False) and param.metavar is None:
+                param.metavar = ""
+        return params
+
+
+class Command(_PlainSwitches, TyperCommand):
+    """A command; it differs from typer's in its help alone."""
+
+
+class Commands(_PlainSwitches, TyperGroup):
+    """Draws help in panels, and prints usage errors as plain lines: no frame folds what scripts read."""
+
+    def __init__(self, **attributes: Any) -> None:
+        """Make the group; typer formats errors as it formats the help of the outermost group."""
+        super().__init__(**{**attributes, "rich_markup_mode": None})
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help in panels."""
+        self.rich_markup_mode = "rich"
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.rich_markup_mode = None
+
+
+def new_app(name: str, text: str) -> typer.Typer:
+    """Return an empty application, or one for a group of commands."""
+    return typer.Typer(
+        name=name,
+        help=text,
+        cls=Commands,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+app = new_app("textassay", "Judge generated text with teams of small agents.")
+_groups: dict[str, typer.Typer] = {}
+
+
+def group(name: str, text: str, *, panel: str) -> None:
+    """Make a group of commands, such as `cache`, once."""
+    _groups[name] = new_app(name, text)
+    app.add_typer(_groups[name], name=name, rich_help_panel=panel)
+
+
+def command(
+    name: str,
+    *,
+    panel: str | None = None,
+    group: str | None = None,
+    examples: Sequence[str] = (),
+    asks_models: bool = False,
+) -> Callable[[Function], Function]:
+    """Register a function as a command.
+
+    Its parameters are the flags (see `flags`), the docstring's first paragraph is the help, and
+    what it returns is the exit status; errors become a message and a status (see `exits`).
+
+    Args:
+        name: What users type.
+        panel: Heading of the list of commands under which it stands.
+        group: Group that it belongs to, made by `group` before.
+        examples: Command lines that the help shows.
+        asks_models: Whether the help tells the exit statuses of a run.
+    """
+    home = app if group is None else _groups[group]
+
+    def register(function: Function) -> Function:
+        spread = expanded(function)
+
+        @wraps(spread)
+        def run(**flags: Any) -> None:
+            with exits():
+                raise typer.Exit(spread(**flags) or 0)
+
+        home.command(
+            name,
+            cls=Command,
+            help=escaped(function.__doc__ or ""),
+            epilog=escaped(_epilog(examples, asks_models)),
+            rich_help_panel=panel,
+        )(run)
+        return function
+
+    return register
+
+
+def escaped(text: str) -> str:
+    """Return text whose brackets stay what they are in rich's markup."""
+    return text.replace("[", r"\[")
+
+
+def _epilog(examples: Sequence[str], asks_models: bool) -> str:
+    parts = ["Examples:\n" + "\n".join(f"  {line}" for line in examples)] if examples else []
+    if asks_models:
+        parts.append(statuses())
+    return "\n\n".join(parts)
+
+
+def statuses() -> str:
+    """Return the exit statuses, one a line."""
+    return "Exit status:\n" + "\n".join(f"  {code}  {text}" for code, text in EXIT_STATUS.items())
