@@ -20,7 +20,13 @@ from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.messages import Usage
-from textassay.runtime.settings import SETTABLE, Settings, settings_in, split_settings
+from textassay.runtime.settings import (
+    SETTABLE,
+    LocalSettings,
+    Settings,
+    settings_in,
+    split_settings,
+)
 from textassay.runtime.storage.run_folder import read_manifest
 
 OPTION_FLAGS = ("n", "temperature", "seed")
@@ -143,7 +149,9 @@ async def carry_out(order: Order) -> int:
         if (
             isinstance(error, UnknownName) and error.kind == "option"
         ):  # to the command line, both are settings
-            raise UnknownName("setting", error.name, [*error.known, *SETTABLE]) from None
+            raise UnknownName(
+                "setting", error.name, [*error.known, *SETTABLE, *LocalSettings.model_fields]
+            ) from None
         raise
     except asyncio.CancelledError:
         if not began:

@@ -54,6 +54,14 @@ class LocalSettings(Message):
     for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
     """Type of the cached keys and values."""
+    sequences: int | None = Field(default=None, ge=2, le=64)
+    """Answers written, or texts scored, in one batch in throughput mode, 8 by default; each takes the
+    memory of a context."""
+    batch: int = Field(default=512, ge=36, le=8192)
+    """Most tokens evaluated together; 2048 and more suit GPUs."""
+    flash_attention: bool = False
+    """Attention in blocks, faster on long prompts; in throughput mode only, since its rounding
+    depends on how a prompt was cut."""
     truncate: Literal["error", "source"] | None = None
     """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the
     source and say so in the score (`source`, the default of the embedded model)."""

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.runtime.backends.llamacpp.chunks import (
-    LEAST,
+    MIN_ROWS,
     SMALLEST_LIMIT,
     first_output,
     plan,
@@ -53,9 +53,9 @@ def test_no_batch_is_small_and_every_output_comes_once(data):
     for chunk in chunks:
         assert chunk.stop - chunk.start <= batch
         assert chunk.stop - chunk.output <= outputs
-        if length >= LEAST:
-            assert chunk.stop - chunk.start >= LEAST
-            assert chunk.stop - chunk.output == 0 or chunk.stop - chunk.output >= LEAST
+        if length >= MIN_ROWS:
+            assert chunk.stop - chunk.start >= MIN_ROWS
+            assert chunk.stop - chunk.output == 0 or chunk.stop - chunk.output >= MIN_ROWS
 
 
 class Box:

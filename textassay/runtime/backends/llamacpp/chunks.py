@@ -1,20 +1,20 @@
 """Cuts the evaluation of a token sequence into batches in a way that cannot change its result.
 
 llama.cpp runs other kernels for few rows than for many, and they round differently: for one row
-with every type, for fewer than eight with the K-quants (measured, 0.2 in a log-probability of a
-random model). So no batch holds fewer than `LEAST` tokens, none asks for the logits of fewer, and
-what a shorter sequence left behind is not built upon. A sequence that is shorter itself is always
-evaluated whole.
+with every type, for fewer than eight with the K-quants (measured on CPUs, 0.2 in a log-probability
+of a random model), and on CUDA for up to eight (`MMVQ_MAX_BATCH_SIZE` in ggml-cuda/mmvq.cuh). So no
+batch holds fewer than `MIN_ROWS` tokens, none asks for the logits of fewer, and what a shorter
+sequence left behind is not built upon. A sequence that is shorter itself is always evaluated whole.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-LEAST = 8
-"""Fewest rows that go through the kernels together."""
+MIN_ROWS = 9
+"""Fewest rows that go through the kernels together; CPU kernels need 8 and CUDA's 9."""
 
-SMALLEST_LIMIT = 4 * LEAST
+SMALLEST_LIMIT = 4 * MIN_ROWS
 """Least batch size and least number of outputs a plan works with."""
 
 
@@ -28,7 +28,7 @@ class Chunk(NamedTuple):
 
 def first_output(first: int, length: int) -> int:
     """Return the position from which logits are computed so that those from `first` on are; at most `first`."""
-    return max(0, min(first, length - LEAST))
+    return max(0, min(first, length - MIN_ROWS))
 
 
 def reusable(shared: int, first: int, length: int) -> int:
@@ -40,7 +40,7 @@ def reusable(shared: int, first: int, length: int) -> int:
         length: Number of tokens in the sequence.
     """
     kept = min(shared, first_output(first, length))
-    return kept if kept >= LEAST else 0
+    return kept if kept >= MIN_ROWS else 0
 
 
 def plan(kept: int, first: int, length: int, *, batch: int, outputs: int) -> list[Chunk]:
@@ -59,9 +59,9 @@ def plan(kept: int, first: int, length: int, *, batch: int, outputs: int) -> lis
         stop = min(length, start + batch)
         if stop > output:
             stop = min(stop, max(output, start) + outputs)
-        if 0 < length - stop < LEAST:
-            stop = length - LEAST
-        if stop < length and 0 < stop - max(output, start) < LEAST:
+        if 0 < length - stop < MIN_ROWS:
+            stop = length - MIN_ROWS
+        if stop < length and 0 < stop - max(output, start) < MIN_ROWS:
             stop = output
         chunks.append(Chunk(start, stop, min(max(output, start), stop)))
         start = stop

@@ -47,40 +47,62 @@ class Engine:
     """A llama.cpp context with `sequences` independent sequences; exact mode uses one."""
 
     def __init__(
-        self, weights: Weights, *, n_ctx: int, threads: int, kv: KvType, sequences: int = 1
+        self,
+        weights: Weights,
+        *,
+        n_ctx: int,
+        threads: int,
+        kv: KvType,
+        sequences: int = 1,
+        batch: int = BATCH,
+        flash_attention: bool = False,
     ) -> None:
         """Make the context.
+
+        Args:
+            weights: The model.
+            n_ctx: Tokens of context for each sequence.
+            threads: Threads of one evaluation.
+            kv: Type of the cached keys and values.
+            sequences: Independent sequences; each takes the memory of a context.
+            batch: Most tokens evaluated together, at least `chunks.SMALLEST_LIMIT`.
+            flash_attention: Whether attention is computed in blocks; its results depend on how a
+                sequence was cut, so never in exact mode.
 
         Raises:
             ConfigurationError: llama.cpp cannot make it, for lack of memory above all.
         """
         self.weights, self._lib = weights, library()
-        self.n_ctx, self.sequences = n_ctx, sequences
+        self.n_ctx, self.sequences, self.batch_tokens = n_ctx, sequences, batch
         self.evaluated_tokens = 0
         """Tokens really decoded so far, for checks of prefix sharing."""
         self._outputs = max(
-            SMALLEST_LIMIT, sequences, min(BATCH, _LOGITS_BYTES // (4 * weights.size))
+            SMALLEST_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size))
         )
         self.cached: list[Ids] = [np.empty(0, np.int32) for _ in range(sequences)]
         forget_log()
-        self._context = self._lib.llama_init_from_model(weights.handle, self._params(threads, kv))
+        self._context = self._lib.llama_init_from_model(
+            weights.handle, self._params(threads, kv, flash=flash_attention)
+        )
         if not self._context:
             raise ConfigurationError(
                 f"llama.cpp cannot make a context of {n_ctx} tokens x {sequences}: {logged() or 'no reason given'}; "
-                "ask for a smaller n_ctx"
+                "ask for a smaller n_ctx, fewer sequences or, on a GPU, fewer n_gpu_layers"
             )
         self._memory = self._lib.llama_get_memory(self._context)
-        self._batch = _Batch(self._lib, BATCH, sequences)
+        self._batch = _Batch(self._lib, batch, sequences)
 
-    def _params(self, threads: int, kv: KvType) -> Any:
+    def _params(self, threads: int, kv: KvType, *, flash: bool) -> Any:
         lib = self._lib
         params = lib.llama_context_default_params()
         params.n_ctx = -(-self.n_ctx // 256) * 256 * self.sequences
-        params.n_batch = params.n_ubatch = BATCH
+        params.n_batch = params.n_ubatch = self.batch_tokens
         params.n_seq_max = self.sequences
         params.n_outputs_max = self._outputs
         params.n_threads = params.n_threads_batch = threads
-        params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.flash_attn_type = (
+            lib.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        )
         params.type_k = params.type_v = lib.GGML_TYPE_F32 if kv == "f32" else lib.GGML_TYPE_F16
         params.kv_unified = self.sequences == 1
         params.swa_full = (
@@ -109,7 +131,7 @@ class Engine:
         """
         length = len(ids)
         kept = self.rewind(0, reusable(common_prefix(self.cached[0], ids), first, length))
-        for chunk in plan(kept, first, length, batch=BATCH, outputs=self._outputs):
+        for chunk in plan(kept, first, length, batch=self.batch_tokens, outputs=self._outputs):
             if abandoned():
                 raise Abandoned
             self._batch.clear()
@@ -146,7 +168,7 @@ class Engine:
         """Decode the batch; return the logits it asked for, shape (outputs, vocabulary), valid until the next."""
         forget_log()
         tokens, outputs = self._batch.tokens, self._batch.outputs
-        assert 0 < tokens <= BATCH
+        assert 0 < tokens <= self.batch_tokens
         assert outputs <= self._outputs
         code = self._lib.llama_decode(self._context, self._batch.native())
         if code:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import os
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,9 @@ INSTALL = (
 )
 
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
+_SPINCOUNT = "3000"
+_GPU_DEVICE = 1  # GGML_BACKEND_DEVICE_TYPE_GPU
+_SPIN_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _lock = threading.Lock()
 _loaded: Any = None
 _callback: Any = None  # the C side keeps a bare pointer to it: must live as long as the process
@@ -41,7 +47,8 @@ def library() -> Any:
         if _loaded is not None:
             return _loaded
         try:
-            import llama_cpp.llama_cpp as functions
+            with _short_spins():
+                import llama_cpp.llama_cpp as functions
         except ModuleNotFoundError as error:
             raise ConfigurationError(
                 f"a local model needs llama-cpp-python, which is missing: {INSTALL}"
@@ -55,6 +62,25 @@ def library() -> Any:
         functions.llama_backend_init()
         _loaded = functions
         return functions
+
+
+@contextmanager
+def _short_spins() -> Iterator[None]:
+    """Let OpenMP threads spin for microseconds, not milliseconds, unless the user chose otherwise.
+
+    By default libgomp's threads burn their core while they wait for each other, and on a machine
+    that others use too they wait for a thread that has no core: two threads took 5 to 12 times as
+    long as one. libgomp reads the variable once, when it is loaded, so it is set for the import
+    alone and no other library or child process sees it.
+    """
+    if any(name in os.environ for name in _SPIN_VARIABLES):
+        yield
+        return
+    os.environ["GOMP_SPINCOUNT"] = _SPINCOUNT
+    try:
+        yield
+    finally:
+        os.environ.pop("GOMP_SPINCOUNT", None)
 
 
 def library_version() -> str:
@@ -76,9 +102,35 @@ def offloads() -> bool:
     return bool(library().llama_supports_gpu_offload())
 
 
-def gpu_in_sight() -> bool:
-    """Return whether the machine has an NVIDIA or AMD GPU, as far as the device files tell."""
-    return any(Path(device).exists() for device in ("/dev/nvidia0", "/dev/kfd"))
+def gpu_in_sight(devices: Path = Path("/dev")) -> bool:
+    """Return whether the machine has an NVIDIA or AMD GPU, as far as the device files tell.
+
+    A container may hold any one of several GPUs (`nvidia3` alone), and WSL2 has `dxg` instead.
+    """
+    numbered = any(path.name[6:].isdigit() for path in devices.glob("nvidia*"))
+    return numbered or any((devices / name).exists() for name in ("kfd", "dxg"))
+
+
+def free_gpu_bytes() -> int | None:
+    """Return the memory that is free on all GPUs that llama.cpp uses, or `None` if it uses none."""
+    library()
+    import llama_cpp._ggml
+
+    ggml = llama_cpp._ggml.libggml
+    ggml.ggml_backend_dev_count.restype = ctypes.c_size_t
+    ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
+    ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
+    size = ctypes.POINTER(ctypes.c_size_t)
+    ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, size, size]
+    found = []
+    for index in range(ggml.ggml_backend_dev_count()):
+        device = ggml.ggml_backend_dev_get(index)
+        if ggml.ggml_backend_dev_type(device) == _GPU_DEVICE:
+            free, total = ctypes.c_size_t(), ctypes.c_size_t()
+            ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
+            found.append(free.value)
+    return sum(found) if found else None
 
 
 def has_amx() -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from textassay.runtime.backends.llamacpp.chat import ChatTemplate
-from textassay.runtime.backends.llamacpp.engine import Engine, KvType
+from textassay.runtime.backends.llamacpp.engine import BATCH, Engine, KvType
 from textassay.runtime.backends.llamacpp.memory import check_memory
 from textassay.runtime.backends.llamacpp.tokens import Tokenizer
 from textassay.runtime.backends.llamacpp.weights import Weights
@@ -42,6 +42,8 @@ class Loader:
     kv: KvType
     sequences: int
     check_tensors: bool
+    batch: int = BATCH
+    flash_attention: bool = False
 
     def __call__(self) -> Loaded:
         """Load.
@@ -57,11 +59,22 @@ class Loader:
         )
         try:
             n_ctx = self._context(weights)
-            if not self.gpu_layers:
-                check_memory(weights, n_ctx=n_ctx, sequences=self.sequences, kv=self.kv)
+            check_memory(
+                weights,
+                n_ctx=n_ctx,
+                sequences=self.sequences,
+                kv=self.kv,
+                gpu_layers=self.gpu_layers,
+            )
             threads = self.threads or usable_cores()
             engine = Engine(
-                weights, n_ctx=n_ctx, threads=threads, kv=self.kv, sequences=self.sequences
+                weights,
+                n_ctx=n_ctx,
+                threads=threads,
+                kv=self.kv,
+                sequences=self.sequences,
+                batch=self.batch,
+                flash_attention=self.flash_attention,
             )
         except BaseException:
             weights.close()

@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from textassay.runtime.backends.llamacpp.engine import KvType
-from textassay.runtime.backends.llamacpp.library import library
+from textassay.runtime.backends.llamacpp.library import free_gpu_bytes, library
 from textassay.runtime.backends.llamacpp.weights import Weights
 from textassay.runtime.errors import ConfigurationError
 
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def check_memory(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> None:
+def check_memory(
+    weights: Weights,
+    *,
+    n_ctx: int,
+    sequences: int,
+    kv: KvType,
+    gpu_layers: int = 0,
+    free: Callable[[], int | None] | None = None,
+    free_on_gpu: Callable[[], int | None] = free_gpu_bytes,
+) -> None:
     """Refuse a context whose keys and values cannot fit into the memory that is free now.
+
+    Args:
+        weights: The model, loaded: its own memory is taken already.
+        n_ctx: Tokens of context for each sequence.
+        sequences: Number of sequences.
+        kv: Type of the keys and values.
+        gpu_layers: Layers on the GPU, -1 for all; their keys and values lie there too.
+        free: Tells how much of the machine's memory is free; by default `free_bytes`.
+        free_on_gpu: The same of the GPUs.
 
     Raises:
         ConfigurationError: It needs more than is free; the message has both figures.
     """
     needed = kv_bytes(weights, n_ctx=n_ctx, sequences=sequences, kv=kv)
-    free = free_bytes()
+    layers = library().llama_model_n_layer(weights.handle)
+    share = (min(gpu_layers, layers) if gpu_layers >= 0 else layers) / max(1, layers)
+    context = f"a context of {n_ctx} tokens x {sequences}"
+    _check(
+        context, needed * (1 - share), (free or free_bytes)(), "smaller n_ctx or fewer sequences"
+    )
+    if share:
+        place = "smaller n_ctx, fewer sequences or fewer n_gpu_layers"
+        _check(f"{context} on the GPU", needed * share, free_on_gpu(), place)
+
+
+def _check(context: str, needed: float, free: int | None, instead: str) -> None:
     if free is not None and needed > free:
         raise ConfigurationError(
-            f"a context of {n_ctx} tokens x {sequences} needs {needed / 2**30:.1f} GiB for keys and values, and "
-            f"{free / 2**30:.1f} GiB are free: ask for a smaller n_ctx"
+            f"{context} needs {needed / 2**30:.1f} GiB for keys and values, and "
+            f"{free / 2**30:.1f} GiB are free: ask for a {instead}"
         )
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from textassay.runtime.backends.llamacpp.chunks import SMALLEST_LIMIT
 from textassay.runtime.backends.llamacpp.digest import file_digest
-from textassay.runtime.backends.llamacpp.engine import KvType
+from textassay.runtime.backends.llamacpp.engine import BATCH, KvType
 from textassay.runtime.backends.llamacpp.fitting import Truncate
 from textassay.runtime.backends.llamacpp.library import gpu_in_sight, library_version, offloads
 from textassay.runtime.backends.llamacpp.loading import Loaded, Loader
@@ -38,6 +39,10 @@ from textassay.runtime.model import (
 Mode = Literal["exact", "throughput"]
 T = TypeVar("T")
 
+DEFAULT_SEQUENCES = 8
+MAX_BATCH = 8192
+"""Most tokens that may be evaluated together."""
+
 
 class LlamaCppModel:
     """A local model on one thread of its own; the first use, or `open`, loads it.
@@ -58,7 +63,9 @@ class LlamaCppModel:
         mode: Mode = "exact",
         kv: KvType = "f16",
         truncate: Truncate = "error",
-        sequences: int = 8,
+        sequences: int | None = None,
+        batch: int = BATCH,
+        flash_attention: bool = False,
         seed: int | None = None,
         check_tensors: bool = False,
         sha256: str | None = None,
@@ -78,8 +85,11 @@ class LlamaCppModel:
             kv: Type of the cached keys and values.
             truncate: `"source"` cuts a request's `shorten` text at its end where the request is too
                 long; `"error"` refuses it.
-            sequences: Sequences in one batch in throughput mode, at least 2; each takes the memory
-                of one context.
+            sequences: Sequences in one batch in throughput mode, 2 to 64, by default 8; each takes
+                the memory of one context.
+            batch: Most tokens evaluated together, 36 to 8192.
+            flash_attention: Whether attention is computed in blocks, which is faster on long
+                prompts and rounds by how they were cut; in throughput mode only.
             seed: Seed for requests that bring none of their own.
             check_tensors: Whether to search the file for NaN and infinity before use, which reads
                 it whole.
@@ -88,7 +98,8 @@ class LlamaCppModel:
         self._name, self._spec = name, str(path)
         self._n_ctx, self._gpu_layers, self._threads = n_ctx, n_gpu_layers, threads
         self._mode, self._kv, self._truncate = mode, kv, truncate
-        self._sequences = sequences if mode == "throughput" else 1
+        self._sequences = (sequences or DEFAULT_SEQUENCES) if mode == "throughput" else 1
+        self._batch, self._flash_attention = batch, flash_attention
         self._seed, self._check_tensors = seed, check_tensors
         self._sha256 = sha256
         self._rules = Rules(name, truncate, seed)
@@ -97,9 +108,9 @@ class LlamaCppModel:
         self._loaded: Loaded | None = None
         self._digest = ""
         self._closed = False
-        self._check_arguments()
+        self._check_arguments(sequences)
 
-    def _check_arguments(self) -> None:
+    def _check_arguments(self, sequences: int | None) -> None:
         for what, value, least in (
             ("n_ctx", self._n_ctx, 2),
             ("n_gpu_layers", self._gpu_layers, -1),
@@ -116,6 +127,17 @@ class LlamaCppModel:
         if self._mode == "throughput" and not 2 <= self._sequences <= 64:
             raise ConfigurationError(
                 f"throughput mode takes 2 to 64 sequences, not {self._sequences}"
+            )
+        if not SMALLEST_LIMIT <= self._batch <= MAX_BATCH:
+            raise ConfigurationError(
+                f"batch must be {SMALLEST_LIMIT} to {MAX_BATCH} tokens, not {self._batch}"
+            )
+        if sequences is not None and self._mode == "exact":
+            raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
+        if self._flash_attention and self._mode == "exact":
+            raise ConfigurationError(
+                "flash_attention needs mode='throughput': its results depend on how a prompt was cut, "
+                "which exact mode rules out"
             )
 
     @property
@@ -144,7 +166,8 @@ class LlamaCppModel:
             "n_ctx": loaded.engine.n_ctx,
             "kv": self._kv,
             "mode": self._mode if self._mode == "exact" else f"throughput{self._sequences}",
-            "flash_attention": False,
+            "flash_attention": self._flash_attention,
+            **({} if self._batch == BATCH else {"batch": self._batch}),
             "gpu_layers": (-1 if self._gpu_layers is None else self._gpu_layers)
             if offloads()
             else 0,
@@ -201,7 +224,15 @@ class LlamaCppModel:
     async def _load(self, path: Path, digest: str) -> None:
         layers = 0 if not offloads() else -1 if self._gpu_layers is None else self._gpu_layers
         load = Loader(
-            path, self._n_ctx, layers, self._threads, self._kv, self._sequences, self._check_tensors
+            path,
+            self._n_ctx,
+            layers,
+            self._threads,
+            self._kv,
+            self._sequences,
+            self._check_tensors,
+            self._batch,
+            self._flash_attention,
         )
         worker = Worker[Loaded](
             load, name=self._name, capacity=self._sequences, together=run_together

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textassay.runtime.backends.llamacpp.chunks import reusable
-from textassay.runtime.backends.llamacpp.engine import BATCH, Abandoned, Engine, common_prefix
+from textassay.runtime.backends.llamacpp.engine import Abandoned, Engine, common_prefix
 from textassay.runtime.backends.llamacpp.generation import Draft, Generation
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation
 from textassay.runtime.backends.llamacpp.weights import Ids
@@ -48,10 +48,10 @@ def _score_group(
 def _evaluate_prefix(engine: Engine, prefix: Ids, abandoned: Callable[[], bool]) -> None:
     """Bring the first sequence to exactly `prefix`."""
     kept = engine.rewind(0, common_prefix(engine.cached[0], prefix))
-    for start in range(kept, len(prefix), BATCH):
+    for start in range(kept, len(prefix), engine.batch_tokens):
         if abandoned():
             raise Abandoned
-        part = prefix[start : start + BATCH]
+        part = prefix[start : start + engine.batch_tokens]
         engine.batch.clear()
         engine.batch.add(0, part, start, len(prefix))
         engine.decode()
@@ -73,7 +73,7 @@ def _decode_some(engine: Engine, pending: Sequence[_Tail]) -> list[_Tail]:
     left: list[_Tail] = []
     for tail in pending:
         ids, first = tail.evaluation.ids, tail.evaluation.first
-        stop = min(len(ids), tail.start + BATCH - engine.batch.tokens)
+        stop = min(len(ids), tail.start + engine.batch_tokens - engine.batch.tokens)
         stop = min(stop, max(first, tail.start) + engine.most_outputs - engine.batch.outputs)
         if stop > tail.start:
             before = engine.batch.outputs
