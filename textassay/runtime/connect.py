@@ -1,7 +1,7 @@
 """Puts a model together: the backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> cache -> single-flight -> budget -> retry -> limit -> keep -> deadline ->
-    backend
+    draws -> meter -> cache -> single-flight -> health -> retry -> budget -> limit -> keep ->
+    deadline -> backend
 
 This is the only file that knows all of them.
 """
@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.dry_run import DryRunModel, Price
+from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
 from textassay.runtime.backends.llamacpp.embedded import embedded_model
@@ -26,6 +27,7 @@ from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.limit import LimitedModel, Limiter
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
@@ -98,6 +100,7 @@ class ConnectedModel(Wrapper):
             rpm=settings.rpm, tpm=settings.tpm, concurrency=calls, adaptive=not self._is_local
         )
         self.failures: Counter[str] = Counter()
+        self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
         super().__init__(self.build_stack(None))
 
@@ -117,13 +120,15 @@ class ConnectedModel(Wrapper):
         )
         if store is not None:
             timed = StoringModel(timed, store, timed.identity)
+        once = BudgetedModel(LimitedModel(timed, self.limiter), self.budget, self.price)
         retrying = RetryingModel(
-            LimitedModel(timed, self.limiter),
+            once,
             attempts=self.settings.attempts,
             total_timeout=self.settings.total_timeout,
             on_failure=self._count,
         )
-        return with_cache(BudgetedModel(retrying, self.budget, self.price), store, keep=False)
+        healthy = HealthModel(retrying, once=once, health=self.health)
+        return with_cache(healthy, store, keep=False)
 
     def _count(self, error: ModelError) -> None:
         self.failures[type(error).__name__] += 1
@@ -241,10 +246,18 @@ def open_backend(name: str, settings: Settings) -> Model:
                 f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1"
             )
         return DirectModel(
-            name, api_base=settings.api_base, api_key=_key(settings), price=settings.price
+            name,
+            api_base=settings.api_base,
+            api_key=_key(settings),
+            price=settings.price,
+            endpoint=endpoint_of(settings),
         )
     return LiteLLMModel(
-        name, api_base=settings.api_base, api_key=_key(settings), price=settings.price
+        name,
+        api_base=settings.api_base,
+        api_key=_key(settings),
+        price=settings.price,
+        endpoint=endpoint_of(settings),
     )
 
 

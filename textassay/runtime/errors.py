@@ -23,6 +23,7 @@
     |       |-- AuthenticationFailed
     |       |-- ModelNotFound
     |       |-- QuotaExhausted
+    |       |-- ServerUnusable    down for too long, or fails every call
     |       `-- ModelClosed       used after it was closed
     |-- StorageError              cache or journal cannot be read or written: stops the run, which stays resumable
     `-- BudgetReached             `--max-cost` is spent: stops the run, which stays resumable
@@ -34,7 +35,10 @@ stop a run (exit 3). Messages never hold keys: backends strip them at the edge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from textassay.runtime.messages import Usage
 
 
 class TextassayError(Exception):
@@ -88,6 +92,10 @@ class RunFolderError(ConfigurationError):
 
 class ModelError(TextassayError):
     """The model could not be asked, or did not answer usably."""
+
+    usage: Usage | None = None
+    """What the failed request cost: set if the server answered it, however unusably, and may bill
+    it."""
 
 
 class TransientError(ModelError):
@@ -155,6 +163,9 @@ class FatalModelError(ModelError):
 
     stops_run = True
 
+    may_be_text: bool = False
+    """Whether the text of the request may have provoked it, as firewalls and filters answer 403."""
+
 
 class AuthenticationFailed(FatalModelError):
     """The key is missing, wrong or not allowed to use the model."""
@@ -166,6 +177,10 @@ class ModelNotFound(FatalModelError):
 
 class QuotaExhausted(FatalModelError):
     """The account's quota is spent; waiting for the rate limit does not help."""
+
+
+class ServerUnusable(FatalModelError):
+    """The server was down for longer than a run waits, or failed many calls in a row."""
 
 
 class ModelClosed(FatalModelError):

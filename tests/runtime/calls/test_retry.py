@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.retry import MAX_WAIT, MIN_WAIT, RetryingModel
-from textassay.runtime.model import ContinuationRequest, Request, TokenLogprob
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import ContinuationRequest, Request, Response, Sample, TokenLogprob
 
 pytestmark = pytest.mark.asyncio
 
@@ -105,21 +106,33 @@ async def test_one_attempt_means_no_retry():
     assert len(model.requests) == 1
 
 
-async def test_nothing_listening_has_a_short_budget():
-    """A wrong address is not retried like an outage."""
-    model = always(errors.NothingListening)
-    with pytest.raises(errors.NothingListening, match="after 3 attempts"):
-        await RetryingModel(model, attempts=10, sleep=Clock().sleep).generate(ASK)
-    assert len(model.requests) == 3
+async def test_attempts_mean_what_they_say_where_nothing_listens():
+    """A refused connection is tried as often as any failure, with short waits: a wrong address says so at once."""
+    clock, model = Clock(), always(errors.NothingListening)
+    with pytest.raises(errors.NothingListening, match="after 6 attempts"):
+        await RetryingModel(model, attempts=6, sleep=clock.sleep).generate(ASK)
+    assert len(model.requests) == 6
+    assert sum(clock.waits) <= 3.1
 
 
-async def test_nothing_listening_is_counted_by_itself():
-    """Other failures before do not use up its budget."""
-    down = errors.NothingListening("no")
-    model = ScriptedModel([*[errors.ServerFailed("no")] * 4, down, down, "back"])
-    assert (await RetryingModel(model, attempts=10, sleep=Clock().sleep).generate(ASK)).samples[
-        0
-    ].text == "back"
+async def test_what_unusable_answers_cost_is_part_of_the_usage():
+    """An answer that was billed and could not be used counts, whether or not a later attempt succeeds."""
+
+    def billed():
+        error = errors.MalformedResponse("no")
+        error.usage = Usage(calls=1, prompt_tokens=10, completion_tokens=1, cost=0.5)
+        return error
+
+    fine = Response(
+        samples=(Sample(text="fine"),), usage=Usage(calls=1, prompt_tokens=10, cost=0.5)
+    )
+    model = ScriptedModel([billed(), billed(), fine])
+    answer = await RetryingModel(model, sleep=Clock().sleep).generate(ASK)
+    assert answer.usage == Usage(calls=3, prompt_tokens=30, completion_tokens=2, cost=1.5)
+    spent = RetryingModel(ScriptedModel([billed(), billed()]), attempts=2, sleep=Clock().sleep)
+    with pytest.raises(errors.MalformedResponse) as caught:
+        await spent.generate(ASK)
+    assert caught.value.usage == Usage(calls=2, prompt_tokens=20, completion_tokens=2, cost=1.0)
 
 
 @pytest.mark.parametrize("asked", [0.0, 0.2, 7.0, 90.0])

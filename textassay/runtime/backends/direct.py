@@ -6,9 +6,8 @@ Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 
 from __future__ import annotations
 
-import asyncio
-import io
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -16,12 +15,14 @@ import aiohttp
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends.endpoint import Endpoint, split_address
+from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     ContentRefused,
     MalformedResponse,
-    ModelClosed,
+    ModelError,
     RequestRefused,
 )
 from textassay.runtime.model import (
@@ -36,8 +37,6 @@ from textassay.runtime.model import (
 )
 from textassay.version import __version__
 
-LARGE = 1 << 20
-"""Bytes of a request above which aiohttp complains of one write."""
 DEFAULT_CAPABILITIES = Capabilities()
 """Only asking tells what a server can do."""
 
@@ -55,18 +54,20 @@ class DirectModel:
         price: tuple[float, float] | None = None,
         connections: int = 0,
         capabilities: Capabilities = DEFAULT_CAPABILITIES,
+        endpoint: Endpoint | None = None,
     ) -> None:
         """Keep the address; nothing is connected before the first request.
 
         Args:
             name: The name the user gave, such as `direct/qwen2.5-7b-instruct`.
-            api_base: Address up to and including `/v1`.
+            api_base: Address up to and including `/v1`; a query in it is sent behind every path.
             api_key: Sent as a bearer token; never shown.
             model: Name sent to the server; by default `name` without `direct/`.
             price: US dollars per million prompt and completion tokens; without it the cost is
                 unknown.
             connections: Most connections at once; 0 for no limit.
             capabilities: What is known of the server.
+            endpoint: Further headers and query, certificates and proxy.
 
         Raises:
             ConfigurationError: The address is not an HTTP address.
@@ -79,19 +80,28 @@ class DirectModel:
             )
         if api_key is not None and not api_key.isprintable():
             raise ConfigurationError("the API key holds a line end or another control character")
+        endpoint = endpoint or Endpoint()
         self._name = name
         self._model = model or name.removeprefix("direct/")
-        self._base = api_base.rstrip("/")
+        self._base, query = split_address(api_base)
         self._shown = http_errors.public_address(self._base)
-        self._key = api_key
+        self._secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` where not known."""
-        self._connections = connections
         self._capabilities = capabilities
-        self._session: aiohttp.ClientSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
-        self._echo_tokens = 0
+        headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
+        if api_key:
+            bearer = endpoint.key_header is None
+            headers[endpoint.key_header or "Authorization"] = (
+                f"Bearer {api_key}" if bearer else api_key
+            )
+        self._http = HttpClient(
+            api_base,
+            replace(endpoint, query={**query, **endpoint.query}),
+            name=name,
+            headers=headers,
+            connections=connections,
+        )
 
     @property
     def name(self) -> str:
@@ -166,21 +176,17 @@ class DirectModel:
         payload = await self._echoed(body)
         try:
             tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
-        except (MalformedResponse, CapabilityError) as error:
+        except (MalformedResponse, CapabilityError, RequestRefused) as error:
             self._name_server(error)
         usage = openai_format.read_usage(payload, self.price)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def _echoed(self, body: Json) -> Any:
-        """Ask for no new tokens, or for one where the server insists on it."""
-        asked = self._echo_tokens
+        """Ask for the echo and one new token: to some servers none means as many as there is room for."""
         try:
-            return await self._post("/completions", body | {"max_tokens": asked})
+            return await self._post("/completions", body | {"max_tokens": 1})
         except RequestRefused as error:
             said = str(error).lower()
-            if asked == 0 and "max_tokens" in said:
-                self._echo_tokens = 1
-                return await self._post("/completions", body | {"max_tokens": 1})
             if "echo" in said or "logprob" in said:
                 raise CapabilityError(
                     f"{error}; this server cannot tell how likely a given text is"
@@ -189,60 +195,27 @@ class DirectModel:
 
     async def aclose(self) -> None:
         """Close all connections; safe to call twice."""
-        self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._http.aclose()
 
     async def _post(self, path: str, body: Json) -> Any:
         """Send a body and return the parsed answer."""
-        session, raw = self._open(), orjson.dumps(body)
-        data = (
-            raw if len(raw) <= LARGE else io.BytesIO(raw)
-        )  # aiohttp writes the latter piece by piece
+        where, secrets = self._shown, self._secrets
         try:
-            async with session.post(
-                self._base + path, data=data, allow_redirects=False
-            ) as response:
-                raw = await response.read()
-                status, headers = response.status, response.headers
+            status, headers, raw = await self._http.send(
+                "POST", self._base + path, orjson.dumps(body)
+            )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise http_errors.from_exception(error, where=self._shown, secret=self._key) from error
+            raise http_errors.from_exception(error, where=where, secret=secrets) from error
         if not 200 <= status < 300:
-            raise http_errors.from_status(status, headers, raw, where=self._shown, secret=self._key)
-        try:
-            payload = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            said = http_errors.quote(raw, self._key, limit=120)
-            raise MalformedResponse(
-                f"{self._shown} answered no valid JSON: {said or '(nothing)'}"
-            ) from error
+            raise http_errors.from_status(status, headers, raw, where=where, secret=secrets)
+        payload = openai_format.parse(raw, where=where, secret=secrets)
         if isinstance(payload, dict) and payload.get("error") and not payload.get("choices"):
-            raise http_errors.from_error_payload(payload, where=self._shown, secret=self._key)
+            raise http_errors.from_error_payload(payload, where=where, secret=secrets)
         return payload
-
-    def _open(self) -> aiohttp.ClientSession:
-        """Return the session, which belongs to the running loop."""
-        if self._closed:
-            raise ModelClosed(f"model {self._name!r} was used after it was closed")
-        loop = asyncio.get_running_loop()
-        if self._session is None:
-            headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
-            if self._key:
-                headers["Authorization"] = f"Bearer {self._key}"
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._connections, ttl_dns_cache=300),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers=headers,
-            )
-            self._loop = loop
-        elif self._loop is not loop:
-            raise ConfigurationError(
-                f"model {self._name!r} was opened in another event loop; connect once in each loop"
-            )
-        return self._session
 
     def _name_server(self, error: Exception) -> NoReturn:
         """Raise the same error with the server named in front."""
-        raise type(error)(f"{self._shown}: {http_errors.scrub(str(error), self._key)}") from error
+        named = type(error)(f"{self._shown}: {http_errors.scrub(str(error), self._secrets)}")
+        if isinstance(error, ModelError) and isinstance(named, ModelError):
+            named.usage = error.usage
+        raise named from error

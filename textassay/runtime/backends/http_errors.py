@@ -14,7 +14,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -26,6 +26,7 @@ from textassay.runtime.errors import (
     ConnectionFailed,
     ContentRefused,
     ContextTooLong,
+    FatalModelError,
     MalformedResponse,
     ModelError,
     ModelNotFound,
@@ -36,6 +37,15 @@ from textassay.runtime.errors import (
     ServerFailed,
     TimedOut,
 )
+
+Secret = str | Sequence[str] | None
+"""What must not be shown: keys, and values of headers that came from the environment."""
+
+MAY_BE_TEXT = (400, 403, 422)
+"""Statuses by which firewalls and filters turn single texts away, and that quote them."""
+
+SEARCHED_CHARACTERS = 8192
+"""Longest beginning of what a server said that is searched for what it means."""
 
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
@@ -51,7 +61,7 @@ _QUOTA_TEXT = re.compile(
 )
 _CONTEXT = re.compile(
     r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
-    r"|max(imum)?[ _]model[ _]len|exceed\w* the (maximum|max|limit)[^.]{0,40}tokens|input token count",
+    r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token count",
     re.I,
 )
 _FILTER = re.compile(
@@ -59,8 +69,15 @@ _FILTER = re.compile(
     re.I,
 )
 _NO_MODEL = re.compile(
-    r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model",
+    r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model"
+    r"|invalid model name",
     re.I | re.S,
+)
+# LiteLLM's proxy looks keys up in a database; without one it knows its master key alone
+_NO_KEY = re.compile(r"no_db_connection|no connected db", re.I)
+# what a server raised because of a field that it does not take, and passed on as a fault of its own
+_BAD_FIELD = re.compile(
+    r"validation ?error|unexpected (keyword )?argument|json_?schema|response_format", re.I
 )
 _KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 _TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
@@ -73,7 +90,7 @@ _OUT_OF_SOCKETS = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}
 _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 
 
-def quote(said: bytes | str, secret: str | None = None, limit: int = QUOTED_CHARACTERS) -> str:
+def quote(said: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
     """Return what a server said as one printable line of at most `limit` characters, without the key.
 
     Args:
@@ -90,14 +107,15 @@ def quote(said: bytes | str, secret: str | None = None, limit: int = QUOTED_CHAR
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def scrub(text: str, secret: str | None) -> str:
+def scrub(text: str, secret: Secret) -> str:
     """Return `text` with the key, the first part of it, and what else looks like a key replaced by `[key]`."""
     text = _KEY_LIKE.sub("[key]", text)
-    if not secret:
-        return text
-    text = re.sub(re.escape(secret), "[key]", text, flags=re.I)
-    if len(secret) >= 12:
-        text = re.sub(re.escape(secret[:8]) + r"[\w.*-]*", "[key]", text, flags=re.I)
+    for key in (secret,) if isinstance(secret, str) else secret or ():
+        if not key:
+            continue
+        text = re.sub(re.escape(key), "[key]", text, flags=re.I)
+        if len(key) >= 12:
+            text = re.sub(re.escape(key[:8]) + r"[\w.*-]*", "[key]", text, flags=re.I)
     return text
 
 
@@ -150,9 +168,11 @@ def from_status(
     body: bytes | str,
     *,
     where: str,
-    secret: str | None = None,
+    secret: Secret = None,
 ) -> ModelError:
     """Return the error that an unsuccessful answer stands for.
+
+    An error that would stop the run says whether the text of the request may have provoked it.
 
     Args:
         status: HTTP status.
@@ -161,6 +181,15 @@ def from_status(
         where: What was asked, as the message should name it: an address or a model.
         secret: The API key, which must not appear in the message.
     """
+    error = _of_status(status, headers, body, where=where, secret=secret)
+    if isinstance(error, FatalModelError):
+        error.may_be_text = status in MAY_BE_TEXT
+    return error
+
+
+def _of_status(
+    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret
+) -> ModelError:
     said, codes = _read(body)
     wait = retry_after(headers, said)
     message = f"{where} answered {status}" + (
@@ -171,7 +200,7 @@ def from_status(
         return QuotaExhausted(message)
     if status in (400, 403, 422) and _FILTER.search(both):
         return ContentRefused(message)
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and _NO_KEY.search(both)):
         return AuthenticationFailed(
             f"{message} (check the key: --api-key-env names the variable that holds it)"
         )
@@ -190,6 +219,8 @@ def from_status(
         )
     if status in (400, 413, 422) and _CONTEXT.search(both):
         return ContextTooLong(message)
+    if status == 500 and _BAD_FIELD.search(both):
+        return RequestRefused(message)
     if status >= 500:
         return ServerFailed(message, status=status, retry_after=wait)
     return RequestRefused(message)
@@ -203,7 +234,12 @@ def _spent(status: int, codes: str, said: str, wait: float | None) -> bool:
 
 
 def _read(body: bytes | str) -> tuple[str, str]:
-    """Return the message of an error body and its codes and types, joined by spaces."""
+    """Return the message of an error body and its codes and types, joined by spaces, each cut."""
+    said, codes = _read_whole(body)
+    return said[:SEARCHED_CHARACTERS], codes[:SEARCHED_CHARACTERS]
+
+
+def _read_whole(body: bytes | str) -> tuple[str, str]:
     try:
         payload: Any = orjson.loads(body)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
@@ -228,7 +264,7 @@ def _read(body: bytes | str) -> tuple[str, str]:
 
 
 def from_error_payload(
-    payload: Mapping[str, Any], *, where: str, secret: str | None = None
+    payload: Mapping[str, Any], *, where: str, secret: Secret = None
 ) -> ModelError:
     """Return the error behind a body that holds an `error` although the status was a success, as gateways send it."""
     error = payload["error"]
@@ -241,7 +277,7 @@ def from_error_payload(
     )
 
 
-def from_exception(error: BaseException, *, where: str, secret: str | None = None) -> ModelError:
+def from_exception(error: BaseException, *, where: str, secret: Secret = None) -> ModelError:
     """Return our error for a low-level network exception, whichever library raised it.
 
     Args:

@@ -15,11 +15,14 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends.endpoint import Endpoint, split_address
+from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
@@ -29,6 +32,7 @@ from textassay.runtime.errors import (
     ContextTooLong,
     MalformedResponse,
     ModelClosed,
+    ModelError,
     RequestRefused,
     TextassayError,
     TimedOut,
@@ -64,7 +68,37 @@ _ASK_INSTEAD = {
     "seed": "no --seed",
     "temperature": "--temperature 1",
 }
+LONGEST_MESSAGE = 1 << 16
+"""Longest message of litellm's that is looked into, in characters."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
+_CLIENT_PROVIDERS = frozenset(
+    {
+        "amazon_nova",
+        "anthropic",
+        "cohere",
+        "cohere_chat",
+        "cometapi",
+        "databricks",
+        "deepseek",
+        "fireworks_ai",
+        "gemini",
+        "groq",
+        "hosted_vllm",
+        "huggingface",
+        "minimax",
+        "mistral",
+        "ollama",
+        "ollama_chat",
+        "openrouter",
+        "together_ai",
+        "vercel_ai_gateway",
+        "vertex_ai",
+        "vertex_ai_beta",
+        "watsonx",
+        "xai",
+    }
+)
+"""Providers that litellm asks through its own HTTP handler, which may be given to it."""
 _open_models: set[int] = set()
 
 
@@ -90,6 +124,7 @@ class LiteLLMModel:
         api_base: str | None = None,
         api_key: str | None = None,
         price: tuple[float, float] | None = None,
+        endpoint: Endpoint | None = None,
     ) -> None:
         """Keep the name; litellm is not imported yet.
 
@@ -99,12 +134,24 @@ class LiteLLMModel:
             api_key: Key; where not given, litellm reads the provider's own variable. Never shown.
             price: US dollars per million prompt and completion tokens; by default from litellm's
                 table.
+            endpoint: Further headers and query, certificates and proxy.
         """
+        endpoint = endpoint or Endpoint()
         self._name = name
-        self._api_base = api_base.rstrip("/") if api_base else None
+        address, query = split_address(api_base) if api_base else ("", {})
+        self._api_base = address or None
         self._key = api_key
+        self._secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
         self._price = price
-        self._completions: Any = None
+        key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
+        self._http = HttpClient(
+            self._api_base or "https://",
+            replace(endpoint, query={**query, **endpoint.query}),
+            name=name,
+            headers=key,
+        )
+        self._handler: Any = None
+        self._openai: Any = None
         self._closed = False
 
     @property
@@ -163,12 +210,15 @@ class LiteLLMModel:
     def _model_and_provider(self) -> tuple[str, str]:
         litellm = load_litellm()
         try:
-            model, provider, *_ = litellm.get_llm_provider(self._name, api_base=self._api_base)
+            model, provider, key, address = litellm.get_llm_provider(
+                self._name, api_base=self._api_base
+            )
         except litellm.exceptions.BadRequestError:
             raise ConfigurationError(
                 f"litellm knows no provider for the model {self._name!r}; names look like openai/gpt-4.1-mini, "
                 "and direct/NAME with --api-base asks any OpenAI-compatible server"
             ) from None
+        self._providers_own = address, key
         return model, provider
 
     @functools.cached_property
@@ -210,7 +260,7 @@ class LiteLLMModel:
         try:
             response = openai_format.read_response(payload, request, self._price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:
-            raise type(error)(f"{self._name}: {self._scrub(str(error))}") from None
+            self._name_model(error, cost)
         usage = response.usage if self._price else _with_cost(response.usage, cost)
         return response.model_copy(update={"usage": usage})
 
@@ -243,22 +293,19 @@ class LiteLLMModel:
             "echo": True,
             "logprobs": 1,
         }
+        payload, cost = await self._ask(body | {"max_tokens": 1})
         try:
-            payload, cost = await self._ask(body | {"max_tokens": 0})
-        except RequestRefused as error:
-            if "max_tokens" not in str(error):
-                raise
-            payload, cost = await self._ask(body | {"max_tokens": 1})
-        tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
+            tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
+        except (MalformedResponse, RequestRefused, CapabilityError) as error:
+            self._name_model(error, cost)
         usage = _with_cost(openai_format.read_usage(payload, self._price), cost)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def aclose(self) -> None:
         """Close the connections; litellm's shared ones are closed with the last open model. Safe to call twice."""
         self._closed = True
-        completions, self._completions = self._completions, None
-        if completions is not None:
-            await completions.close()
+        self._handler = self._openai = None
+        await self._http.aclose()
         if id(self) in _open_models:
             _open_models.discard(id(self))
             if not _open_models:
@@ -280,12 +327,14 @@ class LiteLLMModel:
             "num_retries": 0,
             "drop_params": False,
         }
-        address = {"api_base": self._api_base, "api_key": self._key or self._no_key}
         try:
+            address = {
+                "api_base": self._api_base,
+                "api_key": self._key or self._no_key,
+                "client": self._client(plain="prompt" in body),
+            }
             if "prompt" in body:
-                answer = await litellm.atext_completion(
-                    **fixed, **address, **body, client=self._completions_client()
-                )
+                answer = await litellm.atext_completion(**fixed, **address, **body)
             else:
                 answer = await litellm.acompletion(**fixed, **address, **body)
         except TextassayError:
@@ -304,25 +353,72 @@ class LiteLLMModel:
         )
         return "none" if own_server and not os.environ.get("OPENAI_API_KEY") else None
 
-    def _completions_client(self) -> Any:
-        """Return the client for plain prompts: litellm would open one a request and never close it."""
-        if not self._takes_prompts:
+    def _client(self, *, plain: bool) -> Any:
+        """Return what litellm is to ask through: our client, in the form that the provider's code takes.
+
+        Providers whose code takes none keep litellm's own, which follows redirects.
+        """
+        provider = self._model_and_provider[1]
+        if plain and not self._takes_prompts:
             raise CapabilityError(
                 f"{self._name} takes chats only; direct/NAME with --api-base takes plain prompts"
             )
-        if self._completions is None:
-            import openai
+        if plain or provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider):
+            self._openai = self._openai or self._openai_client()
+            return self._openai
+        if provider in _CLIENT_PROVIDERS:
+            self._handler = self._handler or self._http_handler()
+            return self._handler
+        return None
 
-            key = self._key or self._no_key
-            self._completions = openai.AsyncOpenAI(
-                api_key=key, base_url=self._api_base, max_retries=0, timeout=None
-            )
-        return self._completions
+    def _is_openai_like(self, provider: str) -> bool:
+        known = load_litellm().openai_compatible_providers
+        return provider not in _CLIENT_PROVIDERS and (
+            provider == "custom_openai" or provider in known
+        )
+
+    def _openai_client(self) -> Any:
+        import httpx
+        import openai
+
+        from textassay.runtime.backends.httpx_transport import ClientTransport
+
+        address, key = self._providers_own
+        base = self._api_base or address or os.environ.get("OPENAI_BASE_URL")
+        return openai.AsyncOpenAI(
+            api_key=self._key or key or self._no_key,
+            base_url=base or os.environ.get("OPENAI_API_BASE"),
+            max_retries=0,
+            timeout=None,
+            http_client=httpx.AsyncClient(
+                transport=ClientTransport(self._http, where=self._name), follow_redirects=False
+            ),
+        )
+
+    def _http_handler(self) -> Any:
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+        from textassay.runtime.backends.httpx_transport import ClientTransport
+
+        transport = ClientTransport(self._http, where=self._name)
+        return AsyncHTTPHandler(transport=transport, follow_redirects=False)
+
+    def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
+        """Raise the same error with the model named in front, and what the answer cost."""
+        named = type(error)(f"{self._name}: {self._scrub(str(error))}")
+        if isinstance(error, ModelError) and isinstance(named, ModelError) and error.usage:
+            named.usage = error.usage if self._price else _with_cost(error.usage, cost)
+        raise named from None
 
     def _translated(self, error: Exception, body: Json) -> TextassayError:
         """Return our error for one of litellm's."""
+        own = next((e for e in http_errors.causes(error) if isinstance(e, TextassayError)), None)
+        if own is not None:  # raised by our own client, inside litellm
+            return own
         exceptions = load_litellm().exceptions
-        words = str(error).partition("Traceback (most recent call last)")[0].rstrip()
+        words = (
+            str(error)[:LONGEST_MESSAGE].partition("Traceback (most recent call last)")[0].rstrip()
+        )
         text = self._scrub(_LITELLM_WORDS.sub("", words))
         if isinstance(error, exceptions.UnsupportedParamsError):
             return self._unsupported(text)
@@ -338,7 +434,7 @@ class LiteLLMModel:
         told = _body(error)
         said = orjson.dumps({"error": told}, default=str) if told is not None else text
         found = http_errors.from_status(
-            status, known, self._scrub_bytes(said), where=self._name, secret=self._key
+            status, known, self._scrub_bytes(said), where=self._name, secret=self._secrets
         )
         if type(found) is RequestRefused:
             if isinstance(error, exceptions.ContextWindowExceededError):
@@ -355,19 +451,22 @@ class LiteLLMModel:
             return AuthenticationFailed(
                 f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME"
             )
+        # an untrusted certificate is a ValueError, too
         unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
-        if unreadable or "Empty or invalid response" in text:
+        if (
+            unreadable and not http_errors.is_transport(error)
+        ) or "Empty or invalid response" in text:
             return MalformedResponse(
                 f"{self._name} answered no valid JSON: {http_errors.quote(text)}"
             )
         if http_errors.is_transport(error):
             return http_errors.from_exception(
-                error, where=self._api_base or self._name, secret=self._key
+                error, where=self._api_base or self._name, secret=self._secrets
             )
         if "connection" in text.lower():
             return ConnectionFailed(f"{self._name}: {http_errors.quote(text)}")
         if status is not None:
-            return http_errors.from_status(status, {}, text, where=self._name, secret=self._key)
+            return http_errors.from_status(status, {}, text, where=self._name, secret=self._secrets)
         return RequestRefused(
             f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
         )
@@ -386,7 +485,7 @@ class LiteLLMModel:
         found = [
             v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)
         ]
-        return functools.reduce(http_errors.scrub, [self._key, *found], text)
+        return http_errors.scrub(text[:LONGEST_MESSAGE], [*self._secrets, *found])
 
     def _scrub_bytes(self, said: str | bytes) -> str:
         return self._scrub(said.decode("utf-8", "replace") if isinstance(said, bytes) else said)

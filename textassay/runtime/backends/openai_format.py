@@ -7,16 +7,20 @@ keys.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
+from textassay.runtime.backends import http_errors
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     ContentRefused,
     MalformedResponse,
+    RequestRefused,
 )
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -38,6 +42,19 @@ AMBIGUOUS_PROBABILITY = 0.01
 """From which probability on a token that begins an unreported choice makes the reading
 ambiguous."""
 
+MAX_TOKENS = 10_000_000
+"""Counts of tokens above this are no counts: more than any request can have."""
+
+# any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
+# pairs of surrogates come first, and what is left of "\\ud..." is half of one
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.S,
+)
+
+ROUNDED_ZERO = 1e-6
+"""Log-probabilities up to this are 0 but for rounding."""
+
 SAMPLES_INSTEAD = "use a model that sends them, or samples where the method takes them: --n 20"
 """Advice where there are no log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
@@ -48,6 +65,35 @@ _FINISH: dict[str | None, FinishReason] = {
     "length": "length",
     "content_filter": "filtered",
 }
+
+
+def whole_characters(raw: bytes) -> bytes:
+    """Return a JSON text with every escaped half of a surrogate pair replaced by U+FFFD.
+
+    Models write them now and then. They are legal in JSON but stand for no character, and parsers
+    differ on them.
+    """
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return raw
+    return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
+
+
+def parse(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
+    """Return the JSON value of an answer.
+
+    Args:
+        raw: The answer's body.
+        where: What was asked, as the message should name it.
+        secret: What must not appear in the message.
+
+    Raises:
+        MalformedResponse: It is not JSON.
+    """
+    try:
+        return orjson.loads(whole_characters(raw))
+    except orjson.JSONDecodeError as error:
+        said = http_errors.quote(raw, secret, limit=120)
+        raise MalformedResponse(f"{where} answered no valid JSON: {said or '(nothing)'}") from error
 
 
 def sampling_fields(request: Request) -> Json:
@@ -89,28 +135,49 @@ def choices_as_request(request: ChoicesRequest) -> Request:
 
 
 def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) -> Usage:
-    """Return what an answer cost; a server that does not tell tokens leaves them 0 and the cost unknown.
+    """Return what an answer cost; a server that tells no or no possible tokens leaves them 0 and the cost unknown.
 
     Args:
         payload: The answer.
         price: US dollars per million prompt and completion tokens, where known.
     """
-    told = payload.get("usage")
+    told = payload.get("usage") if isinstance(payload, Mapping) else None
     if not isinstance(told, Mapping):
         return Usage(calls=1, cost=None)
-    prompt, completion = told.get("prompt_tokens") or 0, told.get("completion_tokens") or 0
+    prompt, completion = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
+    if prompt is None or completion is None:
+        return Usage(calls=1, cost=None)
     cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
     return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
+
+
+def _count(told: Any) -> int | None:
+    """Return a number of tokens, 0 if it is missing, or `None` if what is told cannot be one."""
+    if told is None:
+        return 0
+    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= MAX_TOKENS:
+        return None
+    return int(told)
 
 
 def read_response(payload: Any, request: Request, price: tuple[float, float] | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost.
 
     Raises:
-        MalformedResponse: There are no choices, or none of them has a text.
+        MalformedResponse: There are no choices, or none of them has a text. Like the others, it
+            tells what the answer cost.
         ContentRefused: The provider's filter left no text.
         CapabilityError: Log-probabilities were asked for and there are none.
     """
+    usage = read_usage(payload, price)
+    try:
+        return _read_response(payload, request, usage)
+    except (MalformedResponse, ContentRefused) as error:
+        error.usage = usage
+        raise
+
+
+def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
     choices = payload.get("choices") if isinstance(payload, Mapping) else None
     if not isinstance(choices, Sequence) or not choices:
         raise MalformedResponse("the answer has no choices")
@@ -120,10 +187,8 @@ def read_response(payload: Any, request: Request, price: tuple[float, float] | N
         )
         if not samples:
             raise _without_text(choices)
-        return Response(
-            samples=samples, usage=read_usage(payload, price), model=payload.get("model")
-        )
-    except (ValidationError, TypeError, AttributeError, KeyError) as error:
+        return Response(samples=samples, usage=usage, model=payload.get("model"))
+    except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise MalformedResponse(f"the answer is not in the format of the API: {reason}") from error
 
@@ -165,13 +230,18 @@ def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob
 
     Args:
         given: The `logprobs` field of a choice.
-        chat: Whether it is in the format of chats rather than of completions.
+        chat: Whether the request was a chat; a completion may still be answered in the format of
+            chats.
         text: The choice's text; without text there need not be tokens.
 
     Raises:
         CapabilityError: There are none.
     """
-    tokens = given.get("content" if chat else "tokens") if isinstance(given, Mapping) else None
+    tokens = None
+    if isinstance(given, Mapping):
+        # llama-server answers completions in the shape of chats, so the field tells, not the path
+        chat = bool(given.get("content")) or (chat and not given.get("tokens"))
+        tokens = given.get("content" if chat else "tokens")
     if not tokens:
         if given is not None and not text:
             return ()
@@ -180,20 +250,36 @@ def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob
         return tuple(
             TokenLogprob(
                 token=t["token"],
-                logprob=t["logprob"],
+                logprob=_log_probability(t["logprob"]),
                 top=_likeliest((a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()),
             )
             for t in tokens
         )
     top = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
-        TokenLogprob(token=token, logprob=logprob, top=_likeliest((alternatives or {}).items()))
+        TokenLogprob(
+            token=token,
+            logprob=_log_probability(logprob),
+            top=_likeliest((alternatives or {}).items()),
+        )
         for token, logprob, alternatives in zip(tokens, given["token_logprobs"], top, strict=True)
     )
 
 
 def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted(alternatives, key=lambda pair: -pair[1]))
+    checked = ((token, _log_probability(logprob)) for token, logprob in alternatives)
+    return tuple(sorted(checked, key=lambda pair: -pair[1]))
+
+
+def _log_probability(told: Any) -> float:
+    """Return what is told as the log-probability that it must be.
+
+    Raises:
+        ValueError: It is above 0, or no number.
+    """
+    if isinstance(told, bool) or not isinstance(told, int | float) or not told <= ROUNDED_ZERO:
+        raise ValueError(f"{str(told)[:40]!a} is given as a log-probability")
+    return min(0.0, float(told))
 
 
 def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse:
@@ -269,7 +355,8 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
 
     Raises:
         CapabilityError: The server did not echo, or gave no log-probabilities or places of tokens.
-        MalformedResponse: The answer has another shape.
+        RequestRefused: The tokens of this text do not lie as they must.
+        MalformedResponse: The answer has another shape, or a log-probability above 0.
     """
     full = prompt + continuation
     try:
@@ -295,7 +382,10 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
             logprobs[1:],
             [offset - shift for offset in offsets[1:]],
         )
-    return _aligned(tokens, logprobs, offsets, full, len(prompt))
+    try:
+        return _aligned(tokens, logprobs, offsets, full, len(prompt))
+    except (TypeError, ValueError) as error:
+        raise MalformedResponse(f"the answer is not in the format of the API: {error}") from error
 
 
 def _aligned(
@@ -316,17 +406,19 @@ def _aligned(
             "the places of the echoed tokens do not tile the prompt, so they cannot be trusted"
         )
     if start not in offsets:
-        raise CapabilityError(
-            "a token of the model spans the border between prompt and continuation; begin the continuation with the "
-            "space and end the prompt without one"
+        place = max(i for i, offset in enumerate(offsets) if offset < start)
+        raise RequestRefused(
+            f"the token {tokens[place]!a} spans the border between prompt and continuation; begin "
+            "the continuation with the space and end the prompt without one"
         )
     kept: list[TokenLogprob] = []
     for token, logprob, begin, end in zip(tokens, logprobs, offsets, ends, strict=True):
         if begin >= len(full):
             break
-        if full[begin:end] != token and "\ufffd" not in token and not token.startswith("bytes:"):
-            raise CapabilityError(
-                "the echoed tokens are not the text at their places, so they cannot be trusted"
+        if not _stands_at(token, full[begin:end]):
+            raise RequestRefused(
+                f"the echoed token {token!a} at character {begin} is not the text there, "
+                f"{full[begin:end]!a}, so its log-probability cannot be trusted"
             )
         if begin < start:
             continue
@@ -334,5 +426,11 @@ def _aligned(
             raise CapabilityError(
                 "the server gives no log-probability for the first token: the prompt is empty"
             )
-        kept.append(TokenLogprob(token=token, logprob=min(0.0, logprob)))
+        kept.append(TokenLogprob(token=token, logprob=_log_probability(logprob)))
     return tuple(kept)
+
+
+def _stands_at(token: str, text: str) -> bool:
+    """Whether a token as the server shows it can be `text`; part of a character is shown in several ways."""
+    part = not token or "\ufffd" in token or token.startswith("bytes:")
+    return part or token == text

@@ -1,7 +1,7 @@
 """Keeps what a run costs under a cap: reserves the most that a request may cost, settles with what it did cost.
 
-Knows prices and usages; knows nothing of limits, retries or caches. Belongs outside of retry, so
-that a request is reserved once, and inside of caches, whose answers cost nothing.
+Knows prices and usages; knows nothing of limits, retries or caches. Belongs inside of retry, for
+each attempt may be billed, and inside of caches, whose answers cost nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from textassay.runtime.calls.forecast import TokenForecast
-from textassay.runtime.errors import BudgetReached, ConfigurationError
+from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, TimedOut
 from textassay.runtime.messages import Usage
-from textassay.runtime.model import A, AnyRequest, Model, Q, Wrapper
+from textassay.runtime.model import A, AnyRequest, AnyResponse, Model, Q, Response, Wrapper
+
+CERTAIN = 0.5
+"""Share of an estimate of tokens that is certain: tokenizers differ by less than that."""
 
 ROUNDING = 1e-9
 """Share of the cap by which sums of floats may pass it."""
@@ -145,8 +149,12 @@ class BudgetedModel(Wrapper):
     With a price, a request reserves the estimated prompt and the longest answer (see
     `TokenForecast`), and an answer that reports tokens but no cost is priced by it, its usage
     included; one that reports neither counts with what was reserved. Without a price, the first
-    request goes alone and the dearest token seen so far sets the price. Failed requests are taken
-    to cost nothing.
+    request goes alone and the dearest token seen so far sets the price.
+
+    What a server tells is not taken on trust: no answer counts with less than `CERTAIN` of what its
+    prompt and text are estimated to cost. An answer that cannot be used counts as well, and so does
+    a request that timed out, with its prompt: providers bill both. Other failed requests cost
+    nothing.
     """
 
     def __init__(self, wrapped: Model, budget: Budget, price: tuple[float, float] | None) -> None:
@@ -173,7 +181,11 @@ class BudgetedModel(Wrapper):
                 cost.
         """
         if self.budget.max_cost is None:
-            answer = self._priced(await call(request))
+            try:
+                answer = self._priced(await call(request))
+            except ModelError as error:
+                self._price_failure(error)
+                raise
             self.budget.spent += answer.usage.cost or 0.0
             return answer
         if self.price is None and self._dearest_token is None:
@@ -184,7 +196,11 @@ class BudgetedModel(Wrapper):
 
     async def _reserved(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         async with self.budget.reserve(self._most(request)) as reservation:
-            answer = self._priced(await call(request))
+            try:
+                answer = self._priced(await call(request))
+            except ModelError as error:
+                reservation.settle(self._cost_of_failure(request, error))
+                raise
             cost = answer.usage.cost
             if cost is None and self.price is not None:
                 cost = reservation.cost
@@ -193,10 +209,35 @@ class BudgetedModel(Wrapper):
                     f"model {self.name!r} does not report what its answers cost, so that --max-cost cannot be kept;"
                     " give the price per million tokens with --price IN,OUT"
                 )
-            reservation.settle(cost)
+            reservation.settle(max(cost, self._least(request, answer)))
             self._learn(request, answer.usage)
             self._forecast.learn(request, answer)
             return answer
+
+    def _least(self, request: AnyRequest, answer: AnyResponse) -> float:
+        """Return what an answer must have cost, whatever the server tells."""
+        texts = answer.samples if isinstance(answer, Response) else ()
+        written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
+        return CERTAIN * self._cost(self._forecast.prompt(request), written)
+
+    def _cost_of_failure(self, request: AnyRequest, error: ModelError) -> float:
+        """Return what a failed request is taken to cost: nothing if the server refused it."""
+        self._price_failure(error)
+        if error.usage is None and not isinstance(error, TimedOut):
+            return 0.0
+        told = error.usage.cost if error.usage is not None else None
+        prompt = self._forecast.prompt(request)
+        least = self._cost(prompt, 0) if self.price else prompt * (self._dearest_token or 0.0)
+        return max(told or 0.0, least)
+
+    def _price_failure(self, error: ModelError) -> None:
+        """Put the cost on the usage of an answer that could not be used."""
+        usage = error.usage
+        if usage is None or usage.cost is not None or self.price is None:
+            return
+        if usage.prompt_tokens + usage.completion_tokens:
+            cost = self._cost(usage.prompt_tokens, usage.completion_tokens)
+            error.usage = usage.model_copy(update={"cost": cost})
 
     def _most(self, request: AnyRequest) -> float:
         """Return the most that a request is expected to cost, in US dollars."""

@@ -7,6 +7,7 @@ that each attempt is counted by it and none of its slots is held while waiting f
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable
 import tenacity
 
 from textassay.runtime.errors import ModelError, NothingListening, TransientError
+from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import A, Model, Q, Wrapper
 
 MIN_WAIT = 0.5
@@ -22,9 +24,10 @@ MIN_WAIT = 0.5
 MAX_WAIT = 60.0
 """Seconds: the longest that any wait may be drawn as, unless the server asks for longer."""
 
-UNREACHABLE_ATTEMPTS = 3
-"""How often nothing may be listening before it is taken as a wrong address rather than an
-outage."""
+MIN_WAIT_UNREACHABLE = 0.1
+"""Seconds: `MIN_WAIT` where nothing listens, which a wrong address says at once."""
+
+_log = logging.getLogger(__name__)
 
 
 class RetryingModel(Wrapper):
@@ -83,17 +86,23 @@ class RetryingModel(Wrapper):
             reraise=True,
         )
         try:
-            return await retrying(attempts.ask, call, request)
-        except TransientError as error:
-            _say_attempts(error, attempts.failed)
+            answer: A = await retrying(attempts.ask, call, request)
+        except ModelError as error:
+            if isinstance(error, TransientError):
+                _say_attempts(error, attempts.failed)
+            error.usage = attempts.usage_with(error)
             raise
+        if attempts.usage is not NO_USAGE:
+            answer = answer.model_copy(update={"usage": attempts.usage + answer.usage})
+        return answer
 
     def wait_after(self, error: BaseException, failed: int) -> float:
         """Return the seconds to wait after attempt number `failed`, counted from 1."""
         asked: float | None = getattr(error, "retry_after", None)
         if asked is not None:
             return asked + self._rng.uniform(0, 0.1 * asked + 0.05)
-        ceiling = min(MAX_WAIT, MIN_WAIT * 2.0 ** min(failed - 1, 30))
+        shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT
+        ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
         return self._rng.uniform(0, ceiling)
 
     def observe(self, error: BaseException) -> None:
@@ -109,7 +118,8 @@ class _Attempts:
         self.model = model
         self.started = started
         self.failed = 0
-        self.unreachable = 0
+        self.usage = NO_USAGE
+        """What failed attempts cost that the server answered, if unusably."""
         self._first: TransientError | None = first
 
     async def ask(self, call: Callable[[Q], Awaitable[A]], request: Q) -> A:
@@ -121,20 +131,34 @@ class _Attempts:
 
     def wait(self, state: tenacity.RetryCallState) -> float:
         """Return the seconds until the next attempt."""
-        return self.model.wait_after(_error_of(state), state.attempt_number)
+        seconds = self.model.wait_after(_error_of(state), state.attempt_number)
+        _log.debug(
+            "attempt %d failed with %s; the next is in %.2f s",
+            state.attempt_number,
+            type(_error_of(state)).__name__,
+            seconds,
+        )
+        return seconds
 
     def stop(self, state: tenacity.RetryCallState) -> bool:
         """Whether the attempt that has just failed was the last."""
         over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
-        spent = self.failed >= self.model.attempts or self.unreachable >= UNREACHABLE_ATTEMPTS
-        return over or spent
+        return over or self.failed >= self.model.attempts
 
     def after(self, state: tenacity.RetryCallState) -> None:
         """Count the attempt that has just failed; comes before `wait` and `stop`."""
         error = _error_of(state)
         self.failed += 1
-        self.unreachable += isinstance(error, NothingListening)
+        if isinstance(error, ModelError) and error.usage is not None:
+            self.usage += error.usage
+            error.usage = None  # counted: what is raised in the end tells the sum
         self.model.observe(error)
+
+    def usage_with(self, error: ModelError) -> Usage | None:
+        """Return what all failed attempts cost, the one that ended in `error` included."""
+        if error.usage is not None:
+            return self.usage + error.usage
+        return None if self.usage is NO_USAGE else self.usage
 
 
 def _error_of(state: tenacity.RetryCallState) -> BaseException:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
 
-from textassay.runtime.messages import UsageTotal
+from textassay.runtime.errors import ModelError
+from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
 
 _current: ContextVar[UsageTotal | None] = ContextVar("textassay_ledger", default=None)
@@ -40,10 +41,18 @@ class MeteredModel(Wrapper):
         self.total = UsageTotal()
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer and count."""
-        response = await call(request)
-        self.total.add(response.usage)
+        """Answer and count; a failed request counts with what its answers cost that could not be used."""
+        try:
+            response = await call(request)
+        except ModelError as error:
+            if error.usage is not None:
+                self._count(error.usage)
+            raise
+        self._count(response.usage)
+        return response
+
+    def _count(self, usage: Usage) -> None:
+        self.total.add(usage)
         ledger = _current.get()
         if ledger is not None:
-            ledger.add(response.usage)
-        return response
+            ledger.add(usage)

@@ -1,0 +1,177 @@
+"""What a failed call means for the run: the text's own fault, an outage to wait for, or a useless server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.virtual_time import run_virtual
+from textassay.runtime import errors
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.health import PROBE, Health, HealthModel
+from textassay.runtime.model import ChoicesRequest, Request
+
+POISON = "DROP TABLE"
+
+
+def model_of(
+    reply: Callable[[Request], object], **settings: float
+) -> tuple[HealthModel, ScriptedModel]:
+    scripted = ScriptedModel(reply)
+    return HealthModel(scripted, once=scripted, health=Health(**settings)), scripted
+
+
+def blocked(kind: type[errors.FatalModelError] = errors.AuthenticationFailed) -> errors.ModelError:
+    error = kind("403 Forbidden")
+    error.may_be_text = True
+    return error
+
+
+async def outcomes(model: HealthModel, texts: list[str]) -> list[str]:
+    """The class of each request's error, or its answer, one after the other."""
+    found = []
+    for text in texts:
+        try:
+            found.append((await model.generate(Request(prompt=text))).samples[0].text)
+        except errors.ModelError as error:
+            found.append(type(error).__name__)
+    return found
+
+
+@pytest.mark.parametrize("kind", [errors.AuthenticationFailed, errors.ModelNotFound])
+def test_a_refusal_that_one_text_provokes_is_that_texts_error(kind):
+    """A harmless request is answered, so the run goes on; before, it stopped there for ever."""
+    model, _ = model_of(lambda r: blocked(kind) if POISON in r.text else "fine")
+    found = asyncio.run(outcomes(model, ["a", POISON, "b", POISON, "c"]))
+    assert found == ["fine", "RequestRefused", "fine", "RequestRefused", "fine"]
+
+
+def test_a_refusal_of_everything_stops_the_run_with_its_own_error():
+    """The harmless request is refused as well."""
+    model, scripted = model_of(lambda r: blocked())
+    with pytest.raises(errors.AuthenticationFailed, match="403 Forbidden"):
+        asyncio.run(model.generate(Request(prompt="a")))
+    assert [r.text for r in scripted.requests] == ["a", PROBE]
+
+
+def test_a_wrong_key_needs_no_probe():
+    """What cannot come from the text stops at once."""
+    model, scripted = model_of(lambda r: errors.AuthenticationFailed("401"))
+    with pytest.raises(errors.AuthenticationFailed):
+        asyncio.run(model.generate(Request(prompt="a")))
+    assert len(scripted.requests) == 1
+
+
+def test_a_server_that_answered_before_is_waited_for():
+    """Six seconds of refused connections after an answer cost no score."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        def reply(request):
+            return errors.NothingListening("no") if 1 < loop.time() - began < 7 else "fine"
+
+        model, scripted = model_of(reply)
+        first = await outcomes(model, ["a"])
+        await asyncio.sleep(2)
+        tasks = [outcomes(model, [f"b{i}"]) for i in range(50)]
+        rest = await asyncio.gather(*tasks)
+        probes = [r for r in scripted.requests if r.text == PROBE]
+        return first, rest, len(probes), loop.time() - began
+
+    first, rest, probes, seconds = run_virtual(main())
+    assert first == ["fine"]
+    assert rest == [["fine"]] * 50
+    assert probes == 4, "one caller probes for all: after 0, 1, 3 and 7 seconds"
+    assert seconds < 12
+
+
+@pytest.mark.parametrize("kind", [errors.NothingListening, errors.ServerFailed, errors.TimedOut])
+def test_an_outage_without_end_stops_the_run(kind):
+    """After `outage_wait` seconds, with what went wrong."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        model, scripted = model_of(
+            lambda r: kind("down") if scripted.requests[1:] else "fine", outage_wait=60
+        )
+        await model.generate(Request(prompt="a"))
+        began = loop.time()
+        with pytest.raises(errors.ServerUnusable, match="outage_wait") as caught:
+            await model.generate(Request(prompt="b"))
+        return loop.time() - began, caught.value.stops_run, len(scripted.requests)
+
+    seconds, stops, requests = run_virtual(main())
+    assert stops
+    assert seconds == pytest.approx(60)
+    assert requests < 12, "the pauses between probes grow"
+
+
+def test_a_text_that_makes_the_server_fail_is_no_outage():
+    """The probe is answered at once, and the text is asked once more."""
+    model, scripted = model_of(lambda r: errors.ServerFailed("500") if POISON in r.text else "fine")
+    found = run_virtual(outcomes(model, ["a", POISON, "b"]))
+    assert found == ["fine", "ServerFailed", "fine"]
+    assert [r.text for r in scripted.requests] == ["a", POISON, PROBE, POISON, "b"]
+
+
+@pytest.mark.parametrize(
+    "kind", [errors.ServerFailed, errors.MalformedResponse, errors.RateLimited]
+)
+def test_a_server_that_never_answers_is_not_asked_to_the_very_end(kind):
+    """`failure_limit` calls in a row stop the run; before, all were asked."""
+    model, scripted = model_of(lambda r: kind("no"), failure_limit=5)
+    found = asyncio.run(outcomes(model, ["x"] * 4))
+    assert found == [kind.__name__] * 4
+    with pytest.raises(errors.ServerUnusable, match=r"the last 5 calls .* the last: no"):
+        asyncio.run(model.generate(Request(prompt="x")))
+    assert len(scripted.requests) == 5
+
+
+def test_refusals_of_all_texts_stop_the_run_and_refusals_of_some_do_not():
+    """Whether the harmless request is answered decides."""
+    refused = errors.RequestRefused("no such parameter")
+    model, _ = model_of(lambda r: refused, failure_limit=3)
+    assert asyncio.run(outcomes(model, ["x"] * 3))[-1] == "ServerUnusable"
+    model, _ = model_of(lambda r: "fine" if r.text == PROBE else refused, failure_limit=3)
+    assert asyncio.run(outcomes(model, ["x"] * 7)) == ["RequestRefused"] * 7
+
+
+def test_an_answer_in_between_starts_the_count_anew():
+    """Only failures in a row count."""
+    model, scripted = model_of(
+        lambda r: errors.RateLimited("no") if len(scripted.requests) % 3 else "fine",
+        failure_limit=3,
+    )
+    assert set(asyncio.run(outcomes(model, ["x"] * 30))) == {"fine", "RateLimited"}
+
+
+def test_the_probe_is_of_the_same_kind_as_the_request():
+    """A server without log-probabilities must not pass for one that answers choices."""
+    scripted = ScriptedModel(choices=lambda r: blocked() if POISON in r.text else {"yes": -0.1})
+    model = HealthModel(scripted, once=scripted, health=Health())
+    with pytest.raises(errors.RequestRefused):
+        asyncio.run(model.choices(ChoicesRequest(prompt=POISON, choices={"yes": ("yes",)})))
+    assert isinstance(scripted.requests[-1], ChoicesRequest)
+
+
+def test_cancelling_all_who_wait_leaves_nothing_behind():
+    """The task that probes ends by itself, and its failure is nobody's warning."""
+
+    async def main():
+        model, scripted = model_of(
+            lambda r: errors.NothingListening("no") if scripted.requests[1:] else "fine",
+            outage_wait=5,
+        )
+        await model.generate(Request(prompt="a"))
+        task = asyncio.create_task(model.generate(Request(prompt="b")))
+        await asyncio.sleep(1.5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(10)
+        return model.health.outage, len(asyncio.all_tasks())
+
+    assert run_virtual(main()) == (None, 1)

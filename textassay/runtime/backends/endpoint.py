@@ -1,0 +1,141 @@
+"""How a server is reached: headers, query, certificates and proxy, read from the settings once.
+
+Secrets stand in environment variables and are looked up here; they never reach a manifest.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import ssl
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.settings import EndpointSettings, Settings
+
+MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
+"""Longest answer that is read where nothing else is said, in bytes."""
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What goes with every request to one server, and how its connection is made."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    key_header: str | None = None
+    """Header that carries the key as it is; `None` for `Authorization: Bearer`."""
+    tls: ssl.SSLContext | None = None
+    """`None` for the system's certificate authorities."""
+    proxy: str | None = None
+    """`None` for what the environment says."""
+    max_bytes: int = MAX_ANSWER_BYTES
+    secrets: tuple[str, ...] = ()
+    """What must never be shown: values that came from environment variables."""
+
+
+def endpoint_of(settings: Settings) -> Endpoint:
+    """Return the endpoint that settings describe.
+
+    Raises:
+        ConfigurationError: A variable is not set, or a certificate cannot be read.
+    """
+    secrets: list[str] = []
+    query = {
+        name: _filled(value, f"query {name!r}", secrets) for name, value in settings.query.items()
+    }
+    if settings.api_version is not None:
+        query["api-version"] = settings.api_version
+    headers = {
+        name: _filled(value, f"header {name!r}", secrets)
+        for name, value in settings.headers.items()
+    }
+    for name, value in headers.items():
+        if not (name + value).isprintable():
+            raise ConfigurationError(f"the header {name!r} holds a line end or control character")
+    proxy = None if settings.proxy is None else _filled(settings.proxy, "proxy", secrets)
+    return Endpoint(
+        headers=headers,
+        query=query,
+        key_header=settings.api_key_header,
+        tls=_tls(settings),
+        proxy=proxy,
+        max_bytes=settings.max_answer_bytes,
+        secrets=tuple(secrets),
+    )
+
+
+def _filled(text: str, what: str, secrets: list[str]) -> str:
+    """Return `text` with `${NAME}` replaced by the variable's value, which is added to `secrets`."""
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if not found:
+            raise ConfigurationError(f"{what} names ${{{match[1]}}}, but that variable is not set")
+        secrets.append(found)
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
+    if settings.client_key is not None and settings.client_cert is None:
+        raise ConfigurationError("client_key needs client_cert, the certificate that it belongs to")
+    if settings.ca is None and settings.client_cert is None:
+        return None
+    _check_readable(settings.ca, settings.client_cert, settings.client_key)
+    try:
+        context = ssl.create_default_context(cafile=settings.ca)
+    except ssl.SSLError as error:
+        raise ConfigurationError(f"ca: {settings.ca} holds no PEM certificates: {error}") from error
+    if settings.client_cert is not None:
+        try:
+            context.load_cert_chain(settings.client_cert, settings.client_key)
+        except ssl.SSLError as error:
+            raise ConfigurationError(
+                f"client_cert: {settings.client_cert} cannot be used: {error}"
+            ) from error
+    return context
+
+
+def _check_readable(*paths: Path | None) -> None:
+    for path in paths:
+        try:
+            if path is not None:
+                path.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"{path}: {error.strerror}") from error
+
+
+def split_address(api_base: str) -> tuple[str, dict[str, str]]:
+    """Return the address without its query, and the query, which goes behind the path of every request."""
+    parts = urlsplit(api_base)
+    address = parts._replace(query="", fragment="").geturl().rstrip("/")
+    return address, dict(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def proxy_for(address: str) -> str | None:
+    """Return the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` name for an address.
+
+    This machine is never asked through a proxy that only the environment names.
+    """
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if _is_loopback(host) or urllib.request.proxy_bypass(f"{host}:{parts.port or ''}".rstrip(":")):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,59 @@
+"""Lets libraries that ask through httpx use our HTTP client: bounded answers, no redirects, one endpoint.
+
+Imported only where such a library is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.openai_format import whole_characters
+
+_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding", "connection")
+"""Headers that describe the body as it was sent, not as it was read."""
+
+
+class ClientTransport(httpx.AsyncBaseTransport):
+    """Sends httpx's requests through an `HttpClient`, and reads their answers whole.
+
+    A redirect is an error: it would carry the prompt to another address, whose answer would count
+    as the model's.
+    """
+
+    def __init__(self, client: HttpClient, *, where: str) -> None:
+        """Use a client, which stays the caller's to close; `where` names the model in messages."""
+        self._client, self._where = client, where
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request.
+
+        Raises:
+            ModelNotFound: The server redirects.
+            MalformedResponse: The answer is too long.
+            ReadTimeout: The time limit of the request is over.
+        """
+        body = await request.aread()
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name not in ("host", *_OF_THE_WIRE)
+        }
+        limit = (request.extensions.get("timeout") or {}).get("read")
+        try:
+            async with asyncio.timeout(limit) as scope:
+                answer = await self._client.send(request.method, str(request.url), body, headers)
+        except TimeoutError as error:
+            if scope.expired():
+                raise httpx.ReadTimeout("the time limit is over", request=request) from error
+            raise
+        if 300 <= answer.status < 400:
+            raise http_errors.from_status(
+                answer.status, answer.headers, answer.body, where=self._where
+            )
+        kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
+        content = whole_characters(answer.body)
+        return httpx.Response(answer.status, headers=kept, content=content, request=request)
