@@ -17,7 +17,7 @@ from typing import Any
 
 import textassay
 from textassay.demo.bundled import TASKS, data_file
-from textassay.evaluation.api import session_of
+from textassay.evaluation.request import Request, session_of
 from textassay.methods import METHODS
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Message
@@ -47,10 +47,12 @@ class MethodCost(Message):
 
 
 async def dry_run(examples: Sequence[Example], method: str, task: str, **more: Any) -> Cost:
-    """Return what a run would ask of a server; `more` are further arguments of `evaluate`."""
+    """Return what a run would ask of a server; `more` are further fields of `Request`."""
     async with (
         textassay.connect("direct/any", api_base="http://127.0.0.1:9/v1") as model,
-        session_of(examples, method=method, task=task, model=model, dry=True, **more) as session,
+        session_of(
+            examples, Request(method=method, task=task, model=model, **more), dry=True
+        ) as session,
         aclosing(session.engine.scores()) as scores,
     ):
         async for _ in scores:

@@ -47,7 +47,7 @@ ONLY_THERE = {
 ALLOWED_ANYWHERE = {"version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "connect")
-CONTRACT = {"errors", "messages", "model", "settings"}
+CONTRACT = {"errors", "keywords", "messages", "model", "settings"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 
 

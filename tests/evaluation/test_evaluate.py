@@ -258,7 +258,7 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
 @pytest.mark.parametrize(
     ("wanted", "error", "message"),
     [
-        ({}, ConfigurationError, "evaluate needs a method"),
+        ({}, TypeError, "missing 1 required keyword-only argument: .method."),
         ({"method": "nothing"}, UnknownName, "unknown method 'nothing'"),
         ({"method": "llm-score"}, ConfigurationError, "no model for the role 'scorer'"),
         ({"method": "llm-score", "model": judge(), "task": "poetry"}, UnknownName, "unknown task"),

@@ -111,7 +111,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     allowed = sorted({*known, "models", *EndpointSettings.model_fields})
     for key in flat:
         if key not in allowed:
-            raise UnknownName(f"key in {path}", key, allowed)
+            raise UnknownName("key", key, allowed, where=str(path))
     for key in ("set", "fields"):
         if not isinstance(flat.get(key, {}), dict):
             raise ConfigurationError(

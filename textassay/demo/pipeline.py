@@ -8,12 +8,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from textassay.demo.bundled import data_file
 from textassay.demo.layout import Layout
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS, Recipe
-from textassay.evaluation.api import Evaluation, finish, session_of
+from textassay.evaluation.api import finish
+from textassay.evaluation.request import Request, session_of
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.fitting.fit_from_scores import Learning, fit_recorded
@@ -84,15 +86,11 @@ class Pipeline:
 
     async def _score(self, task: str, recipe: Recipe) -> Run:
         """Do what `textassay score` does, or `textassay tools score` for what asks no model."""
-        wanted: Evaluation = {
-            "method": recipe.method,
-            "options": recipe.options,
-            "tools": recipe.tools,
-        }
+        wanted = Request(method=recipe.method, options=recipe.options, tools=recipe.tools)
         if recipe is not BASELINES:
-            wanted |= {"task": task, "model": self._model}
+            wanted = replace(wanted, task=task, model=self._model)
         if recipe is NODES:
-            wanted["aspects"] = _with_a_tree(task)
+            wanted = replace(wanted, aspects=_with_a_tree(task))
         return await self._session((task, recipe.name), self._layout.data(task), wanted)
 
     def _fit(self, task: str) -> None:
@@ -107,18 +105,22 @@ class Pipeline:
     async def _apply(self, task: str) -> Run:
         """Do what `textassay score --method FOLDER` does, on sources that the evaluator was not fitted on."""
         evaluator = str(self._layout.evaluator(task))
-        wanted: Evaluation = {"method": evaluator, "options": {"scores": (self._nodes(task),)}}
+        wanted = Request(method=evaluator, options={"scores": (self._nodes(task),)})
         return await self._session((task, FITTED), self._layout.data(task, held_out=True), wanted)
 
     def _nodes(self, task: str) -> str:
         return f"{NODES.method}={self._layout.run(task, NODES.name)}"
 
-    async def _session(self, place: tuple[str, str], data: Path, wanted: Evaluation) -> Run:
+    async def _session(self, place: tuple[str, str], data: Path, wanted: Request) -> Run:
         """Run one session to its end, or go on with it; all sessions share one cache of answers."""
         folder = self._layout.run(*place)
-        wanted["out"], wanted["resume"] = folder, (folder / "manifest.json").exists()
-        wanted["settings"] = Settings(cache=self._layout.answers)
-        async with session_of(data, **wanted) as session, self._watch(*place, session):
+        request = replace(
+            wanted,
+            out=folder,
+            resume=(folder / "manifest.json").exists(),
+            settings=Settings(cache=self._layout.answers),
+        )
+        async with session_of(data, request) as session, self._watch(*place, session):
             return await finish(session)
 
 

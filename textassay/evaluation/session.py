@@ -117,14 +117,16 @@ async def open_session(
                 check_same_run(folder.manifest, manifest)
             else:
                 folder.write_manifest(manifest)
+        connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
+        in_flight = max([settings.concurrency, *(m.settings.concurrency for m in connected)])
         engine = Engine(
             data if spec.limit is None else _First(data, spec.limit),
             chosen,
             total=info.count if spec.limit is None else min(info.count, spec.limit),
             folder=folder,
             settled=folder.settled() if folder is not None and resume else None,
-            models={m.name: m for m in given.values() if isinstance(m, ConnectedModel)},
-            workers=max(1, int(settings.concurrency * SPARE_WORKERS)),
+            models={model.name: model for model in connected},
+            workers=max(1, int(in_flight * SPARE_WORKERS)),
         )
         yield Session(engine=engine, method=chosen, data=info, models=cached, folder=folder)
 

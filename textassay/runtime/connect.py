@@ -35,6 +35,7 @@ from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
+from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.settings import Settings
@@ -54,6 +55,7 @@ PREFIXES = (
 )
 
 
+@takes_settings
 def connect(
     name: str, *, settings: Settings | None = None, budget: Budget | None = None, **overrides: Any
 ) -> ConnectedModel:
@@ -64,18 +66,15 @@ def connect(
     Args:
         name: `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or
             `llamacpp/HF_REPO:FILE`, `embedded`, `replay/RUN`, or a litellm name.
-        settings: How it is asked; see `Settings`.
+        settings: How it is asked; the parameters below replace single fields of it.
         budget: A budget shared with other models; by default one of its own from
             `settings.max_cost`.
-        **overrides: Single fields of `Settings`, such as `rpm=500`.
+        **overrides: Fields of `Settings`.
 
     Raises:
         ConfigurationError: The name or a setting cannot be used.
     """
     known = settings or Settings()
-    unknown = sorted(set(overrides) - set(Settings.model_fields))
-    if unknown:
-        raise UnknownName("setting", unknown[0], list(Settings.model_fields))
     if overrides:
         known = Settings(**{**known.model_dump(), **overrides})
     return ConnectedModel(name, known, budget or Budget(known.max_cost))

@@ -4,6 +4,7 @@
     |-- ConfigurationError        you asked for something that cannot be done; nothing was asked of a model
     |   |-- DataError             a data file or record (names file, line and field)
     |   |-- UnknownName           no such method, task, aspect, tool, model prefix or setting (names what exists)
+    |   |   `-- UnknownParameter  a public function has no such parameter; a TypeError, too
     |   |-- PromptError           a prompt file is missing or does not render
     |   |-- GraphError            a graph that cannot run: unknown node, wrong type on an edge, cycle
     |   |-- CapabilityError       the model cannot do what the method needs (names what would)
@@ -34,7 +35,8 @@ stop a run (exit 3). Messages never hold keys: backends strip them at the edge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -61,17 +63,45 @@ class DataError(ConfigurationError):
 class UnknownName(ConfigurationError):
     """No such method, task, aspect, tool, model prefix or setting."""
 
-    def __init__(self, kind: str, name: str, known: Sequence[object] = ()) -> None:
+    def __init__(
+        self, kind: str, name: str, known: Sequence[object] = (), *, where: str = ""
+    ) -> None:
         """Build the message from what was asked for and what exists.
 
         Args:
             kind: What is named, such as `"method"`.
             name: The unknown name.
             known: The names that exist, in the order to show.
+            where: File that names it; empty if none does.
         """
-        names = ", ".join(str(item) for item in known)
-        super().__init__(f"unknown {kind} {name!r}" + (f"; known: {names}" if names else ""))
-        self.kind, self.name, self.known = kind, name, known
+        words = [str(item) for item in known]
+        near = nearest(name, words)
+        message = (f"{where}: " if where else "") + f"unknown {kind} {name!r}"
+        if near is not None:
+            message += f"; did you mean {near!r}?"
+        if words:
+            message += f"{'' if near is not None else ';'} known: {', '.join(words)}"
+        super().__init__(message)
+        self.kind, self.name, self.known, self.where = kind, name, known, where
+
+
+class UnknownParameter(UnknownName, TypeError):
+    """A public function has no such parameter."""
+
+    def __init__(self, function: str, name: str, known: Sequence[object] = ()) -> None:
+        """Name the function, the keyword and what the function takes."""
+        super().__init__(f"parameter of {function}", name, known)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that `name` most likely stands for; `None` if none is near."""
+    by_form = {_form(item): item for item in known}
+    near = get_close_matches(_form(name), by_form, n=1, cutoff=0.7)
+    return by_form[near[0]] if near else None
+
+
+def _form(name: str) -> str:
+    return name.casefold().replace("_", "-").replace(" ", "-")
 
 
 class PromptError(ConfigurationError):

@@ -1,0 +1,129 @@
+"""Arguments of the public functions: shown, checked, and never without effect."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import textassay
+from tests.cli.harness import served
+from textassay import connect, evaluate, evaluate_sync, stream
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.settings import Settings
+
+ROWS = [{"id": f"x{i}", "output": f"Text {i}."} for i in range(3)]
+DOORS = (evaluate, evaluate_sync, stream)
+
+
+def judge():
+    """A model that always gives a 4, and counts."""
+    return ScriptedModel(lambda request: "Rating: 4")
+
+
+def test_every_parameter_is_shown_and_documented():
+    """What a notebook shows for Shift-Tab."""
+    for door in DOORS:
+        names = list(inspect.signature(door).parameters)
+        assert names[:4] == ["examples", "method", "model", "task"]
+        assert names == list(inspect.signature(evaluate).parameters)
+    for name in inspect.signature(evaluate).parameters:
+        assert f"\n        {name}: " in inspect.getsource(inspect.unwrap(evaluate)), name
+    shown = inspect.signature(connect).parameters
+    assert set(shown) == {"name", "settings", "budget", *Settings.model_fields}
+    assert all(f"        {name}: " in connect.__doc__ for name in Settings.model_fields)
+    assert shown["rpm"].default is None
+    assert shown["concurrency"].default == 64
+
+
+def test_the_async_doors_stay_what_they_are():
+    """Frameworks look at the kind of a function."""
+    assert inspect.iscoroutinefunction(evaluate)
+    assert not inspect.iscoroutinefunction(evaluate_sync)
+
+
+@pytest.mark.asyncio
+async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
+    """Nothing is asked; it is a TypeError, as Python's own would be."""
+    model = judge()
+    wanted = {"method": "llm-score", "model": model, "apsects": ["coherence"]}
+    with pytest.raises(
+        UnknownName, match="unknown parameter of evaluate 'apsects'; did you mean 'aspects'"
+    ):
+        await evaluate(ROWS, **wanted)
+    with pytest.raises(TypeError, match="did you mean 'aspects'"):
+        evaluate_sync(ROWS, **wanted)
+    with pytest.raises(TypeError, match="unknown parameter of stream"):
+        stream(ROWS, **wanted)
+    with pytest.raises(UnknownName, match="parameter of evaluate 'max_cost'"):
+        await evaluate(ROWS, method="llm-score", model=model, max_cost=0.001)
+    assert model.requests == []
+
+
+def test_connect_refuses_an_unknown_setting():
+    """With the nearest name."""
+    with pytest.raises(UnknownName, match="did you mean 'max_cost'"):
+        connect("direct/x", api_base="http://127.0.0.1:9/v1", max_cots=1)
+
+
+def test_settings_beside_a_connected_model_are_refused():
+    """They would not be heeded: the model has its own; the cache is the run's."""
+    with served() as server:
+
+        async def judged(**more):
+            async with connect("direct/mock", api_base=server.url) as model:
+                return await evaluate(
+                    ROWS, method="llm-score", aspects="fluency", model=model, **more
+                )
+
+        import asyncio
+
+        with pytest.raises(
+            ConfigurationError, match=r"max_cost=\.\.\., rpm=\.\.\. to textassay.connect"
+        ):
+            asyncio.run(judged(settings=Settings(max_cost=0.0001, rpm=1)))
+        assert server.counters.requests == 0
+        assert len(asyncio.run(judged(settings=Settings(no_cache=True))).scores) == 3
+
+
+@pytest.mark.asyncio
+async def test_a_bare_model_may_be_asked_at_a_concurrency():
+    """It has no limiter, so that the setting is the number of examples in progress; other settings are refused."""
+    wanted = {"method": "llm-score", "aspects": "fluency", "model": judge()}
+    assert len((await evaluate(ROWS, settings=Settings(concurrency=2), **wanted)).scores) == 3
+    with pytest.raises(ConfigurationError, match="no effect"):
+        await evaluate(ROWS, settings=Settings(attempts=2), **wanted)
+
+
+@pytest.mark.asyncio
+async def test_resume_without_a_folder_is_refused():
+    """There is nothing to continue."""
+    with pytest.raises(ConfigurationError, match="resume="):
+        await evaluate(ROWS, method="llm-score", model=judge(), resume=True)
+
+
+@pytest.mark.asyncio
+async def test_one_name_is_one_aspect_and_one_tool():
+    """Text is not taken for a list of letters."""
+    run = await evaluate(ROWS, method="llm-score", model=judge(), aspects="coherence")
+    assert {score.aspect for score in run} == {"coherence"}
+    tools = await evaluate([{"output": "a b", "references": ["a b"]}], method="tools", tools="chrf")
+    assert {score.aspect for score in tools} == {"chrf"}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("wanted", "guess"),
+    [
+        ({"method": "llm_score"}, "llm-score"),
+        ({"method": "geval"}, "g-eval"),
+        ({"method": "llm-score", "task": "sumarization"}, "summarization"),
+        ({"method": "llm-score", "task": "summarization", "aspects": "coherance"}, "coherence"),
+        ({"method": "g-eval", "options": {"temprature": 1.0}}, "temperature"),
+    ],
+)
+async def test_near_names_are_suggested(wanted, guess):
+    """Of methods, tasks, aspects and options."""
+    with pytest.raises(UnknownName, match=f"did you mean '{guess}'"):
+        await textassay.evaluate(ROWS, model=judge(), **wanted)

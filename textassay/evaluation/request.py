@@ -1,0 +1,155 @@
+"""What the Python API was asked for, checked and turned into a session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from textassay.evaluation.graph_method import GraphMethod
+from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.spec import RunSpec
+from textassay.methods.method import Method
+from textassay.runtime.connect import ConnectedModel
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.graph.graph import Graph
+from textassay.runtime.messages import Aspect
+from textassay.runtime.model import Model
+from textassay.runtime.settings import Settings
+from textassay.tools import Tool
+
+Models = str | Model | Mapping[str, str | Model]
+OF_THE_RUN = frozenset({"cache", "no_cache"})
+"""Settings that the run heeds itself, whoever opened the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments of `evaluate` beside the examples; it documents them."""
+
+    method: str | Method | Graph
+    model: Models | None = None
+    task: str | None = None
+    aspects: str | Aspect | Sequence[str | Aspect] | None = None
+    out: str | Path | None = None
+    resume: bool = False
+    options: Mapping[str, Any] | None = None
+    settings: Settings | None = None
+    fields: Mapping[str, str] | None = None
+    limit: int | None = None
+    tools: str | Tool | Sequence[str | Tool] = field(default=())
+
+    @property
+    def chosen_aspects(self) -> tuple[str | Aspect, ...] | None:
+        """The aspects as a tuple; one name alone is one aspect."""
+        if self.aspects is None:
+            return None
+        return (self.aspects,) if isinstance(self.aspects, str | Aspect) else tuple(self.aspects)
+
+    @property
+    def chosen_tools(self) -> tuple[str | Tool, ...]:
+        """The tools as a tuple; one name alone is one tool."""
+        single = isinstance(self.tools, str | Tool)
+        return (self.tools,) if single else tuple(self.tools)  # type: ignore[arg-type, return-value]
+
+
+@asynccontextmanager
+async def session_of(
+    examples: Any, request: Request, *, dry: bool = False
+) -> AsyncIterator[Session]:
+    """Open the session that a request describes.
+
+    Raises:
+        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
+    """
+    method = _method_object(request)
+    names, objects = _by_role(request.model)
+    _check_effect(request, names, objects)
+    spec = _spec(
+        method=request.method if method is None else method.name,
+        task=request.task,
+        aspects=request.chosen_aspects,
+        models=names,
+        options=dict(request.options or {}),
+        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in request.chosen_tools),
+        data=str(examples) if isinstance(examples, str | Path) else None,
+        fields=dict(request.fields or {}),
+        limit=request.limit,
+    )
+    async with open_session(
+        examples,
+        spec,
+        method=method,
+        models=objects,
+        settings=request.settings or Settings(),
+        tools=request.chosen_tools,
+        out=None if request.out is None else Path(request.out),
+        resume=request.resume,
+        dry=dry,
+    ) as session:
+        yield session
+
+
+def _method_object(request: Request) -> Method | None:
+    """Return the method if an object was given rather than a name; refuse what it would not heed.
+
+    Raises:
+        ConfigurationError: It is no method, or comes with something that only a name goes with.
+    """
+    method = request.method
+    if isinstance(method, str):
+        return None
+    own = ("model", "options", "tools")
+    for name in own if isinstance(method, Graph) else (*own, "task", "aspects"):
+        if getattr(request, name):
+            raise ConfigurationError(
+                f"{name}= goes with the name of a method; {method!r} was built with its own"
+            )
+    if isinstance(method, Graph):
+        return GraphMethod.of(method, request.task, request.chosen_aspects)
+    if not isinstance(method, Method):
+        raise ConfigurationError(f"method= is a name, a method object or a graph, not {method!r}")
+    return method
+
+
+def _check_effect(request: Request, names: Mapping[str, str], objects: Mapping[str, Model]) -> None:
+    """Refuse what would have no effect: settings of models that were opened before, `resume` without `out`.
+
+    Raises:
+        ConfigurationError: An argument would be ignored.
+    """
+    if request.resume and request.out is None:
+        raise ConfigurationError("resume= continues the run in out=, which is not given")
+    if not objects or set(names) - set(objects):
+        return
+    set_here = (request.settings or Settings()).model_fields_set - OF_THE_RUN
+    if not any(isinstance(model, ConnectedModel) for model in objects.values()):
+        set_here -= {"concurrency"}  # a bare model has no limiter of its own
+    if set_here:
+        listed = ", ".join(f"{name}=..." for name in sorted(set_here))
+        raise ConfigurationError(
+            f"settings= has no effect on a model that is connected already; give {listed} to "
+            "textassay.connect(...), or the model by its name"
+        )
+
+
+def _spec(**fields: Any) -> RunSpec:
+    try:
+        return RunSpec(**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigurationError(
+            f"{first['loc'][0]}=: {first['msg']} (given: {first['input']!r})"
+        ) from None
+
+
+def _by_role(model: Models | None) -> tuple[dict[str, str], dict[str, Model]]:
+    if model is None:
+        return {}, {}
+    by_role = model if isinstance(model, Mapping) else {"": model}
+    names = {role: item if isinstance(item, str) else item.name for role, item in by_role.items()}
+    return names, {role: item for role, item in by_role.items() if not isinstance(item, str)}
