@@ -22,7 +22,7 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.graph.node import Agent, Node, each, fixed
 from textassay.runtime.graph.step import Step
 from textassay.runtime.graph.types import Signature, classes_of, type_name
-from textassay.runtime.graph.wiring import INPUT, Wiring
+from textassay.runtime.graph.wiring import INPUT, Edge, Wiring
 
 __all__ = ["Agent", "Graph", "Node", "each", "fixed"]
 
@@ -60,6 +60,11 @@ class Graph:
     def signature(self) -> Signature:
         """What it takes and yields as an agent, apart from `Failure`."""
         return self._wiring.signature
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Every wire between nodes, for drawing."""
+        return tuple(self._wiring.edges)
 
     def __repr__(self) -> str:
         nodes = ", ".join(node.name for node in self.nodes)

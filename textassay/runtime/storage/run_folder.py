@@ -33,9 +33,12 @@ from textassay.runtime.storage.run_summary import Completed, RunSummary, digest
 
 __all__ = [
     "FORMAT",
+    "MANIFEST",
+    "SCORES",
     "Completed",
     "RunFolder",
     "RunSummary",
+    "parse_score",
     "read_manifest",
     "read_scores",
     "read_summary",
@@ -299,7 +302,7 @@ def read_scores(folder: str | Path) -> Iterator[Score]:
     replaced: set[int] = set()
     end = 0
     for number, line in _lines(path):
-        score = _score(path, number, line)
+        score = parse_score(path, number, line)
         end, key = number, digest(score.id, score.aspect)
         earlier = last.get(key)
         if earlier is not None:
@@ -310,13 +313,13 @@ def read_scores(folder: str | Path) -> Iterator[Score]:
         if number > end:
             return
         if number not in replaced:
-            yield _score(path, number, line)
+            yield parse_score(path, number, line)
 
 
 def _tally_of(folder: Path) -> RunSummary:
     tally, path = RunSummary(), folder / SCORES
     for number, line in _lines(path):
-        tally.add(_score(path, number, line))
+        tally.add(parse_score(path, number, line))
     return tally
 
 
@@ -325,7 +328,12 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     return read_lines(path) if path.exists() else iter(())
 
 
-def _score(path: Path, number: int, line: bytes) -> Score:
+def parse_score(path: Path, number: int, line: bytes) -> Score:
+    """Return the score on a line of `scores.jsonl`.
+
+    Raises:
+        DataError: The line holds no score; names file, line and field.
+    """
     try:
         return Score.model_validate(parse_row(path, number, line))
     except ValidationError as error:
