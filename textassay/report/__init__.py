@@ -1,0 +1,10 @@
+"""One HTML page that shows a run, and the same page served while the run grows.
+
+Example:
+    >>> from textassay.report import write_report
+    >>> write_report(["runs/first"], "report.html", human="data.jsonl")  # doctest: +SKIP
+"""
+
+from textassay.report.page import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,151 @@
+"""What a score rests on, as lines that every display draws alike: a text, a figure and a bar.
+
+Methods write evidence in forms of their own: probabilities of labels, sub-questions with answers,
+scores of tools and criteria, contributions of a fitted evaluator, samples. Displays know only the
+lines made here. Texts are as the judge or the data have them: each display escapes them in its own
+way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from textassay.runtime.messages import Score
+
+Kind = Literal["label", "question", "contribution", "part", "note"]
+TITLES: dict[Kind, str] = {
+    "label": "Probability of each label",
+    "question": "Sub-questions",
+    "contribution": "What moved the score",
+    "part": "Parts",
+    "note": "Notes",
+}
+"""Heading of the lines of a kind, in the order in which they are shown."""
+_SHOWN = frozenset(
+    "text value outcome scale id definition explanation problem mapped contribution probability "
+    "answer p_yes mass ratings logprob tokens unlikeliest direction".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One piece of evidence.
+
+    Attributes:
+        kind: What it is; lines of a kind stand together.
+        text: What it is about: a label, a question, a tool.
+        figure: Its number, ready to be shown.
+        start: Where its bar begins, as a share of the width; `None` without a bar.
+        end: Where its bar ends.
+        note: Anything else that it says.
+    """
+
+    kind: Kind
+    text: str
+    figure: str = ""
+    start: float | None = None
+    end: float | None = None
+    note: str = ""
+
+
+def lines_of(score: Score) -> list[Line]:
+    """Return a score's evidence as lines, those of a kind together and otherwise in order."""
+    widest = max((abs(_number(piece.get("contribution")) or 0.0) for piece in score.evidence
+                  if not _is_start(piece)), default=0.0)  # fmt: skip
+    lines = [_line(piece, widest) for piece in score.evidence]
+    order = list(TITLES)
+    return sorted(lines, key=lambda line: order.index(line.kind))
+
+
+def grouped(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+    """Return lines by the heading that stands above them."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(TITLES[line.kind], []).append(line)
+    return list(groups.items())
+
+
+def obtained(score: Score) -> str:
+    """Say in words how a value was obtained."""
+    words = {
+        "text": "read from the judge's answer",
+        "sampled": "mean of samples",
+        "logprob": "expected value of the label probabilities",
+        "loglikelihood": "mean log-likelihood per token",
+        "tool": "computed by a tool",
+        "fused": "fused from parts",
+    }[score.how]
+    more = []
+    if score.samples is not None:
+        more.append(f"{score.samples} samples")
+    if score.spread is not None:
+        more.append(f"standard deviation {score.spread:.3g}")
+    if score.mass is not None:
+        more.append(f"{score.mass:.1%} of the probability on the labels")
+    return "; ".join([words, *more])
+
+
+def _line(piece: Mapping[str, Any], widest: float) -> Line:
+    text, note = str(piece.get("text", "")), _note(piece)
+    if (share := _number(piece.get("probability"))) is not None:
+        return Line("label", text, f"{share:.3f}", 0.0, share, note)
+    if (share := _number(piece.get("p_yes"))) is not None:
+        return Line("question", text, f"{piece.get('answer', '')} {share:.2f}", 0.0, share, note)
+    if (moved := _number(piece.get("contribution"))) is not None:
+        if _is_start(piece):
+            return Line("contribution", text, f"{moved:.3f}", note=note)
+        value = _number(piece.get("value"))
+        note = "; ".join(filter(None, [f"value {value:.3g}" if value is not None else "", note]))
+        half = 0.5 * moved / widest if widest else 0.0
+        return Line("contribution", text, f"{moved:+.3f}", 0.5, 0.5 + half, note)
+    if "ratings" in piece:
+        ratings = ", ".join(f"{value:g}" for value in piece["ratings"])
+        return Line("note", text, note="; ".join(filter(None, [f"ratings {ratings}", note])))
+    if "value" in piece:
+        return _part(piece, text, note)
+    return Line("note", text, note=note)
+
+
+def _part(piece: Mapping[str, Any], text: str, note: str) -> Line:
+    value, scale = _number(piece["value"]), piece.get("scale")
+    if value is None:
+        return Line("part", text, str(piece.get("outcome", "no score")), note=note)
+    if not scale or not scale[0] < scale[1]:
+        return Line("part", text, f"{value:.3g}", note=note)
+    share = min(max((value - scale[0]) / (scale[1] - scale[0]), 0.0), 1.0)
+    figure = f"{value:.3g} of {scale[0]:g} to {scale[1]:g}"
+    return Line("part", text, figure, 0.0, share, note)
+
+
+def _note(piece: Mapping[str, Any]) -> str:
+    """Return what a piece says besides its text and its number."""
+    said = [
+        f"{name} {piece[name]}" for name in ("problem", "definition", "explanation") if piece.get(name)
+    ]
+    if tokens := piece.get("unlikeliest"):
+        found = ", ".join(f"{each['token']!r} {each['logprob']:.1f}" for each in tokens)
+        said.append(f"least likely tokens {found}")
+    if piece.get("tokens") is not None:
+        said.append(f"{piece['tokens']} tokens")
+    said += [f"{name} {_plain(value)}" for name, value in piece.items() if name not in _SHOWN]
+    return "; ".join(said)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
+    return str(value)
+
+
+def _is_start(piece: Mapping[str, Any]) -> bool:
+    """Return whether a contribution is where a fitted evaluator starts from, not a feature's."""
+    return piece.get("text") == "(start)"
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None

@@ -1,0 +1,72 @@
+"""Means with intervals that treat the source as the unit that was sampled.
+
+Pure functions on arrays. Rows that share a source are alike, so an interval over rows would be too
+narrow: the variance is taken over the totals of the sources.
+
+References:
+    Cameron and Miller, "A practitioner's guide to cluster-robust inference", Journal of Human
+    Resources 50 (2015), equation 11 for a mean, with t quantiles at sources minus 1 degrees of
+    freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from textassay.meta.ranks import Floats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean of scores.
+
+    Attributes:
+        n: Number of values.
+        groups: Number of sources; `n` if rows have none.
+        value: The mean.
+        low: Lower end of the 95 % interval; `None` below two sources.
+        high: Upper end; `None` below two sources.
+        counts: Number of values in each of the equal bins of a histogram.
+    """
+
+    n: int
+    groups: int
+    value: float
+    low: float | None
+    high: float | None
+    counts: tuple[int, ...]
+
+
+def mean_of(
+    values: Floats, groups: Sequence[str | None], *, bins: int, span: tuple[float, float]
+) -> Mean | None:
+    """Return the mean with its interval and a histogram, or `None` if there is no value.
+
+    Args:
+        values: Shape (n,); NaN is left out.
+        groups: Source of each value, length n; a row without one stands for itself.
+        bins: Number of bins of the histogram.
+        span: Lowest and highest value of the histogram.
+    """
+    kept = np.flatnonzero(~np.isnan(values))
+    if not len(kept):
+        return None
+    value = math.fsum(values[kept]) / len(kept)
+    totals: dict[object, float] = {}
+    for at in kept:
+        key = groups[at] if groups[at] is not None else int(at)
+        totals[key] = totals.get(key, 0.0) + float(values[at]) - value
+    count, low, high = len(totals), None, None
+    if count > 1:
+        variance = count / (count - 1) * math.fsum(t * t for t in totals.values()) / len(kept) ** 2
+        half = float(special.stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * math.sqrt(variance)
+        low, high = value - half, value + half
+    counts, _ = np.histogram(np.clip(values[kept], *span), bins=bins, range=span)
+    return Mean(len(kept), count, value, low, high, tuple(map(int, counts)))

@@ -1,0 +1,274 @@
+"""Packs single scores for the page: a light index that is there at once, and blocks that are opened on demand.
+
+The index has a column for each thing that can be searched, sorted or filtered. Texts and evidence
+lie in blocks of examples, compressed one by one, so that a browser unpacks what is looked at. Equal
+runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.meta.ranks import Floats
+from textassay.report.evidence import lines_of, obtained
+from textassay.report.joined import Joined
+from textassay.report.score_table import OUTCOMES
+from textassay.report.source import DataSource, RunSource
+from textassay.report.texts import clipped, visible
+from textassay.runtime.messages import Example, Score
+from textassay.runtime.storage.json_text import encode
+
+MAX_ROWS = 200_000
+"""Scores that a page holds; of more, the extremes and a random sample."""
+MAX_TEXT = 20_000
+"""Characters of one text that a page holds."""
+_ALL_TEXTS = 48_000_000
+"""Characters of all texts together; above, single texts are cut shorter."""
+_BLOCK = 200
+"""Examples in a block."""
+_SNIPPET = 110
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What travels in the page.
+
+    Attributes:
+        index: The columns, as base64 of gzip.
+        blocks: The blocks, each as base64 of gzip.
+        shown: Number of scores in it.
+        total: Number of scores of the run.
+    """
+
+    index: str
+    blocks: tuple[str, ...]
+    shown: int
+    total: int
+
+
+def pack(run: RunSource, data: DataSource, joined: Joined, second: RunSource | None) -> Packed:
+    """Return the scores of a run as compressed columns and blocks."""
+    rows = selected(joined, len(run.table))
+    by_example = _by_example(run, data, rows)
+    order = [row for _, rows_of in by_example for row in rows_of]
+    index = {
+        "block": _BLOCK,
+        "total": len(run.table),
+        **head(run, data, joined, second),
+        **example_columns(data, [example_id for example_id, _ in by_example]),
+        **score_columns(run, joined, order, [id_ for id_, _ in by_example]),
+    }
+    limit = _limit([data.examples.get(example_id) for example_id, _ in by_example])
+    return Packed(
+        _compressed(index),
+        tuple(_blocks(run, data, second, by_example, limit)),
+        len(rows),
+        len(run.table),
+    )
+
+
+def selected(joined: Joined, total: int) -> Rows:
+    """Return the rows that a page holds: all, or the extremes and a random sample with a fixed seed."""
+    if total <= MAX_ROWS:
+        return np.arange(total)
+    share = MAX_ROWS // 2
+    extremes = [_largest(np.abs(joined.gaps), share), _largest(np.abs(joined.changes), share)]
+    extremes += [_largest(-joined.values, share // 2), _largest(joined.values, share // 2)]
+    kept = np.unique(np.concatenate([found[: share // 4] for found in extremes]))
+    rest = np.setdiff1d(np.arange(total), kept)
+    drawn = np.random.default_rng(0).choice(rest, MAX_ROWS - len(kept), replace=False)
+    return np.sort(np.concatenate([kept, drawn]))
+
+
+def head(
+    run: RunSource, data: DataSource, joined: Joined, second: RunSource | None
+) -> dict[str, Any]:
+    """Return what the columns refer to: runs, aspects with their scales, outcomes."""
+    table = run.table
+    return {
+        "runs": [visible(one.name) for one in (run, second) if one is not None],
+        "outcomes": OUTCOMES,
+        "people": joined.has_people,
+        "texts": bool(data.examples),
+        "aspects": [
+            {
+                "name": visible(name),
+                "scale": scale,
+                "unit": joined.units.get(name),
+            }
+            for name, scale in zip(table.aspects, table.scales, strict=True)
+        ],
+    }
+
+
+def example_columns(data: DataSource, ids: Sequence[str]) -> dict[str, Any]:
+    """Return id, system and the beginning of the output of each example."""
+    examples = [data.examples.get(example_id) for example_id in ids]
+    systems = sorted({one.system for one in examples if one is not None and one.system is not None})
+    places = {system: at for at, system in enumerate(systems)}
+    return {
+        "systems": [visible(system) for system in systems],
+        "ids": [visible(example_id) for example_id in ids],
+        "system": [
+            -1 if one is None or one.system is None else places[one.system] for one in examples
+        ],
+        "begins": ["" if one is None else _beginning(one.output) for one in examples],
+    }
+
+
+def score_columns(
+    run: RunSource, joined: Joined, rows: Sequence[int], ids: Sequence[str]
+) -> dict[str, Any]:
+    """Return the numbers of each score; what is missing is null."""
+    table = run.table
+    places = {example_id: at for at, example_id in enumerate(ids)}
+    at = np.array(rows, int)
+    columns: dict[str, Any] = {
+        "example": [places[table.ids[table.example[row]]] for row in rows],
+        "aspect": [table.aspect[row] for row in rows],
+        "outcome": [table.outcome[row] for row in rows],
+        "value": numbers(joined.values[at]),
+    }
+    for name, column in (
+        ("human", joined.human),
+        ("gap", joined.gaps),
+        ("other", joined.other),
+        ("change", joined.changes),
+    ):
+        if (~np.isnan(column[at])).any():
+            columns[name] = numbers(column[at])
+    if joined.flips.any():
+        columns["flip"] = [int(joined.flips[row]) for row in rows]
+    if (calibrated := table.calibrated[at]).size and (~np.isnan(calibrated)).any():
+        columns["calibrated"] = [numbers(column) for column in calibrated.T]
+    return columns
+
+
+def detail(
+    example: Example | None, scores: Sequence[Sequence[Score]], limit: int, texts: list[str]
+) -> dict[str, Any]:
+    """Return what is shown of one example: its texts, ratings and the evidence of its scores.
+
+    Args:
+        example: The example; `None` if the data could not be found.
+        scores: Its scores in each run.
+        limit: Characters of a text that are kept.
+        texts: Texts of the block, which examples of one source share; added to.
+    """
+    shown: dict[str, Any] = {
+        "scores": [{visible(score.aspect): _words(score, limit) for score in each} for each in scores]
+    }
+    if example is None:
+        return shown
+    shown["output"] = clipped(example.output, limit)
+    for name, text in (("source", example.source), ("context", example.context)):
+        if text is not None:
+            shown[name] = _place(clipped(text, limit), texts)
+    shown["references"] = [_place(clipped(text, limit), texts) for text in example.references]
+    shown["human"] = {visible(name): value for name, value in example.human.items()}
+    shown["raters"] = {visible(name): each for name, each in example.annotators.items()}
+    return shown
+
+
+def numbers(column: Floats) -> list[float | None]:
+    """Return numbers to six significant digits, NaN as `None`."""
+    return [None if value != value else float(f"{value:.6g}") for value in column.tolist()]  # noqa: PLR0124
+
+
+def _words(score: Score, limit: int) -> list[Any]:
+    """Return how a value was obtained, the judge's words, the reason if there is no value, and evidence."""
+    error = None if score.error is None else f"{score.error.type}: {score.error.message}"
+    return [
+        obtained(score),
+        clipped(score.explanation or "", limit),
+        clipped(error or "", limit),
+        [
+            [
+                line.kind,
+                clipped(line.text, limit),
+                visible(line.figure),
+                *(None if end is None else round(end, 3) for end in (line.start, line.end)),
+                clipped(line.note, limit),
+            ]
+            for line in lines_of(score)
+        ],
+    ]
+
+
+def _by_example(
+    run: RunSource, data: DataSource, rows: Rows
+) -> list[tuple[str, list[int]]]:
+    """Return ids with their rows; examples of one source stand together, so that a block holds it once."""
+    table = run.table
+    found: dict[int, list[int]] = {}
+    for row in rows.tolist():
+        found.setdefault(table.example[row], []).append(row)
+    groups: dict[str, int] = {}
+
+    def place(at: int) -> tuple[int, int]:
+        example = data.examples.get(table.ids[at])
+        group = None if example is None else example.group
+        return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
+
+    return [(table.ids[at], found[at]) for at in sorted(sorted(found), key=place)]
+
+
+def _blocks(
+    run: RunSource,
+    data: DataSource,
+    second: RunSource | None,
+    by_example: Sequence[tuple[str, list[int]]],
+    limit: int,
+) -> Iterator[str]:
+    for begin in range(0, len(by_example), _BLOCK):
+        texts: list[str] = []
+        details = []
+        for example_id, rows in by_example[begin : begin + _BLOCK]:
+            scores = [list(run.table.scores(rows))]
+            if second is not None:
+                scores.append(list(second.table.scores(second.table.rows_of(example_id))))
+            details.append(detail(data.examples.get(example_id), scores, limit, texts))
+        yield _compressed({"texts": texts, "examples": details})
+
+
+def _limit(examples: Sequence[Example | None]) -> int:
+    """Return how long a text may be for all of them to fit."""
+    lengths = [
+        len(text)
+        for example in examples
+        if example is not None
+        for text in (example.output, example.source or "", example.context or "")
+    ]
+    limit = MAX_TEXT
+    while limit > 200 and sum(min(length, limit) for length in lengths) > _ALL_TEXTS:
+        limit //= 2
+    return limit
+
+
+def _place(text: str, texts: list[str]) -> int:
+    try:
+        return texts.index(text, max(0, len(texts) - 64))
+    except ValueError:
+        texts.append(text)
+        return len(texts) - 1
+
+
+def _beginning(text: str) -> str:
+    return visible(" ".join(text[: 2 * _SNIPPET].split())[:_SNIPPET])
+
+
+def _largest(column: Floats, count: int) -> Rows:
+    """Return the rows with the largest numbers, largest first, ties in order."""
+    known = np.flatnonzero(~np.isnan(column))
+    return known[np.argsort(-column[known], kind="stable")[:count]]
+
+
+def _compressed(value: Any) -> str:
+    return base64.b64encode(gzip.compress(encode(value), 6, mtime=0)).decode("ascii")
