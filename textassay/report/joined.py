@@ -25,6 +25,7 @@ class Joined:
         values: The judge's value; NaN if unscored.
         human: The mean rating of the human aspect that the score is held against; NaN if unrated.
         gaps: Judge minus people; NaN if either is missing.
+        sizes: Size of each gap as a share of the scale or of the ranks, so that aspects compare.
         units: What a gap is counted in, by aspect.
         other: Value in the second run; NaN without one.
         changes: Second run minus first; NaN if either is missing or their scales differ.
@@ -34,6 +35,7 @@ class Joined:
     values: Floats
     human: Floats
     gaps: Floats
+    sizes: Floats
     units: dict[str, str]
     other: Floats
     changes: Floats
@@ -59,7 +61,7 @@ def join(
     table = run.table
     values, count = table.values, len(table)
     aspect, example = np.array(table.aspect, int), np.array(table.example, int)
-    human, found = np.full(count, np.nan), np.full(count, np.nan)
+    human, found, sizes = (np.full(count, np.nan) for _ in range(3))
     units: dict[str, str] = {}
     for at, name in enumerate(table.aspects):
         rows = np.flatnonzero(aspect == at)
@@ -69,11 +71,14 @@ def join(
         human[rows] = rated
         apart = gaps(values[rows], human[rows], table.scales[at])
         found[rows], units[name] = apart.values, apart.unit
+        scale = table.scales[at]
+        width = scale[1] - scale[0] if scale is not None and apart.unit == "points" else 1.0
+        sizes[rows] = np.abs(apart.values) / width
     other = np.full(count, np.nan) if second is None else _values_in(second.table, table)
     changes, flips = np.full(count, np.nan), np.zeros(count, bool)
     if second is not None:
         changes, flips = _changes(table, second.table, values, other)
-    return Joined(values, human, found, units, other, changes, flips)
+    return Joined(values, human, found, sizes, units, other, changes, flips)
 
 
 def _rating(data: DataSource, example_id: str, aspect: str) -> float:

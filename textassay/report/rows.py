@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,7 @@ def selected(joined: Joined, total: int) -> Rows:
     if total <= MAX_ROWS:
         return np.arange(total)
     share = MAX_ROWS // 2
-    extremes = [_largest(np.abs(joined.gaps), share), _largest(np.abs(joined.changes), share)]
+    extremes = [_largest(joined.sizes, share), _largest(np.abs(joined.changes), share)]
     extremes += [_largest(-joined.values, share // 2), _largest(joined.values, share // 2)]
     kept = np.unique(np.concatenate([found[: share // 4] for found in extremes]))
     rest = np.setdiff1d(np.arange(total), kept)
@@ -139,6 +140,7 @@ def score_columns(
     for name, column in (
         ("human", joined.human),
         ("gap", joined.gaps),
+        ("size", joined.sizes),
         ("other", joined.other),
         ("change", joined.changes),
     ):
@@ -179,7 +181,7 @@ def detail(
 
 def numbers(column: Floats) -> list[float | None]:
     """Return numbers to six significant digits, NaN as `None`."""
-    return [None if value != value else float(f"{value:.6g}") for value in column.tolist()]  # noqa: PLR0124
+    return [None if math.isnan(value) else float(f"{value:.6g}") for value in column.tolist()]
 
 
 def _words(score: Score, limit: int) -> list[Any]:

@@ -1,0 +1,357 @@
+"use strict";
+// A list of all scores over the columns that the page carries, or that the server of a live run sends.
+// Texts are set as text, never as markup; nothing is stored, and nothing is asked of anywhere else.
+(() => {
+  const by = (id) => document.getElementById(id);
+  const live = document.body.dataset.live;
+  const MORE_ROWS = 12, POLL_MS = 500, SECTIONS_MS = 3000;
+  const state = { columns: null, order: [], chosen: -1, texts: null, drawn: "" };
+
+  // ---- where scores come from ----
+  async function unpack(text) {
+    const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+  const blocks = new Map();
+  function block(number) {
+    if (!blocks.has(number)) blocks.set(number, unpack(document.getElementsByClassName("block")[number].textContent));
+    return blocks.get(number);
+  }
+  async function detail(example) {
+    if (live) return (await fetch(`${live}/detail?example=${example}`)).json();
+    const size = state.columns.block, found = await block(Math.floor(example / size));
+    return { texts: found.texts, ...found.examples[example % size] };
+  }
+
+  // ---- small tools ----
+  function element(name, kind, text) {
+    const made = document.createElement(name);
+    if (kind) made.className = kind;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+  function figure(value, digits = 3) {
+    if (value === null || value === undefined) return "–";
+    const text = value.toFixed(digits);
+    return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+  }
+  const signed = (value, digits = 2) => (value > 0 ? "+" : "") + figure(value, digits);
+  const at = (name, row) => (state.columns[name] ? state.columns[name][row] : null);
+
+  // ---- filters and order ----
+  const sorts = {
+    size: ["Largest disagreement with people", (row) => -(at("size", row) ?? -1)],
+    change: ["Flips, then largest changes", (row) => -((at("flip", row) ? 1e9 : 0) + Math.abs(at("change", row) ?? 0))],
+    low: ["Lowest score", (row) => at("value", row) ?? Infinity],
+    high: ["Highest score", (row) => -(at("value", row) ?? -Infinity)],
+    unscored: ["Without a value first", (row) => -at("outcome", row)],
+    run: ["Order of the examples", (row) => row],
+    last: ["Newest first", (row) => -row],
+  };
+  function fill(select, options) {
+    const before = select.value;
+    select.replaceChildren(...options.map(([value, text]) => {
+      const option = element("option", "", text);
+      option.value = value;
+      return option;
+    }));
+    if (options.some(([value]) => String(value) === before)) select.value = before;
+  }
+  function offer() {
+    const columns = state.columns;
+    const shown = Object.entries(sorts).filter(([name]) => (name !== "size" || columns.size) && (name !== "change" || columns.change) && (name !== "last" || live));
+    if (columns.change) shown.sort(([a], [b]) => (b === "change") - (a === "change"));
+    fill(by("sort"), shown.map(([name, [text]]) => [name, text]));
+    fill(by("aspect"), [["", "all"], ...columns.aspects.map((aspect, place) => [place, aspect.name])]);
+    fill(by("system"), [["", "all"], ...columns.systems.map((system, place) => [place, system])]);
+    fill(by("outcome"), [["", "all"], ...columns.outcomes.map((outcome, place) => [place, outcome])]);
+    by("apart-label").hidden = !columns.size;
+    by("columns").className = `row columns ${layout()}`;
+    by("columns").replaceChildren(...["Example", "System", "Aspect", "", "Judge", ...(columns.size ? ["People", "Apart"] : []), ...(columns.other ? ["Second", "Change"] : [])]
+      .map((text, place) => element("span", place > 3 ? "n" : "", text)));
+  }
+  const layout = () => `${state.columns.size ? "" : "without-people "}${state.columns.other ? "with-other" : ""}`;
+  function found(example, words) {
+    const { ids, begins, systems, system } = state.columns;
+    const text = state.texts ? state.texts[example] ?? "" : begins[example].toLowerCase();
+    const all = `${ids[example]}\n${systems[system[example]] ?? ""}\n`.toLowerCase() + text;
+    return words.every((word) => all.includes(word));
+  }
+  function choose() {
+    const columns = state.columns;
+    if (!columns) return;
+    const aspect = by("aspect").value, system = by("system").value, outcome = by("outcome").value;
+    const apart = Number(by("apart").value), words = by("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const kept = new Map(), order = [];
+    for (let row = 0; row < columns.example.length; row++) {
+      const example = columns.example[row];
+      if (aspect !== "" && columns.aspect[row] !== Number(aspect)) continue;
+      if (outcome !== "" && columns.outcome[row] !== Number(outcome)) continue;
+      if (system !== "" && columns.system[example] !== Number(system)) continue;
+      if (apart && !((at("size", row) ?? -1) >= apart)) continue;
+      if (words.length) {
+        if (!kept.has(example)) kept.set(example, found(example, words));
+        if (!kept.get(example)) continue;
+      }
+      order.push(row);
+    }
+    const key = (sorts[by("sort").value] ?? sorts.run)[1];
+    const keys = new Map(order.map((row) => [row, key(row)]));
+    state.order = order.sort((a, b) => { const x = keys.get(a), y = keys.get(b); return x === y ? a - b : x < y ? -1 : 1; });
+    const total = columns.example.length;
+    by("count").textContent = order.length === total ? `${total.toLocaleString("en")} scores` : `${order.length.toLocaleString("en")} of ${total.toLocaleString("en")} scores`;
+    state.drawn = "";
+    draw();
+  }
+  let textsAsked = false;
+  async function readTexts() { // what is searched is unpacked once somebody searches
+    if (live || textsAsked || !state.columns.texts) return;
+    textsAsked = true;
+    const texts = [], count = document.getElementsByClassName("block").length;
+    for (let number = 0; number < count; number++) {
+      const { texts: shared, examples } = await block(number);
+      examples.forEach((one, place) => {
+        texts[number * state.columns.block + place] = [one.output, shared[one.source], shared[one.context]].filter(Boolean).join("\n").toLowerCase();
+      });
+    }
+    state.texts = texts;
+    choose();
+  }
+
+  // ---- the list: only rows in sight are elements ----
+  const rowHeight = () => parseFloat(getComputedStyle(by("list")).getPropertyValue("--row"));
+  function draw() {
+    const list = by("list"), height = rowHeight();
+    const first = Math.max(0, Math.floor(list.scrollTop / height) - MORE_ROWS);
+    const last = Math.min(state.order.length, Math.ceil((list.scrollTop + list.clientHeight) / height) + MORE_ROWS);
+    const drawn = `${first} ${last} ${state.chosen} ${state.order.length} ${height}`;
+    if (drawn === state.drawn) return;
+    state.drawn = drawn;
+    by("space").style.height = `${state.order.length * height}px`;
+    by("window").style.transform = `translateY(${first * height}px)`;
+    by("window").replaceChildren(...state.order.slice(first, last).map((row, place) => rowOf(row, first + place)));
+    list.setAttribute("aria-activedescendant", state.order.includes(state.chosen) ? `row-${state.chosen}` : "");
+  }
+  function sign(kind, value, scale) {
+    const made = element("i", `sign ${kind}`);
+    made.style.left = `${100 * Math.min(Math.max((value - scale[0]) / (scale[1] - scale[0]), 0), 1)}%`;
+    return made;
+  }
+  function rowOf(row, place) {
+    const columns = state.columns, example = columns.example[row], aspect = columns.aspects[columns.aspect[row]];
+    const made = element("div", `row ${layout()}`);
+    Object.assign(made, { id: `row-${row}` });
+    made.setAttribute("role", "option");
+    made.setAttribute("aria-selected", String(row === state.chosen));
+    made.setAttribute("aria-setsize", String(state.order.length));
+    made.setAttribute("aria-posinset", String(place + 1));
+    const value = at("value", row), human = at("human", row), other = at("other", row), lane = element("span", "lane");
+    if (aspect.scale) {
+      const near = (number) => number !== null && number >= aspect.scale[0] && number <= aspect.scale[1];
+      if (near(human) && aspect.unit === "points") lane.append(sign("people", human, aspect.scale));
+      if (near(other)) lane.append(sign("other", other, aspect.scale));
+      if (value !== null) lane.append(sign("judge", value, aspect.scale));
+    }
+    made.append(element("span", "id", columns.ids[example]), element("span", "system", columns.systems[columns.system[example]] ?? ""),
+      element("span", "aspect", aspect.name), lane,
+      value === null ? element("span", "value flag", columns.outcomes[columns.outcome[row]]) : element("span", "value n", figure(value, 2)));
+    if (columns.size) {
+      made.append(element("span", "people-value n", figure(human, 2)), element("span", "gap n", at("gap", row) === null ? "–" : signed(at("gap", row))));
+    }
+    if (columns.other) {
+      const change = at("change", row);
+      made.append(element("span", "other-value n", figure(other, 2)), element("span", `change n${at("flip", row) ? " flag" : ""}`, change === null ? "–" : `${at("flip", row) ? "⇄ " : ""}${signed(change)}`));
+    }
+    made.addEventListener("click", () => pick(row, true));
+    return made;
+  }
+
+  // ---- one score ----
+  const address = (row) => `#score/${encodeURIComponent(state.columns.ids[state.columns.example[row]])}/${encodeURIComponent(state.columns.aspects[state.columns.aspect[row]].name)}`;
+  async function pick(row, open) {
+    state.chosen = row;
+    draw();
+    if (open) {
+      history.replaceState(null, "", address(row));
+      by("detail").parentElement.classList.add("open");
+    }
+    const asked = row, shown = await detail(state.columns.example[row]);
+    if (state.chosen === asked) by("detail").replaceChildren(...words(row, shown));
+  }
+  function quoted(text, kind = "blockquote") {
+    const made = element(kind, kind === "p" ? "said" : "", text);
+    made.dir = "auto";
+    return made;
+  }
+  function folded(title, text) {
+    const made = element("details");
+    made.append(element("summary", "", title), quoted(text));
+    return made;
+  }
+  function share(start, end) {
+    const space = document.querySelector("svg").namespaceURI, made = document.createElementNS(space, "svg");
+    const rectangle = (kind, x, width) => {
+      const one = document.createElementNS(space, "rect");
+      for (const [name, value] of Object.entries({ class: kind, x, width, height: 8 })) one.setAttribute(name, value);
+      return one;
+    };
+    for (const [name, value] of Object.entries({ class: "share", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" })) made.setAttribute(name, value);
+    made.append(rectangle("track", 0, 100), rectangle(`bar ${end < start ? "minus" : "judge"}`, 100 * Math.min(start, end), 100 * Math.abs(end - start)));
+    return made;
+  }
+  const titles = { label: "Probability of each label", question: "Sub-questions", contribution: "What moved the score", part: "Parts", note: "Notes" };
+  function evidence(lines) {
+    const made = [];
+    for (const [kind, title] of Object.entries(titles)) {
+      const own = lines.filter((line) => line[0] === kind);
+      if (!own.length) continue;
+      const list = element("ul", "evidence");
+      for (const [, text, number, start, end, note] of own) {
+        const item = element("li"), what = element("span", "what");
+        what.append(element("bdi", "", text));
+        if (note) what.append(" ", element("bdi", "soft", note));
+        item.append(what, start === null ? element("span") : share(start, end), element("span", "n", number));
+        list.append(item);
+      }
+      made.push(element("h4", "", title), list);
+    }
+    return made;
+  }
+  function words(row, shown) {
+    const columns = state.columns, example = columns.example[row], aspect = columns.aspects[columns.aspect[row]];
+    const heading = element("h3"), verdict = element("p", "verdict"), close = element("button", "close", "Back to the list");
+    close.addEventListener("click", back);
+    heading.append(element("bdi", "", columns.ids[example]), " ", element("span", "soft", `${aspect.name}${columns.systems[columns.system[example]] ? `, ${columns.systems[columns.system[example]]}` : ""}`));
+    const told = (label, value, more = "") => { if (verdict.childNodes.length) verdict.append(" · "); verdict.append(`${label} `, element("b", "n", value), element("span", "soft", more)); };
+    const value = at("value", row);
+    if (value === null) verdict.append(element("b", "flag", columns.outcomes[columns.outcome[row]]));
+    else told("Judge", figure(value), aspect.scale ? ` of ${aspect.scale[0]} to ${aspect.scale[1]}` : "");
+    if (columns.calibrated && columns.calibrated[0][row] !== null) told("Calibrated", figure(columns.calibrated[0][row], 2), ` ${figure(columns.calibrated[1][row], 2)} to ${figure(columns.calibrated[2][row], 2)}`);
+    if (at("human", row) !== null) {
+      const raters = (shown.raters ?? {})[aspect.name];
+      told("People", figure(at("human", row)), raters ? ` (${raters.map((one) => one ?? "–").join(", ")})` : "");
+      if (at("gap", row) !== null) told("Apart", signed(at("gap", row)), ` ${aspect.unit}`);
+    }
+    if (at("other", row) !== null) told("Second run", figure(at("other", row)), at("flip", row) ? " flips" : "");
+    const made = [close, heading, verdict];
+    if (shown.output !== undefined) made.push(quoted(shown.output));
+    if (shown.source !== undefined) made.push(folded("Source", shown.texts[shown.source]));
+    if (shown.context !== undefined) made.push(folded("Context", shown.texts[shown.context]));
+    (shown.references ?? []).forEach((place, number) => made.push(folded(shown.references.length > 1 ? `Reference ${number + 1}` : "Reference", shown.texts[place])));
+    shown.scores.forEach((scores, run) => {
+      const score = scores[aspect.name];
+      if (!score) return;
+      const [how, explanation, error, lines] = score;
+      if (shown.scores.length > 1) made.push(element("h3", "", columns.runs[run]));
+      if (error) made.push(element("p", "flag", error));
+      if (explanation) made.push(quoted(explanation, "p"));
+      made.push(element("p", "soft", how), ...evidence(lines));
+    });
+    return [...made, ...neighbors(row)];
+  }
+  function neighbors(row) { // the same text on other aspects
+    const { example, aspect, aspects } = state.columns, list = element("ul", "others"), near = [];
+    for (let one = 0; one < example.length; one++) if (example[one] === example[row] && one !== row) near.push(one);
+    for (const one of near) {
+      const item = element("li"), link = element("a", "", `${aspects[aspect[one]].name} ${figure(at("value", one), 2)}`);
+      link.href = address(one);
+      item.append(link);
+      list.append(item);
+    }
+    return near.length ? [element("h4", "", "The same text on other aspects"), list] : [];
+  }
+  function back() {
+    by("detail").parentElement.classList.remove("open");
+    by("list").focus();
+  }
+  function follow() { // a link to one score: #score/ID/ASPECT, or #ID
+    const [kind, id, aspect] = location.hash.slice(1).split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+    const columns = state.columns, wanted = kind === "score" ? id : kind;
+    const row = columns.example.findIndex((example, one) => columns.ids[example] === wanted && (!aspect || columns.aspects[columns.aspect[one]].name === aspect));
+    if (row < 0) return;
+    if (!state.order.includes(row)) { by("filters").reset(); choose(); }
+    by("list").scrollTop = Math.max(0, state.order.indexOf(row) * rowHeight() - 100);
+    pick(row, true);
+    by("texts").scrollIntoView();
+  }
+  function move(event) {
+    const page = Math.floor(by("list").clientHeight / rowHeight()), place = state.order.indexOf(state.chosen);
+    const steps = { ArrowDown: place + 1, ArrowUp: place - 1, PageDown: place + page, PageUp: place - page, Home: 0, End: state.order.length - 1 };
+    if (event.key === "Enter" && state.chosen >= 0) { pick(state.chosen, true); by("detail").focus(); return; }
+    if (!(event.key in steps) || !state.order.length) return;
+    event.preventDefault();
+    const next = Math.min(Math.max(steps[event.key], 0), state.order.length - 1), height = rowHeight(), list = by("list");
+    if (next * height < list.scrollTop) list.scrollTop = next * height;
+    if ((next + 1) * height > list.scrollTop + list.clientHeight) list.scrollTop = (next + 1) * height - list.clientHeight;
+    pick(state.order[next], false);
+  }
+
+  // ---- a run that grows ----
+  function add(more) { // later lines replace earlier ones
+    const columns = state.columns ?? (state.columns = { ids: [], system: [], begins: [], example: [], aspect: [], outcome: [], value: [] });
+    const heads = JSON.stringify([columns.aspects, columns.systems, columns.runs]);
+    Object.assign(columns, more.head);
+    for (const name of ["ids", "system", "begins"]) more.examples[name].forEach((value, place) => { columns[name][more.first + place] = value; });
+    for (const [name, values] of Object.entries(more.scores)) {
+      const column = columns[name] ?? (columns[name] = []);
+      values.forEach((value, place) => { column[more.rows[place]] = value; });
+    }
+    if (heads !== JSON.stringify([columns.aspects, columns.systems, columns.runs])) offer();
+  }
+  async function watch() {
+    let cursor = 0, version = -1, renewed = 0;
+    for (;;) {
+      try {
+        const more = await (await fetch(`${live}/scores?cursor=${cursor}`)).json();
+        if (more.restart) { location.reload(); return; }
+        cursor = more.cursor;
+        if (more.rows.length) { add(more); by("browser").hidden = false; choose(); }
+        by("live").textContent = `${more.total.toLocaleString("en")} scores${more.running ? ", running" : ", finished"}`;
+        if (more.rows.length >= more.most) continue; // there is more already
+        if (more.version !== version && Date.now() - renewed > SECTIONS_MS) {
+          const page = await fetch(`${live}/sections`);
+          version = Number(page.headers.get("X-Version"));
+          renew(await page.text());
+          renewed = Date.now();
+        }
+      } catch { by("live").textContent = "the viewer does not answer; trying again"; }
+      await new Promise((resolve) => setTimeout(resolve, document.hidden ? 5 * POLL_MS : POLL_MS));
+    }
+  }
+  function renew(text) { // keep what the reader has opened
+    const open = [...document.querySelectorAll("#sections details")].map((one) => one.open);
+    by("sections").innerHTML = text; // escaped by the server, which shares its templates with the file
+    document.querySelectorAll("#sections details").forEach((one, place) => { one.open = open[place] ?? false; });
+  }
+
+  // ---- start ----
+  function start() {
+    if (by("static")) by("static").hidden = true;
+    by("browser").hidden = false;
+    for (const id of ["sort", "aspect", "system", "outcome", "apart"]) by(id).addEventListener("change", () => { by("list").scrollTop = 0; choose(); });
+    by("search").addEventListener("input", () => { by("list").scrollTop = 0; choose(); readTexts(); });
+    by("filters").addEventListener("submit", (event) => event.preventDefault());
+    by("list").addEventListener("scroll", draw, { passive: true });
+    by("list").addEventListener("keydown", move);
+    addEventListener("resize", () => { state.drawn = ""; draw(); });
+    addEventListener("hashchange", follow);
+    addEventListener("keydown", (event) => {
+      const typing = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
+      if (event.key === "/" && !typing) { event.preventDefault(); by("search").focus(); }
+      if (event.key === "Escape") { if (typing) event.target.blur(); back(); }
+    });
+  }
+  async function main() {
+    document.querySelectorAll(".script-only").forEach((one) => one.remove());
+    if (live) { start(); by("browser").hidden = true; watch(); return; }
+    if (!by("index")) return;
+    state.columns = await unpack(by("index").textContent);
+    start();
+    offer();
+    choose();
+    if (location.hash.length > 1) follow();
+    document.body.dataset.ready = "true";
+  }
+  main();
+})();

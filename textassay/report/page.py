@@ -1,0 +1,207 @@
+"""Puts the sections together into one HTML file that asks for nothing and runs nothing but its own script.
+
+The file's Content-Security-Policy forbids every request and allows its one script and its one style
+sheet by their hashes. Equal runs and data give equal bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from textassay.report.joined import Joined, join
+from textassay.report.rows import MAX_ROWS, Packed, pack
+from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pairs_of
+from textassay.report.sections.examples import Examples, examples
+from textassay.report.sections.overview import Overview, overview
+from textassay.report.sections.recipe import Recipe, recipe
+from textassay.report.sections.scores import AspectScores, scores
+from textassay.report.source import DataSource, RunSource, open_data, open_runs
+from textassay.report.texts import visible
+from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.storage.files import write_text
+
+MAX_RUNS = 2
+"""Runs on one page: a run, and another beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a page shows; a section without data is `None`."""
+
+    title: str
+    overview: Overview
+    scores: list[AspectScores] | None
+    agreement: Agreements | None
+    recipe: Recipe
+    examples: Examples | None
+
+
+def write_report(
+    runs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    human: str | Path | None = None,
+    aspect_map: Iterable[str] | Mapping[str, str] = (),
+) -> None:
+    """Write one HTML file that shows a run, or two runs side by side.
+
+    Args:
+        runs: One run folder, or two whose differences are shown.
+        out: The file to write.
+        human: Data with texts and ratings; by default the data that the first run judged.
+        aspect_map: Which human aspect a score is held against, as in `textassay meta`.
+
+    Raises:
+        ConfigurationError: A folder holds no run, the data cannot be read, or there are too many
+            runs.
+        StorageError: The file cannot be written.
+    """
+    if not 1 <= len(runs) <= MAX_RUNS:
+        raise ConfigurationError(f"a report shows one run or two, not {len(runs)}")
+    opened = open_runs(list(runs))
+    for run in opened:
+        run.table.read_all()
+    data = open_data(opened[0], human)
+    page = render(opened, data, mapped(aspect_map))
+    try:
+        write_text(Path(out), page)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error}") from error
+
+
+def render(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> str:
+    """Return the page of one run or two, read."""
+    joined = joined_of(runs, data, aspect_map)
+    packed = pack(runs[0], data, joined, runs[1] if len(runs) > 1 else None)
+    content = content_of(runs, data, joined, aspect_map, packed=packed.shown)
+    return page_of(content, packed=packed)
+
+
+def joined_of(
+    runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]
+) -> Joined:
+    """Return the first run's scores beside ratings and the second run."""
+    humans = {name for example in data.examples.values() for name in example.human}
+    pairs = pairs_of(runs[0].table.aspects, humans, aspect_map)
+    return join(runs[0], data, pairs, runs[1] if len(runs) > 1 else None)
+
+
+def content_of(
+    runs: Sequence[RunSource],
+    data: DataSource,
+    joined: Joined,
+    aspect_map: Mapping[str, str],
+    *,
+    packed: int,
+    resamples: int = RESAMPLES,
+) -> Content:
+    """Return all sections.
+
+    Args:
+        runs: One run or two, read.
+        data: The examples.
+        joined: The first run beside ratings and the second run.
+        aspect_map: Human aspect by score.
+        packed: Number of scores that the page holds.
+        resamples: Resamples of the intervals of agreement.
+    """
+    run = runs[0]
+    return Content(
+        title=" and ".join(run.name for run in runs),
+        overview=overview(runs, data),
+        scores=scores(run, data, joined),
+        agreement=agreements(runs, data, aspect_map, resamples=resamples),
+        recipe=recipe(run),
+        examples=examples(run, data, joined, packed=packed),
+    )
+
+
+def page_of(content: Content, *, packed: Packed | None = None, live: str | None = None) -> str:
+    """Return the page.
+
+    Args:
+        content: The sections.
+        packed: The scores that travel with it.
+        live: Where a served page asks for scores instead; `None` in a file.
+    """
+    script, style = asset("page.js"), asset("page.css")
+    return environment().get_template("page.html.jinja").render(
+        content=content, packed=packed, live=live, script=script, style=style, max_rows=MAX_ROWS,
+        policy=policy(script, style, connect=live is not None),
+    )  # fmt: skip
+
+
+def sections_of(content: Content) -> str:
+    """Return the sections alone, for a served page that renews them."""
+    return environment().get_template("sections.html.jinja").render(content=content, packed=None)
+
+
+def policy(script: str, style: str, *, connect: bool) -> str:
+    """Return the Content-Security-Policy under which this script and this style sheet alone work."""
+    rules = [
+        "default-src 'none'",
+        f"script-src 'sha256-{_hash(script)}'",
+        f"style-src 'sha256-{_hash(style)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join([*rules, *(["connect-src 'self'"] if connect else [])])
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates' environment: everything is escaped, and controls in texts are written out."""
+    made = Environment(
+        loader=PackageLoader("textassay.report"), autoescape=True, undefined=StrictUndefined,
+        finalize=_seen, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters["figure"] = figure
+    return made
+
+
+@cache
+def asset(name: str) -> Markup:
+    """Return a style sheet or a script of the page."""
+    text = resources.files("textassay.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return Markup(text)
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """Return a number with so many decimals, a minus sign that is one, and a dash for nothing."""
+    return "–" if value is None else f"{value:z,.{digits}f}".replace("-", "−")
+
+
+def mapped(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+    """Return human aspect by score.
+
+    Raises:
+        ConfigurationError: An entry is not `SCORE=HUMAN`.
+    """
+    if isinstance(aspect_map, Mapping):
+        return dict(aspect_map)
+    found = {}
+    for entry in aspect_map:
+        score, equals, human = entry.rpartition("=")
+        if not (score and equals and human):
+            raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
+        found[score.strip()] = human.strip()
+    return found
+
+
+def _seen(value: Any) -> Any:
+    return visible(value) if type(value) is str else value  # Markup is ours and safe
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,202 @@
+"""Agreement with people, beside what trivial measures of the text reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from textassay.meta.levels import Level
+from textassay.meta.score_files import Recorded
+from textassay.meta.table import TableRow, agreement_table
+from textassay.report import svg
+from textassay.report.source import DataSource, RunSource
+from textassay.runtime.messages import Example
+from textassay.tools.extraction import Novelty
+from textassay.tools.overlap import Rouge
+from textassay.tools.surface import Length
+from textassay.tools.tool import Computed, Measurement
+
+RESAMPLES = 1000
+"""As many as `textassay meta` draws unless told otherwise, so that the numbers are the same."""
+_MAX_OVERLAP = 4000
+"""Examples up to which the overlap with references is counted: it takes about a millisecond each."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """One score against one human aspect at one level.
+
+    Attributes:
+        name: The run, or the trivial measure.
+        trivial: Whether it looks at the surface alone.
+        row: What `textassay meta --json` prints.
+        picture: Spearman's rho with its interval.
+    """
+
+    name: str
+    trivial: bool
+    row: TableRow
+    picture: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class AspectAgreement:
+    """Everything that is held against one human aspect.
+
+    Attributes:
+        human: The human aspect.
+        levels: Judges and trivial measures by level, the data set first.
+        bar: Largest |rho| of a trivial measure at data set level, which is in their favor.
+        beats: Whether each run is above it, by the run's name.
+    """
+
+    human: str
+    levels: dict[Level, list[AgreementRow]]
+    bar: float | None
+    beats: dict[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreements:
+    """The section.
+
+    Attributes:
+        aspects: By human aspect.
+        levels: The levels that the data allow.
+        verdict: What it comes to, in a sentence.
+    """
+
+    aspects: list[AspectAgreement]
+    levels: list[Level]
+    verdict: str
+
+
+def agreements(
+    runs: Sequence[RunSource],
+    data: DataSource,
+    aspect_map: Mapping[str, str],
+    *,
+    resamples: int = RESAMPLES,
+) -> Agreements | None:
+    """Return the agreement of runs and of trivial measures with people, or `None` if nothing pairs.
+
+    Args:
+        runs: The runs, read.
+        data: Examples with ratings.
+        aspect_map: Human aspect by score.
+        resamples: Resamples of the intervals; 0 for none.
+    """
+    pairs = {run.name: _pairs(run, data, aspect_map) for run in runs}
+    pairs = {name: found for name, found in pairs.items() if found}
+    if not pairs:
+        return None
+    examples = [example for example in data.examples.values() if example.human]
+    levels = _levels(examples)
+    humans = list(dict.fromkeys(human for found in pairs.values() for human in found.values()))
+    rows: list[AgreementRow] = []
+    for run in runs:
+        if run.name in pairs:
+            wanted = {score: {} for score in pairs[run.name]}
+            recorded = _recorded(run, wanted)
+            table = agreement_table(
+                recorded, data.examples.values(), levels=levels, aspect_map=pairs[run.name],
+                bootstrap=resamples,
+            )  # fmt: skip
+            rows += [_row(run.name, False, row) for row in table.rows]
+    for name, values in trivial(examples):
+        table = agreement_table(
+            {name: values}, data.examples.values(), levels=levels,
+            aspect_map=[f"{name}={human}" for human in humans], bootstrap=resamples,
+        )  # fmt: skip
+        rows += [_row(name, True, row) for row in table.rows]
+    found = [_aspect(human, levels, rows) for human in humans]
+    return Agreements(found, levels, _verdict(found, list(pairs)))
+
+
+def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
+    """Yield trivial measures that the data allow: words of the output, novelty against the source, ROUGE-L."""
+    tools: list[tuple[str, Computed, Callable[[Example], bool]]] = [
+        ("length in words", Length(), lambda example: True),
+        ("novelty against the source", Novelty(), lambda example: bool(example.source)),
+    ]
+    if len(examples) <= _MAX_OVERLAP:
+        tools.append(("ROUGE-L with references", Rouge(), lambda example: bool(example.references)))
+    for name, tool, serves in tools:
+        values: dict[str, float | None] = {}
+        for example in examples:
+            found = tool.compute(example) if serves(example) else None
+            values[example.id] = found.value if isinstance(found, Measurement) else None
+        if any(value is not None for value in values.values()):
+            yield name, values
+
+
+def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
+    humans = {name for example in data.examples.values() for name in example.human}
+    return pairs_of(run.table.aspects, humans, aspect_map)
+
+
+def pairs_of(
+    aspects: Iterable[str], humans: Iterable[str], aspect_map: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the human aspect of each score: as mapped, else the one of the same name."""
+    known = set(humans)
+    wanted = {score: aspect_map.get(score, score) for score in aspects}
+    return {score: human for score, human in wanted.items() if human in known}
+
+
+def _recorded(run: RunSource, scores: Recorded) -> Recorded:
+    table = run.table
+    names, values = table.aspects, table.values.tolist()
+    for row, value in enumerate(values):
+        name = names[table.aspect[row]]
+        if name in scores:
+            scores[name][table.ids[table.example[row]]] = None if np.isnan(value) else value
+    return scores
+
+
+def _levels(examples: Sequence[Example]) -> list[Level]:
+    levels: list[Level] = ["dataset"]
+    groups = {example.group for example in examples}
+    systems = {example.system for example in examples}
+    if None not in groups and 1 < len(groups) < len(examples):
+        levels.append("group")
+    if None not in systems and len(systems) > 2:
+        levels.append("system")
+    return levels
+
+
+def _row(name: str, is_trivial: bool, row: TableRow) -> AgreementRow:
+    found = row.agreement
+    ends = (found.ci or {}).get("spearman") or (None, None)
+    kind = "other" if is_trivial else "judge"
+    drawn = svg.interval(found.spearman, *ends, (-1.0, 1.0), mark=0.0, kind=kind, width=150)
+    return AgreementRow(name, is_trivial, row, drawn)
+
+
+def _aspect(human: str, levels: Sequence[Level], rows: Sequence[AgreementRow]) -> AspectAgreement:
+    own = [row for row in rows if row.row.human == human]
+    whole = [row for row in own if row.row.agreement.level == "dataset"]
+    trivial_rhos = [row.row.agreement.spearman for row in whole if row.trivial]
+    bar = max((abs(rho) for rho in trivial_rhos if rho is not None), default=None)
+    beats = {
+        row.name: row.row.agreement.spearman is not None and row.row.agreement.spearman > (bar or 0)
+        for row in whole
+        if not row.trivial
+    }
+    by_level = {
+        level: [row for row in own if row.row.agreement.level == level] for level in levels
+    }
+    return AspectAgreement(human, by_level, bar, beats)
+
+
+def _verdict(found: Sequence[AspectAgreement], runs: Sequence[str]) -> str:
+    told = []
+    for run in runs:
+        judged = [aspect for aspect in found if run in aspect.beats]
+        won = sum(aspect.beats[run] for aspect in judged)
+        who = "The judge is" if len(runs) == 1 else f"{run} is"
+        told.append(f"{who} above the best trivial measure on {won} of {len(judged)} aspects.")
+    return " ".join(told)

@@ -1,0 +1,220 @@
+"""How the method judges: its graph drawn, HD-Eval's tree with scores and importance, Fusion-Eval's plan."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from textassay.methods import build
+from textassay.methods.fitted.evaluator import is_evaluator
+from textassay.report import svg
+from textassay.report.source import RunSource
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.graph.graph import Graph
+from textassay.runtime.model import Capabilities, Model
+
+_MAX_SCORES = 50_000
+"""Scores whose evidence is read for the means of the criteria."""
+_RESULT = "\0result"
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A node of HD-Eval's tree.
+
+    Attributes:
+        name: Its last part.
+        depth: 0 at the root.
+        mean: Mean rating; `None` if no score tells it.
+        n: Number of ratings.
+        picture: The mean on its scale.
+        importance: How much the squared error grows when it is shuffled; `None` unless fitted.
+        weight: The importance drawn.
+    """
+
+    name: str
+    depth: int
+    mean: float | None
+    n: int
+    picture: Markup | None
+    importance: float | None
+    weight: Markup | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The section; what does not apply is `None` or empty.
+
+    Attributes:
+        method: Name of the method.
+        graph: The graph drawn.
+        reason: Why the graph cannot be drawn.
+        steps: The graph in words: a node and what feeds it.
+        tree: Criteria, parents before children.
+        fitted: Whether importance is known.
+        plan: Steps of the plan.
+        assistants: Aspect and the tools that serve it.
+    """
+
+    method: str
+    graph: Markup | None
+    reason: str | None
+    steps: list[tuple[str, str]]
+    tree: list[Criterion]
+    fitted: bool
+    plan: list[str]
+    assistants: list[tuple[str, str]]
+
+
+def recipe(run: RunSource) -> Recipe:
+    """Return how a run's method works."""
+    picture, steps, reason = None, [], None
+    try:
+        graph = _graph(run.manifest.get("spec") or {})
+        picture, steps = _drawn(graph), _in_words(graph)
+    except TextassayError as error:
+        reason = str(error)
+    plan, assistants = _plan(run)
+    tree = _tree(run)
+    return Recipe(
+        run.method, picture, reason, steps, tree, any(node.importance is not None for node in tree), plan, assistants
+    )  # fmt: skip
+
+
+def _graph(spec: Mapping[str, Any]) -> Graph:
+    """Build the method again, with nobody who answers.
+
+    Raises:
+        TextassayError: A file that it was made from is gone, or the method is the caller's own.
+    """
+    name, options = str(spec.get("method")), dict(spec.get("options") or {})
+    if is_evaluator(name):
+        options["allow_change"] = True
+    models: dict[str, Model] = {"": ScriptedModel([], capabilities=Capabilities())}
+    if not spec.get("models"):
+        models, options = {}, {**(spec.get("options") or {})}
+    return build(
+        name, models, task=spec.get("task"), options=options, tools=tuple(spec.get("tools") or ())
+    ).graph
+
+
+def _drawn(graph: Graph) -> Markup:
+    names = {"input": "example", _RESULT: "scores"}
+    edges = [(edge.source, edge.target, edge.fans_out) for edge in graph.edges]
+    depth = {"input": 0}
+    for _ in graph.nodes:
+        for source, target, _each in edges:
+            depth[target] = max(depth.get(target, 1), depth.get(source, 0) + 1)
+    for node in graph.nodes:
+        depth.setdefault(node.name, 1)
+    last = max(depth.values()) + 1
+    columns: list[list[str]] = [[] for _ in range(last)]
+    for name, at in depth.items():
+        columns[at].append(name)
+    columns.append([_RESULT])
+    merged: dict[tuple[str, str], bool] = {}
+    for source, target, each in edges:
+        merged[source, target] = merged.get((source, target), False) or each
+    drawn = [(source, target, each) for (source, target), each in merged.items()]
+    return svg.flow(
+        columns, [*drawn, (graph.output, _RESULT, False)], names=names, label=f"Graph of {graph.name}"
+    )  # fmt: skip
+
+
+def _in_words(graph: Graph) -> list[tuple[str, str]]:
+    found: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
+    for edge in graph.edges:
+        path = f"{edge.source}.{edge.path}" if edge.path else edge.source
+        found[edge.target].append(f"each of {path}" if edge.fans_out else path)
+    return [(name, ", ".join(dict.fromkeys(fed)) or "nothing") for name, fed in found.items()]
+
+
+def _tree(run: RunSource) -> list[Criterion]:
+    trees = (run.manifest.get("method") or {}).get("trees")
+    importance = _importance(run)
+    if isinstance(trees, Mapping):
+        ids = [str(node) for tree in trees.values() for node in tree]
+    else:
+        ids = sorted(importance)
+    if not ids:
+        return []
+    means = _means(run)
+    most = max((abs(value) for value in importance.values()), default=0.0)
+    return [_criterion(id_, means, importance, most) for id_ in ids]
+
+
+def _criterion(
+    id_: str, means: Mapping[str, tuple[float, int, tuple[float, float] | None]], importance: Mapping[str, float],
+    most: float,
+) -> Criterion:  # fmt: skip
+    mean, n, scale = means.get(id_, (None, 0, None))
+    weight = importance.get(id_)
+    parts = id_.removeprefix("hd-eval/").split("/")
+    bar = None if weight is None else svg.interval(weight, 0.0, weight, (min(0.0, -most / 4), most or 1.0), width=110)
+    return Criterion(
+        name=parts[-1].replace("-", " "),
+        depth=len(parts) - 1,
+        mean=mean,
+        n=n,
+        picture=svg.interval(mean, None, None, scale, width=110) if mean is not None and scale else None,
+        importance=weight,
+        weight=bar,
+    )  # fmt: skip
+
+
+def _means(run: RunSource) -> dict[str, tuple[float, int, tuple[float, float] | None]]:
+    """Return mean, number and scale of what the evidence calls a criterion, by its id."""
+    total: dict[str, list[float]] = {}
+    scales: dict[str, tuple[float, float]] = {}
+    seen: set[tuple[str, str]] = set()
+    for score in run.table.scores(list(range(min(len(run.table), _MAX_SCORES)))):
+        for piece in score.evidence:
+            id_, value = str(piece.get("id", piece.get("text", ""))), piece.get("value")
+            if not isinstance(value, int | float) or (score.id, id_) in seen:
+                continue  # a criterion that serves several aspects was rated once
+            seen.add((score.id, id_))
+            total.setdefault(id_, []).append(float(value))
+            if scale := piece.get("scale"):
+                scales[id_] = (float(scale[0]), float(scale[1]))
+    return {
+        id_: (sum(values) / len(values), len(values), scales.get(id_))
+        for id_, values in total.items()
+    }
+
+
+def _importance(run: RunSource) -> dict[str, float]:
+    """Return importance by feature, as the evaluator's own report tells it."""
+    folder = str((run.manifest.get("spec") or {}).get("method", ""))
+    path = Path(folder) / "report.json"
+    if not is_evaluator(folder) or not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())["importance"]["permutation"]
+        return {str(each["feature"]): float(each["mean"]) for each in found}
+    except (ValueError, KeyError, TypeError):
+        return {}  # a report by an older version, or of nothing held out
+
+
+def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
+    path = run.folder / "plan.toml"
+    found: Any = (run.manifest.get("method") or {}).get("plan")
+    if path.is_file():
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return [], []  # people may edit the file, and the run does not depend on it
+    if not isinstance(found, Mapping):
+        return [], []
+    steps: Sequence[Any] = found.get("steps") or [found.get("text", "")]
+    assistants = found.get("assistants") or {}
+    return (
+        [str(step) for step in steps if step],
+        [(str(aspect), ", ".join(map(str, tools)) or "none") for aspect, tools in assistants.items()],
+    )

@@ -1,0 +1,110 @@
+"""Scores by system: means with intervals over sources, and how the values are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from textassay.report import svg
+from textassay.report.joined import Joined
+from textassay.report.means import Mean, mean_of
+from textassay.report.source import DataSource, RunSource
+
+_BINS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRow:
+    """One system on one aspect.
+
+    Attributes:
+        system: Its name; `None` for all texts.
+        mean: Its mean; `None` if nothing is scored.
+        unscored: Number of scores without a value.
+        people: Mean rating over the rated texts; `None` if there is none.
+        picture: Mean and interval on the aspect's axis.
+        spread: Distribution of the values.
+    """
+
+    system: str | None
+    mean: Mean | None
+    unscored: int
+    people: float | None
+    picture: Markup
+    spread: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class AspectScores:
+    """All systems on one aspect, best first.
+
+    Attributes:
+        name: The aspect.
+        scale: Its scale in words.
+        span: Ends of the axis that the pictures share.
+        rows: All texts first, then each system.
+    """
+
+    name: str
+    scale: str
+    span: tuple[float, float]
+    rows: list[SystemRow]
+
+
+def scores(run: RunSource, data: DataSource, joined: Joined) -> list[AspectScores] | None:
+    """Return means by aspect and system, or `None` while there are no scores."""
+    if not len(run.table):
+        return None
+    return [_aspect(run, data, joined, at) for at in range(len(run.table.aspects))]
+
+
+def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> AspectScores:
+    table = run.table
+    rows = np.flatnonzero(np.array(table.aspect, int) == at)
+    values, human = joined.values[rows], joined.human[rows]
+    examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
+    groups = [None if one is None else one.group for one in examples]
+    systems = [None if one is None else one.system for one in examples]
+    scale = table.scales[at]
+    known = values[~np.isnan(values)]
+    span = scale or ((float(known.min()), float(known.max())) if len(known) else (0.0, 1.0))
+    named = sorted({system for system in systems if system is not None})
+    everyone = np.arange(len(rows))
+    found = [_system(None, everyone, values, human, groups, span)]
+    if len(named) > 1:
+        each = [
+            _system(name, np.flatnonzero([one == name for one in systems]), values, human, groups, span)
+            for name in named
+        ]  # fmt: skip
+        up = 1 if run.higher_is_better(table.aspects[at]) else -1
+        found += sorted(each, key=lambda row: -up * row.mean.value if row.mean else np.inf)
+    told = f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale"
+    if not run.higher_is_better(table.aspects[at]):
+        told += ", lower is better"
+    return AspectScores(table.aspects[at], told, span, found)
+
+
+def _system(
+    name: str | None,
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    values: np.ndarray[tuple[int], np.dtype[np.float64]],
+    human: np.ndarray[tuple[int], np.dtype[np.float64]],
+    groups: Sequence[str | None],
+    span: tuple[float, float],
+) -> SystemRow:
+    mean = mean_of(values[rows], [groups[row] for row in rows], bins=_BINS, span=span)
+    rated = human[rows][~np.isnan(human[rows])]
+    people = float(rated.mean()) if len(rated) else None
+    on_axis = people if people is not None and span[0] <= people <= span[1] else None
+    drawn = (None, None, None) if mean is None else (mean.value, mean.low, mean.high)
+    return SystemRow(
+        system=name,
+        mean=mean,
+        unscored=len(rows) - (mean.n if mean else 0),
+        people=people,
+        picture=svg.interval(*drawn, span, mark=on_axis),
+        spread=svg.histogram(mean.counts if mean else ()),
+    )

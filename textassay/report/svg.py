@@ -1,0 +1,215 @@
+"""Small pictures as inline SVG: intervals, histograms, shares, curves and graphs.
+
+Every picture stands beside its numbers, so it is hidden from screen readers unless it has a title.
+Colors and strokes are classes of the style sheet, which knows light, dark and print; no attribute
+here needs a style that a strict Content-Security-Policy would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup, escape
+
+Span = tuple[float, float]
+Point = tuple[float, float]
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """Return an element; `class_` is written `class`, other underscores become hyphens, `None` is left out."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inner = Markup("").join(escape(child) for child in children)
+    return Markup(f"<{name}{written}>{inner}</{name}>")
+
+
+def picture(
+    width: float, height: float, *children: object, label: str | None = None, kind: str = "",
+    stretch: bool = False,
+) -> Markup:  # fmt: skip
+    """Return an `<svg>`; without a label it is decoration, and one that stretches is as wide as its place."""
+    spoken = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    return tag(
+        "svg", *children, viewBox=f"0 0 {width:g} {height:g}", width=width, height=height,
+        class_=f"plot {kind}".strip(), preserveAspectRatio="none" if stretch else None, **spoken,
+    )  # fmt: skip
+
+
+def interval(
+    value: float | None, low: float | None, high: float | None, span: Span, *, mark: float | None = None,
+    kind: str = "judge", width: float = 180,
+) -> Markup:
+    """Draw a value with its interval on an axis.
+
+    Args:
+        value: Where the dot stands; `None` for an empty axis.
+        low: Lower end of the interval; `None` without one.
+        high: Upper end.
+        span: Ends of the axis.
+        mark: A value to compare with, drawn as a tick.
+        kind: Whose value it is, a class of the style sheet.
+        width: Width of the picture.
+    """  # fmt: skip
+    height, middle = 18.0, 9.0
+
+    def x(number: float) -> float:
+        return _place(number, span, width)
+
+    parts = [tag("line", x1=x(span[0]), x2=x(span[1]), y1=middle, y2=middle, class_="axis")]
+    if mark is not None:
+        parts.append(tag("line", x1=x(mark), x2=x(mark), y1=2, y2=16, class_="mark"))
+    if low is not None and high is not None:
+        parts.append(
+            tag("line", x1=x(low), x2=x(high), y1=middle, y2=middle, class_=f"whisker {kind}")
+        )
+    if value is not None:
+        parts.append(_dot(x(value), middle, kind))
+    return picture(width, height, *parts)
+
+
+def histogram(counts: Sequence[int], *, kind: str = "judge", width: float = 96) -> Markup:
+    """Draw counts of equal bins as bars."""
+    height, most = 18.0, max(counts, default=0) or 1
+    step = width / max(len(counts), 1)
+    bars = [
+        tag("rect", x=at * step + 0.5, width=step - 1, y=height - tall, height=tall, class_=f"bar {kind}")
+        for at, count in enumerate(counts)
+        if count
+        for tall in [max(1.0, (height - 1) * count / most)]
+    ]  # fmt: skip
+    base = tag("line", x1=0, x2=width, y1=height - 0.5, y2=height - 0.5, class_="axis")
+    return picture(width, height, *bars, base)
+
+
+def shares(parts: Iterable[tuple[str, int]], *, width: float = 640) -> Markup:
+    """Draw counts as one divided bar; each part has a class and, beside the bar, its number in words."""
+    known = [(kind, count) for kind, count in parts if count]
+    total, at, bars = sum(count for _, count in known) or 1, 0.0, []
+    for kind, count in known:
+        wide = width * count / total
+        bars.append(tag("rect", x=at, y=0, width=max(wide - 1, 0.5), height=10, class_=f"bar {kind}"))
+        at += wide
+    return picture(width, 10, *bars, kind="wide", stretch=True)
+
+
+def curve(
+    points: Sequence[Point], x_span: Span, y_span: Span, *, band: Sequence[tuple[float, float, float]] = (),
+    dots: Sequence[Point] = (), x_name: str = "", y_name: str = "", label: str = "",
+) -> Markup:
+    """Draw a line in a frame with its axes named at their ends.
+
+    Args:
+        points: The line, from left to right.
+        x_span: Ends of the horizontal axis.
+        y_span: Ends of the vertical axis.
+        band: `(x, low, high)`, from left to right, shaded behind the line.
+        dots: Points that were observed.
+        x_name: What the horizontal axis is.
+        y_name: What the vertical axis is.
+        label: What a screen reader says.
+    """  # fmt: skip
+    size, left, top, bottom = 200.0, 34.0, 8.0, 32.0
+    width, height = left + size + 10, top + size + bottom
+
+    def at(x: float, y: float) -> Point:
+        return left + _place(x, x_span, size, 0), top + size - _place(y, y_span, size, 0)
+
+    corner, far = at(x_span[0], y_span[0]), at(x_span[1], y_span[1])
+    parts = [
+        tag("rect", x=corner[0], y=far[1], width=size, height=size, class_="frame"),
+        *(_word(name, x, y, anchor) for name, x, y, anchor in (
+            (f"{x_span[0]:g}", left, top + size + 13, "start"),
+            (f"{x_span[1]:g}", left + size, top + size + 13, "end"),
+            (x_name, left + size / 2, top + size + 26, "middle"),
+            (f"{y_span[0]:g}", left - 5, top + size, "end"),
+            (f"{y_span[1]:g}", left - 5, top + 9, "end"),
+        )),
+        tag("text", y_name, class_="small", text_anchor="middle",
+            transform=f"translate({left - 22:g} {top + size / 2:g}) rotate(-90)"),
+    ]  # fmt: skip
+    low, high = max(x_span[0], y_span[0]), min(x_span[1], y_span[1])
+    if low < high:
+        (x1, y1), (x2, y2) = at(low, low), at(high, high)
+        parts.append(tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="equal"))
+    if band:
+        edge = [at(x, upper) for x, _, upper in band] + [at(x, lower) for x, lower, _ in reversed(band)]
+        parts.append(tag("polygon", points=_points(edge), class_="band"))
+    parts += [tag("circle", cx=cx, cy=cy, r=1.6, class_="seen") for cx, cy in (at(*dot) for dot in dots)]
+    parts.append(tag("polyline", points=_points([at(*point) for point in points]), class_="line"))
+    return picture(width, height, *parts, label=label, kind="curve")
+
+
+def flow(
+    columns: Sequence[Sequence[str]], edges: Iterable[tuple[str, str, bool]], *, names: dict[str, str], label: str
+) -> Markup:
+    """Draw a graph from left to right.
+
+    Args:
+        columns: Names of the nodes by column.
+        edges: Source, target, and whether the target runs once per item.
+        names: What is written on a node, by its name.
+        label: What a screen reader says.
+    """  # fmt: skip
+    row, gap, tall, letter = 46.0, 64.0, 30.0, 7.3
+    widths = [max(len(names.get(name, name)) for name in column) * letter + 22 for column in columns]
+    most = max(len(column) for column in columns)
+    boxes: dict[str, tuple[float, float, float]] = {}
+    x = 2.0
+    for column, wide in zip(columns, widths, strict=True):
+        for at, name in enumerate(column):
+            y = (most - len(column)) * row / 2 + at * row + (row - tall) / 2
+            boxes[name] = (x, y, wide)
+        x += wide + gap
+    arrows = [_arrow(boxes[source], boxes[target], tall, each) for source, target, each in edges]
+    drawn = [
+        part
+        for name, (left, y, wide) in boxes.items()
+        for part in (
+            tag("rect", x=left, y=y, width=wide, height=tall, rx=tall / 2 if name in (columns[0][0], columns[-1][0]) else 4, class_="node"),
+            tag("text", names.get(name, name), x=left + wide / 2, y=y + tall / 2 + 4, text_anchor="middle", class_="name"),
+        )
+    ]  # fmt: skip
+    return picture(x - gap + 2, most * row, *arrows, *drawn, label=label, kind="flow")
+
+
+def _arrow(
+    source: tuple[float, float, float], target: tuple[float, float, float], tall: float, each: bool
+) -> Markup:
+    x1, y1 = source[0] + source[2], source[1] + tall / 2
+    x2, y2 = target[0] - 6, target[1] + tall / 2
+    bend = max((x2 - x1) / 2, 18)
+    path = f"M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}"
+    head = f"M{x2 - 4:g} {y2 - 4:g}L{x2 + 5:g} {y2:g}L{x2 - 4:g} {y2 + 4:g}Z"
+    kind = "edge each" if each else "edge"
+    return tag("g", tag("path", d=path, class_=kind), tag("path", d=head, class_="head"))
+
+
+def _dot(x: float, y: float, kind: str) -> Markup:
+    """Draw a dot for a judge, a diamond for people, a square for anything else: color is not alone."""
+    if kind == "judge":
+        return tag("circle", cx=x, cy=y, r=4, class_="dot judge")
+    if kind == "people":
+        corners = [(x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y)]
+        return tag("polygon", points=_points(corners), class_="dot people")
+    return tag("rect", x=x - 3, y=y - 3, width=6, height=6, class_=f"dot {kind}")
+
+
+def _word(text: str, x: float, y: float, anchor: str) -> Markup:
+    return tag("text", text, x=x, y=y, text_anchor=anchor, class_="small")
+
+
+def _place(number: float, span: Span, width: float, margin: float = 6) -> float:
+    """Return where a number lies on an axis, kept inside the picture."""
+    share = (number - span[0]) / (span[1] - span[0]) if span[1] > span[0] else 0.5
+    return margin + min(max(share, 0.0), 1.0) * (width - 2 * margin)
+
+
+def _points(points: Iterable[Point]) -> str:
+    return " ".join(f"{x:.4g},{y:.4g}" for x, y in points)
+
+
+def _short(value: object) -> object:
+    return f"{value:.5g}" if isinstance(value, float) else value
