@@ -35,7 +35,7 @@ ALLOWED = {
         "report",
     }
     | {"demo"},
-    "report": {"runtime", "meta", "learning", "methods"},
+    "report": {"runtime", "tools", "learning", "meta", "methods"},
     "version": set(),
     "__main__": {"cli"},
 }

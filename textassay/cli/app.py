@@ -18,6 +18,7 @@ COMMANDS = (
     "tools",
     "demo",
     "meta",
+    "report",
     "tree",
     "plan",
     "graph",

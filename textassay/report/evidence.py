@@ -24,9 +24,11 @@ TITLES: dict[Kind, str] = {
 }
 """Heading of the lines of a kind, in the order in which they are shown."""
 _SHOWN = frozenset(
-    "text value outcome scale id definition explanation problem mapped contribution probability "
-    "answer p_yes mass ratings logprob tokens unlikeliest direction".split()
+    {"text", "value", "outcome", "scale", "id", "definition", "explanation", "problem", "mapped"}
+    | {"contribution", "probability", "answer", "p_yes", "mass", "ratings", "logprob", "tokens"}
+    | {"unlikeliest", "direction"}
 )
+"""Fields that are drawn in some form; any other is named beside its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,9 @@ def _part(piece: Mapping[str, Any], text: str, note: str) -> Line:
 def _note(piece: Mapping[str, Any]) -> str:
     """Return what a piece says besides its text and its number."""
     said = [
-        f"{name} {piece[name]}" for name in ("problem", "definition", "explanation") if piece.get(name)
+        f"{name} {piece[name]}"
+        for name in ("problem", "definition", "explanation")
+        if piece.get(name)
     ]
     if tokens := piece.get("unlikeliest"):
         found = ", ".join(f"{each['token']!r} {each['logprob']:.1f}" for each in tokens)

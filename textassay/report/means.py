@@ -61,7 +61,7 @@ def mean_of(
     value = math.fsum(values[kept]) / len(kept)
     totals: dict[object, float] = {}
     for at in kept:
-        key = groups[at] if groups[at] is not None else int(at)
+        key = groups[int(at)] if groups[int(at)] is not None else int(at)
         totals[key] = totals.get(key, 0.0) + float(values[at]) - value
     count, low, high = len(totals), None, None
     if count > 1:

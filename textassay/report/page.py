@@ -87,9 +87,7 @@ def render(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str,
     return page_of(content, packed=packed)
 
 
-def joined_of(
-    runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]
-) -> Joined:
+def joined_of(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
     """Return the first run's scores beside ratings and the second run."""
     humans = {name for example in data.examples.values() for name in example.human}
     pairs = pairs_of(runs[0].table.aspects, humans, aspect_map)

@@ -165,7 +165,9 @@ def detail(
         texts: Texts of the block, which examples of one source share; added to.
     """
     shown: dict[str, Any] = {
-        "scores": [{visible(score.aspect): _words(score, limit) for score in each} for each in scores]
+        "scores": [
+            {visible(score.aspect): _words(score, limit) for score in each} for each in scores
+        ]
     }
     if example is None:
         return shown
@@ -204,9 +206,7 @@ def _words(score: Score, limit: int) -> list[Any]:
     ]
 
 
-def _by_example(
-    run: RunSource, data: DataSource, rows: Rows
-) -> list[tuple[str, list[int]]]:
+def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
     """Return ids with their rows; examples of one source stand together, so that a block holds it once."""
     table = run.table
     found: dict[int, list[int]] = {}

@@ -70,9 +70,7 @@ class ScoreTable:
         for line in block[: block.rfind(b"\n") + 1].splitlines(keepends=True):
             self._line += 1
             if not line.isspace():
-                changed.append(
-                    self._add(parse_score(self.path, self._line, line), self._read_to)
-                )
+                changed.append(self._add(parse_score(self.path, self._line, line), self._read_to))
             self._read_to += len(line)
         return list(dict.fromkeys(changed))
 

@@ -39,20 +39,23 @@ def picture(
 
 
 def interval(
-    value: float | None, low: float | None, high: float | None, span: Span, *, mark: float | None = None,
-    kind: str = "judge", width: float = 180,
+    found: tuple[float | None, float | None, float | None],
+    span: Span,
+    *,
+    mark: float | None = None,
+    kind: str = "judge",
+    width: float = 130,
 ) -> Markup:
     """Draw a value with its interval on an axis.
 
     Args:
-        value: Where the dot stands; `None` for an empty axis.
-        low: Lower end of the interval; `None` without one.
-        high: Upper end.
+        found: Value, lower and upper end; `None` for what there is none of.
         span: Ends of the axis.
         mark: A value to compare with, drawn as a tick.
         kind: Whose value it is, a class of the style sheet.
         width: Width of the picture.
-    """  # fmt: skip
+    """
+    value, low, high = found
     height, middle = 18.0, 9.0
 
     def x(number: float) -> float:
@@ -70,7 +73,7 @@ def interval(
     return picture(width, height, *parts)
 
 
-def histogram(counts: Sequence[int], *, kind: str = "judge", width: float = 96) -> Markup:
+def histogram(counts: Sequence[int], *, kind: str = "judge", width: float = 64) -> Markup:
     """Draw counts of equal bins as bars."""
     height, most = 18.0, max(counts, default=0) or 1
     step = width / max(len(counts), 1)
@@ -90,14 +93,23 @@ def shares(parts: Iterable[tuple[str, int]], *, width: float = 640) -> Markup:
     total, at, bars = sum(count for _, count in known) or 1, 0.0, []
     for kind, count in known:
         wide = width * count / total
-        bars.append(tag("rect", x=at, y=0, width=max(wide - 1, 0.5), height=10, class_=f"bar {kind}"))
+        bars.append(
+            tag("rect", x=at, y=0, width=max(wide - 1, 0.5), height=10, class_=f"bar {kind}")
+        )
         at += wide
     return picture(width, 10, *bars, kind="wide", stretch=True)
 
 
 def curve(
-    points: Sequence[Point], x_span: Span, y_span: Span, *, band: Sequence[tuple[float, float, float]] = (),
-    dots: Sequence[Point] = (), x_name: str = "", y_name: str = "", label: str = "",
+    points: Sequence[Point],
+    x_span: Span,
+    y_span: Span,
+    *,
+    band: Sequence[tuple[float, float, float]] = (),
+    dots: Sequence[Point] = (),
+    x_name: str = "",
+    y_name: str = "",
+    label: str = "",
 ) -> Markup:
     """Draw a line in a frame with its axes named at their ends.
 
@@ -135,15 +147,23 @@ def curve(
         (x1, y1), (x2, y2) = at(low, low), at(high, high)
         parts.append(tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="equal"))
     if band:
-        edge = [at(x, upper) for x, _, upper in band] + [at(x, lower) for x, lower, _ in reversed(band)]
+        edge = [at(x, upper) for x, _, upper in band] + [
+            at(x, lower) for x, lower, _ in reversed(band)
+        ]
         parts.append(tag("polygon", points=_points(edge), class_="band"))
-    parts += [tag("circle", cx=cx, cy=cy, r=1.6, class_="seen") for cx, cy in (at(*dot) for dot in dots)]
+    parts += [
+        tag("circle", cx=cx, cy=cy, r=1.6, class_="seen") for cx, cy in (at(*dot) for dot in dots)
+    ]
     parts.append(tag("polyline", points=_points([at(*point) for point in points]), class_="line"))
     return picture(width, height, *parts, label=label, kind="curve")
 
 
 def flow(
-    columns: Sequence[Sequence[str]], edges: Iterable[tuple[str, str, bool]], *, names: dict[str, str], label: str
+    columns: Sequence[Sequence[str]],
+    edges: Iterable[tuple[str, str, bool]],
+    *,
+    names: dict[str, str],
+    label: str,
 ) -> Markup:
     """Draw a graph from left to right.
 
@@ -154,7 +174,9 @@ def flow(
         label: What a screen reader says.
     """  # fmt: skip
     row, gap, tall, letter = 46.0, 64.0, 30.0, 7.3
-    widths = [max(len(names.get(name, name)) for name in column) * letter + 22 for column in columns]
+    widths = [
+        max(len(names.get(name, name)) for name in column) * letter + 22 for column in columns
+    ]
     most = max(len(column) for column in columns)
     boxes: dict[str, tuple[float, float, float]] = {}
     x = 2.0
@@ -164,12 +186,15 @@ def flow(
             boxes[name] = (x, y, wide)
         x += wide + gap
     arrows = [_arrow(boxes[source], boxes[target], tall, each) for source, target, each in edges]
+    ends, round_ = (columns[0][0], columns[-1][0]), tall / 2
     drawn = [
         part
         for name, (left, y, wide) in boxes.items()
         for part in (
-            tag("rect", x=left, y=y, width=wide, height=tall, rx=tall / 2 if name in (columns[0][0], columns[-1][0]) else 4, class_="node"),
-            tag("text", names.get(name, name), x=left + wide / 2, y=y + tall / 2 + 4, text_anchor="middle", class_="name"),
+            tag("rect", x=left, y=y, width=wide, height=tall, rx=round_ if name in ends else 4,
+                class_="node"),
+            tag("text", names.get(name, name), x=left + wide / 2, y=y + tall / 2 + 4,
+                text_anchor="middle", class_="name"),
         )
     ]  # fmt: skip
     return picture(x - gap + 2, most * row, *arrows, *drawn, label=label, kind="flow")

@@ -99,7 +99,7 @@ def agreements(
     rows: list[AgreementRow] = []
     for run in runs:
         if run.name in pairs:
-            wanted = {score: {} for score in pairs[run.name]}
+            wanted: Recorded = {score: {} for score in pairs[run.name]}
             recorded = _recorded(run, wanted)
             table = agreement_table(
                 recorded, data.examples.values(), levels=levels, aspect_map=pairs[run.name],
@@ -172,7 +172,7 @@ def _row(name: str, is_trivial: bool, row: TableRow) -> AgreementRow:
     found = row.agreement
     ends = (found.ci or {}).get("spearman") or (None, None)
     kind = "other" if is_trivial else "judge"
-    drawn = svg.interval(found.spearman, *ends, (-1.0, 1.0), mark=0.0, kind=kind, width=150)
+    drawn = svg.interval((found.spearman, *ends), (-1.0, 1.0), mark=0.0, kind=kind, width=130)
     return AgreementRow(name, is_trivial, row, drawn)
 
 
@@ -186,9 +186,7 @@ def _aspect(human: str, levels: Sequence[Level], rows: Sequence[AgreementRow]) -
         for row in whole
         if not row.trivial
     }
-    by_level = {
-        level: [row for row in own if row.row.agreement.level == level] for level in levels
-    }
+    by_level = {level: [row for row in own if row.row.agreement.level == level] for level in levels}
     return AspectAgreement(human, by_level, bar, beats)
 
 

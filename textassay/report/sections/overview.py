@@ -63,7 +63,9 @@ def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
 
 def _facts(run: RunSource) -> RunFacts:
     summary = run.table.summary.summary()
-    outcomes = [(name, summary["outcomes"][name], REASONS[name]) for name in OUTCOMES]
+    outcomes: list[tuple[str, int, str]] = [
+        (name, summary["outcomes"][name], REASONS[name]) for name in OUTCOMES
+    ]
     return RunFacts(
         name=run.name,
         facts=[(label, value) for label, value in _list(run, summary["usage"]) if value],
@@ -91,6 +93,9 @@ def _list(run: RunSource, usage: dict[str, Any]) -> list[tuple[str, str]]:
         ("Calls", calls),
         ("Tokens", tokens),
         ("Cost", cost),
-        ("Began", str(run.manifest.get("created") or "").replace("T", " ").replace("+00:00", " UTC")),
+        (
+            "Began",
+            str(run.manifest.get("created") or "").replace("T", " ").replace("+00:00", " UTC"),
+        ),
         ("Version", f"textassay {run.manifest.get('textassay', 'unknown')}"),
     ]

@@ -139,10 +139,8 @@ def _in_words(graph: Graph) -> list[tuple[str, str]]:
 def _tree(run: RunSource) -> list[Criterion]:
     trees = (run.manifest.get("method") or {}).get("trees")
     importance = _importance(run)
-    if isinstance(trees, Mapping):
-        ids = [str(node) for tree in trees.values() for node in tree]
-    else:
-        ids = sorted(importance)
+    told = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
+    ids = [str(node) for tree in told for node in tree]
     if not ids:
         return []
     means = _means(run)
@@ -157,13 +155,17 @@ def _criterion(
     mean, n, scale = means.get(id_, (None, 0, None))
     weight = importance.get(id_)
     parts = id_.removeprefix("hd-eval/").split("/")
-    bar = None if weight is None else svg.interval(weight, 0.0, weight, (min(0.0, -most / 4), most or 1.0), width=110)
+    bar = (
+        None
+        if weight is None
+        else svg.interval((weight, 0.0, weight), (min(0.0, -most / 4), most or 1.0), width=110)
+    )
     return Criterion(
         name=parts[-1].replace("-", " "),
         depth=len(parts) - 1,
         mean=mean,
         n=n,
-        picture=svg.interval(mean, None, None, scale, width=110) if mean is not None and scale else None,
+        picture=svg.interval((mean, None, None), scale, width=110) if mean is not None and scale else None,
         importance=weight,
         weight=bar,
     )  # fmt: skip
@@ -216,5 +218,8 @@ def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
     assistants = found.get("assistants") or {}
     return (
         [str(step) for step in steps if step],
-        [(str(aspect), ", ".join(map(str, tools)) or "none") for aspect, tools in assistants.items()],
+        [
+            (str(aspect), ", ".join(map(str, tools)) or "none")
+            for aspect, tools in assistants.items()
+        ],
     )

@@ -95,7 +95,7 @@ def _system(
     groups: Sequence[str | None],
     span: tuple[float, float],
 ) -> SystemRow:
-    mean = mean_of(values[rows], [groups[row] for row in rows], bins=_BINS, span=span)
+    mean = mean_of(values[rows], [groups[int(row)] for row in rows], bins=_BINS, span=span)
     rated = human[rows][~np.isnan(human[rows])]
     people = float(rated.mean()) if len(rated) else None
     on_axis = people if people is not None and span[0] <= people <= span[1] else None
@@ -105,6 +105,6 @@ def _system(
         mean=mean,
         unscored=len(rows) - (mean.n if mean else 0),
         people=people,
-        picture=svg.interval(*drawn, span, mark=on_axis),
+        picture=svg.interval(drawn, span, mark=on_axis),
         spread=svg.histogram(mean.counts if mean else ()),
     )

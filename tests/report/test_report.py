@@ -1,0 +1,123 @@
+"""`textassay report`: what the page says without a browser."""
+
+import re
+
+import pytest
+
+from tests.report.runs import score, small_data, small_run, write_run
+from textassay.meta import agreement_table, read_scores
+from textassay.report import write_report
+from textassay.report.page import figure
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.storage.run_folder import read_summary
+
+
+@pytest.fixture
+def run(tmp_path):
+    return small_run(tmp_path / "run", small_data(tmp_path / "data.jsonl"))
+
+
+def page_of(tmp_path, *runs, **options):
+    write_report(runs, tmp_path / "report.html", **options)
+    return (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def words_of(page):
+    """The page's words without markup, as a reader without a browser has them."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+
+
+def test_equal_runs_give_equal_bytes(run, tmp_path):
+    """A page holds no time of its making and no order by chance."""
+    write_report([run], tmp_path / "a.html")
+    write_report([run], tmp_path / "b.html")
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_agreement_is_that_of_meta(run, tmp_path):
+    """Every coefficient of the page is the one that `textassay meta` prints, at each level."""
+    words = words_of(page_of(tmp_path, run))
+    data = Examples(tmp_path / "data.jsonl")
+    table = agreement_table(
+        read_scores(run), data, levels=["dataset", "group", "system"], bootstrap=1000
+    )
+    for row in table.rows:
+        for name in ("pearson", "spearman", "kendall"):
+            assert figure(getattr(row.agreement, name)) in words
+            low, high = row.agreement.ci[name] or (None, None)
+            assert low is None or f"{figure(low, 2)} to {figure(high, 2)}" in words
+
+
+def test_outcomes_are_those_of_the_summary(run, tmp_path):
+    """Counts of outcomes and reasons, and the mean of each aspect, equal `summary.json`."""
+    words, summary = words_of(page_of(tmp_path, run)), read_summary(run)
+    for outcome, count in summary["outcomes"].items():
+        assert f"{outcome} {count} " in words
+    assert f"NoScoreFound {summary['errors']['NoScoreFound']} " in words
+    for aspect in summary["aspects"].values():
+        assert f"all texts {aspect['n']} " in words
+        assert figure(aspect["mean"]) in words
+
+
+def test_parts_without_data_are_absent(tmp_path):
+    """A run without data, ratings or a second run has no section for them, and says why texts are absent."""
+    run = write_run(tmp_path / "bare", [score("a"), score("b", value=4.0)])
+    page = page_of(tmp_path, run)
+    assert 'id="agreement"' not in page
+    assert "the run judged data from memory" in page
+
+
+def test_data_that_changed_are_not_shown(run, tmp_path):
+    """Texts that are not those that were judged never stand beside its scores."""
+    small_data(tmp_path / "data.jsonl", count=23)
+    assert "has changed since the run judged it" in page_of(tmp_path, run)
+
+
+def test_page_holds_no_path(run, tmp_path):
+    """Where files lie on the author's machine is nobody's business."""
+    page = page_of(tmp_path, run, human=tmp_path / "data.jsonl")
+    assert str(tmp_path) not in page
+
+
+def test_largest_disagreement_comes_first(run, tmp_path):
+    """The first printed case is the score that is furthest from the rating, on its share of the scale."""
+    page = page_of(tmp_path, run)
+    gaps = [float(text.replace("−", "-")) for text in re.findall(r'Apart <b class="n">([^<]+)</b>', page)]
+    assert len(gaps) == 12
+    assert [abs(gap) for gap in gaps] == sorted(map(abs, gaps), reverse=True)
+    assert "largest disagreements with people first" in page
+
+
+def test_second_run_shows_exactly_what_changed(run, tmp_path):
+    """Planted changes come first, those that cross the middle of the scale before larger ones that do not."""
+    data = tmp_path / "data.jsonl"
+    changed = {"x3": 1.0, "x7": 5.0}
+    before = [score(f"x{i}", value=2.5 if i == 3 else 3.5 if i == 7 else 4.0) for i in range(24)]
+    after = [score(one.id, value=changed.get(one.id, one.value)) for one in before]
+    after[3] = score("x3", value=3.5)
+    first, second = write_run(tmp_path / "a", before, data), write_run(tmp_path / "b", after, data)
+    page = page_of(tmp_path, first, second)
+    cases = re.findall(r"<h3><bdi>(x\d+)</bdi>", page)
+    assert cases[:2] == ["x3", "x7"]
+    assert page.count('<b class="flag">flips</b>') == 1
+
+
+def test_three_runs_are_refused(run, tmp_path):
+    """A page compares two runs, and says so."""
+    with pytest.raises(ConfigurationError, match="one run or two, not 3"):
+        write_report([run, run, run], tmp_path / "x.html")
+
+
+def test_the_same_run_twice_is_refused(run, tmp_path):
+    """Comparing a run with itself is a slip."""
+    with pytest.raises(RunFolderError, match="given twice"):
+        write_report([run, run], tmp_path / "x.html")
+
+
+def test_run_that_still_grows_can_be_shown(run, tmp_path):
+    """A torn last line is left out, and what is complete is shown."""
+    with (run / "scores.jsonl").open("ab") as file:
+        file.write(b'{"id": "x0", "asp')
+    assert "scored" in page_of(tmp_path, run)

@@ -1,0 +1,46 @@
+"""`textassay report`: one HTML page of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli.registry import LOOKING, command
+
+
+@command(
+    "report",
+    panel=LOOKING,
+    examples=(
+        "textassay report runs/first --out report.html",
+        "textassay report runs/first runs/second --human ratings.jsonl --out report.html",
+    ),
+)
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folder; with a second one, also what changed."),
+    ],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],
+    human: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA", help="Texts and human ratings (default: the data of the run)."
+        ),
+    ] = None,
+    aspect_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
+        ),
+    ] = None,
+) -> None:
+    """Write one HTML page that shows a run: scores, agreement with people, and evidence."""
+    from textassay.cli.console import say
+    from textassay.report import write_report
+
+    write_report(runs, out, human=human, aspect_map=aspect_map or ())
+    say(f"wrote {out}")
