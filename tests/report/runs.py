@@ -51,7 +51,10 @@ def write_run(folder: Path, scores: Iterable[Score], data: Path | None = None) -
 def score(id_: str, aspect: str = "coherence", value: float | None = 3.0, **fields: Any) -> Score:
     """A score from 1 to 5, or one without a value."""
     if value is None:
-        fields = {"outcome": "invalid", "error": {"type": "NoScoreFound", "message": "no number"}} | fields
+        fields = {
+            "outcome": "invalid",
+            "error": {"type": "NoScoreFound", "message": "no number"},
+        } | fields
     usage = Usage(calls=1, prompt_tokens=10, completion_tokens=2, cost=0.001)
     return Score(
         id=id_, aspect=aspect, value=value, scale=(1.0, 5.0), usage=usage, signature="method:g-eval", **fields
@@ -82,6 +85,8 @@ def small_run(folder: Path, data: Path, count: int = 24, shift: float = 0.0) -> 
     for i in range(count):
         value = min(5.0, max(1.0, 1 + (i * 7 % 9) / 2 + shift))
         told = ({"text": "is it clear?", "answer": "yes", "p_yes": 0.8, "mass": 0.99},)
-        scores.append(score(f"x{i}", value=value, explanation=f"Because of reason {i}.", evidence=told))
+        scores.append(
+            score(f"x{i}", value=value, explanation=f"Because of reason {i}.", evidence=told)
+        )
         scores.append(score(f"x{i}", "fluency", None if i == 5 else 1.0 + i % 5))
     return write_run(folder, scores, data)

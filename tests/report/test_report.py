@@ -84,7 +84,10 @@ def test_page_holds_no_path(run, tmp_path):
 def test_largest_disagreement_comes_first(run, tmp_path):
     """The first printed case is the score that is furthest from the rating, on its share of the scale."""
     page = page_of(tmp_path, run)
-    gaps = [float(text.replace("−", "-")) for text in re.findall(r'Apart <b class="n">([^<]+)</b>', page)]
+    gaps = [
+        float(text.replace("−", "-"))
+        for text in re.findall(r'Apart <b class="n">([^<]+)</b>', page)
+    ]
     assert len(gaps) == 12
     assert [abs(gap) for gap in gaps] == sorted(map(abs, gaps), reverse=True)
     assert "largest disagreements with people first" in page

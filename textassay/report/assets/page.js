@@ -175,6 +175,7 @@
     if (open) {
       history.replaceState(null, "", address(row));
       by("detail").parentElement.classList.add("open");
+      if (getComputedStyle(by("list").parentElement).display === "none") by("detail").scrollIntoView(); // a phone
     }
     const asked = row, shown = await detail(state.columns.example[row]);
     if (state.chosen === asked) by("detail").replaceChildren(...words(row, shown));
