@@ -25,6 +25,7 @@ import textassay
 from benchmarks.examples_made import make
 from benchmarks.server import ROOT, server
 from textassay import Aspect, Assignment, Example, Failure, Graph, Node, Score, each
+from textassay.agents.ask import Ask
 from textassay.agents.average import Average
 from textassay.agents.scorer import Scorer
 from textassay.methods import build
@@ -59,13 +60,15 @@ def graph_of_ten(model: Model) -> Graph:
     task = tasks.load("summarization", CRITERIA)
     fifth = Aspect(name="brevity", definition="whether the summary says it in few words.")
     aspects = (*task.aspects, fifth)
-    scorer = Scorer(model, task.model_copy(update={"aspects": aspects}))
+    scorer = Scorer(Ask(model, "llm_score", task.model_copy(update={"aspects": aspects})))
     tools = ToolScorer(build_tools(["length"]))
     average = Average(signature="benchmark")
 
     async def ask_for_plan() -> Planned:
         words = (ChatMessage(role="user", content="Plan how to judge a summary."),)
-        response = await model.generate(Request(messages=words, max_tokens=64, specimen="Read it."))
+        response = await model.generate(
+            Request(messages=words, max_tokens=64, dry_run_answer="Read it.")
+        )
         return Planned(text=response.samples[0].text)
 
     planned = once(ask_for_plan)

@@ -12,6 +12,7 @@ from typing import Any
 import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Aspect, Assignment, Example, Graph, Node, Score, each
+from textassay.agents.ask import Ask
 from textassay.agents.scorer import Scorer
 from textassay.methods.library import tasks
 from textassay.runtime.model import Model
@@ -40,14 +41,15 @@ class SecondOpinion:
 
 def cascade(cheap: Model, strong: Model) -> Graph:
     """Wire the cheap judge before the second opinion."""
-    sampling = Scorer(cheap, TASK, how="sampled", n=5, temperature=1.0)
+    sampling = Scorer(Ask(cheap, "llm_score", TASK, n=5, temperature=1.0), how="sampled")
+    again = SecondOpinion(Scorer(Ask(strong, "llm_score", TASK)))
     wires: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
     return Graph(
         "cascade",
         input=Assignment,
         nodes=[
             Node("cheap", sampling, **wires),
-            Node("scores", SecondOpinion(Scorer(strong, TASK)), **wires, cheap=each("cheap")),
+            Node("scores", again, **wires, cheap=each("cheap")),
         ],
         output="scores",
     )

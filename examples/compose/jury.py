@@ -12,6 +12,7 @@ from statistics import median
 import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Aspect, Assignment, Example, Failure, Graph, Node, Score, ScoreError, each
+from textassay.agents.ask import Ask
 from textassay.agents.scorer import Scorer
 from textassay.methods.library import tasks
 from textassay.runtime.model import Model
@@ -52,7 +53,12 @@ def jury(models: Sequence[Model]) -> Graph:
     """Wire three jurors, who work side by side, to the verdict."""
     names = ("first", "second", "third")
     jurors = [
-        Node(name, Scorer(model, TASK), example="input.example", aspect=each("input.aspects"))
+        Node(
+            name,
+            Scorer(Ask(model, "llm_score", TASK)),
+            example="input.example",
+            aspect=each("input.aspects"),
+        )
         for name, model in zip(names, models, strict=True)
     ]
     wires = {name: each(name) for name in names}

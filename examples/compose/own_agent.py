@@ -11,6 +11,7 @@ import re
 import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Assignment, Graph, Node, each
+from textassay.agents.ask import Ask
 from textassay.agents.scorer import Scorer
 from textassay.agents.steps import Steps, StepsWriter
 from textassay.methods.library import tasks
@@ -30,7 +31,7 @@ async def cut(steps: Steps) -> Steps:
 
 def short_steps(writer: Model, judge: Model) -> Graph:
     """Wire writer, cutter and judge; `once` has the steps written once for all examples."""
-    write = once(StepsWriter(writer, TASK))
+    write = once(StepsWriter(Ask(writer, "g_eval_steps", TASK)))
 
     async def written(aspect: textassay.Aspect) -> Steps:
         return await write(aspect)
@@ -43,7 +44,7 @@ def short_steps(writer: Model, judge: Model) -> Graph:
             Node("cut", cut, steps=each("steps")),
             Node(
                 "scores",
-                Scorer(judge, TASK, method="short-steps", prompt="g_eval"),
+                Scorer(Ask(judge, "g_eval", TASK), method="short-steps"),
                 example="input.example",
                 aspect=each("input.aspects"),
                 steps=each("cut"),

@@ -56,7 +56,7 @@ class Comparer:
         )
         words = f"Which summary of the source is better, A or B?\n\n{texts}\n\nAnswer with the letter alone."
         request = Request(
-            messages=(ChatMessage(role="user", content=words),), max_tokens=4, specimen="A"
+            messages=(ChatMessage(role="user", content=words),), max_tokens=4, dry_run_answer="A"
         )
         said = (await self.model.generate(request)).samples[0].text.strip(" .\n")
         if said not in ("A", "B"):

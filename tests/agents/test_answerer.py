@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agents.answerer import Answerer, AnswersInOrder, p_yes
+from textassay.agents.ask import Ask
+from textassay.agents.profile import Profile
+from textassay.agents.prompt_template import PromptTemplate
 from textassay.agents.questions import SentenceQuestions
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
@@ -39,13 +42,19 @@ def says(*pairs, chains=None):
     return ScriptedModel(choices=choices, name="judge")
 
 
+def to(model, **fields):
+    return Ask(model, "decomp_eval", TASK, **fields)
+
+
 async def inquiry():
-    return await SentenceQuestions(TASK, BOOK)(EXAMPLE, TASK.aspects[0])
+    return await SentenceQuestions(PromptTemplate("decomp_eval", TASK), BOOK)(
+        EXAMPLE, TASK.aspects[0]
+    )
 
 
 async def ask(*pairs, **fields):
     asked = await inquiry()
-    return await Answerer(says(*pairs), book=BOOK, **fields)(asked.question, asked)
+    return await Answerer(to(says(*pairs)), book=BOOK, **fields)(asked.question, asked)
 
 
 async def test_p_yes_is_renormalised_and_the_mass_is_kept():
@@ -75,7 +84,7 @@ async def test_answers_join_the_prompt_of_the_next_question_in_order():
     chains = []
     model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), (0.8, 0.1), chains=chains)
     asked = await inquiry()
-    replies = await AnswersInOrder(Answerer(model, book=BOOK))(asked)
+    replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(asked)
     one, two, three = (question.text for question in asked.subquestions)
     first, second, third, last = (request.text for request in model.requests)
     assert first.endswith(f"\n{one}")
@@ -93,7 +102,7 @@ async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_mak
     model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), chains=chains)
     asked = await inquiry()
     summed = asked.model_copy(update={"form": asked.form.model_copy(update={"value": "sum"})})
-    replies = await AnswersInOrder(Answerer(model, book=BOOK))(summed)
+    replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(summed)
     assert len(model.requests) == len(replies.answers) == 3
     assert [continued for _, continued in chains] == [True, True, False]
 
@@ -101,7 +110,7 @@ async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_mak
 async def test_no_more_is_asked_after_a_question_without_an_answer():
     chains = []
     model = says((0.9, 0.1), (None, None), chains=chains)
-    replies = await AnswersInOrder(Answerer(model, book=BOOK))(await inquiry())
+    replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(await inquiry())
     assert len(model.requests) == len(replies.items) == 2
     assert len(replies.answers) == 1
     assert replies.problem.type == "NoLabelMass"
@@ -131,8 +140,8 @@ async def test_equation_3_holds_for_any_mass_unless_a_least_one_is_asked_for():
 async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings():
     chat, plain = says((0.5, 0.1)), says((0.5, 0.1))
     asked = await inquiry()
-    await Answerer(chat, book=BOOK)(asked.question, asked)
-    await Answerer(plain, book=BOOK, ask="plain")(asked.question, asked)
+    await Answerer(to(chat), book=BOOK)(asked.question, asked)
+    await Answerer(to(plain, profile=Profile(ask="plain")), book=BOOK)(asked.question, asked)
     assert chat.requests[0].messages[0].content == plain.requests[0].prompt
     assert plain.requests[0].choices == chat.requests[0].choices
     assert plain.requests[0].choices["yes"] == ("yes", "Yes", " yes", " Yes")
@@ -143,7 +152,7 @@ async def test_words_of_another_language_may_be_asked_for():
     book = BOOK.model_copy(
         update={"yes": ("ja", "Ja"), "no": ("nein", "Nein"), "instruction": "Antworte."}
     )
-    await AnswersInOrder(Answerer(model, book=book))(await inquiry())
+    await AnswersInOrder(Answerer(to(model), book=book))(await inquiry())
     assert model.requests[1].choices["no"] == ("nein", "Nein", " nein", " Nein")
     assert "? Ja\n" in model.requests[1].text
     assert model.requests[0].text.startswith("Antworte.\n")
@@ -154,16 +163,18 @@ async def test_a_truncated_source_is_told():
         choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7)
     )
     asked = await inquiry()
-    assert (await Answerer(model, book=BOOK)(asked.question, asked)).truncated_tokens == 7
-    assert model.requests[0].shorten == EXAMPLE.source
+    assert (await Answerer(to(model), book=BOOK)(asked.question, asked)).truncated_tokens == 7
+    assert model.requests[0].truncatable == EXAMPLE.source
 
 
 async def test_a_model_that_cannot_is_refused_before_it_is_asked():
     with pytest.raises(CapabilityError, match="log-probabilities of given choices"):
-        Answerer(ScriptedModel([], capabilities=Capabilities(choices=False)))
+        Answerer(to(ScriptedModel([], capabilities=Capabilities(choices=False))))
 
 
 async def test_errors_of_the_model_pass_through():
     asked = await inquiry()
     with pytest.raises(ServerFailed):
-        await Answerer(ScriptedModel(choices=lambda _: ServerFailed("down")))(asked.question, asked)
+        await Answerer(to(ScriptedModel(choices=lambda _: ServerFailed("down"))))(
+            asked.question, asked
+        )

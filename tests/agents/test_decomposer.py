@@ -2,6 +2,7 @@
 
 import pytest
 
+from textassay.agents.ask import Ask
 from textassay.agents.decomposer import Decomposer, grow
 from textassay.agents.reading.lists import parse_listing
 from textassay.methods.library import tasks
@@ -18,9 +19,8 @@ pytestmark = pytest.mark.asyncio
 
 def decomposer(replies, **fields):
     model = ScriptedModel(replies)
-    return model, Decomposer(
-        model=model, task=TASK, **{"prompt": "coascore_aspects", "count": 5, **fields}
-    )
+    ask = Ask(model, fields.pop("prompt", "coascore_aspects"), TASK, seed=fields.pop("seed", None))
+    return model, Decomposer(ask, **{"count": 5, **fields})
 
 
 async def test_parts_stand_below_the_criterion_and_on_its_scale():
@@ -39,10 +39,10 @@ async def test_parts_stand_below_the_criterion_and_on_its_scale():
     assert COHERENCE.definition in request.text
 
 
-async def test_the_specimen_is_a_list_that_suffices():
+async def test_the_dry_run_answer_is_a_list_that_suffices():
     model, agent = decomposer([FIVE])
     await agent(COHERENCE)
-    assert len(parse_listing(model.requests[0].specimen).entries) == 5
+    assert len(parse_listing(model.requests[0].dry_run_answer).entries) == 5
 
 
 async def test_too_many_are_cut_and_kept_as_surplus():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from textassay.agents.ask import Ask
 from textassay.agents.llm_fuser import LLMFuser
 from textassay.agents.planner import RefusedPlan
 from textassay.agents.tool_descriptions import Assistant
@@ -42,8 +43,15 @@ Overall Score: {} Explanation: Short but fine."""
 pytestmark = pytest.mark.asyncio
 
 
+def asked(model, task=TASK, **fields):
+    return Ask(model, "fusion_eval", task, **{"n": 8, "temperature": 0.1, **fields})
+
+
 def fuser(model, **fields):
-    return LLMFuser(model, TASK, TOOLS, **fields)
+    asking = {
+        name: fields.pop(name) for name in ("temperature", "seed", "layout") if name in fields
+    }
+    return LLMFuser(asked(model, n=fields.pop("n", 8), **asking), TOOLS, **fields)
 
 
 async def fused(model, plan=PLAN, example=EXAMPLE, aspects=TASK.aspects, **fields):
@@ -169,7 +177,9 @@ async def test_a_volunteered_overall_rating_is_not_the_last_aspects():
     task = tasks.load("dialogue", ["coherence", "groundedness"])
     said = "Coherence\nScore: 2\n\nGroundedness\n(cannot tell)\n\nEvaluation Summary:\nOverall Score: 1"
     model = ScriptedModel([said])
-    coherence, groundedness = await LLMFuser(model, task, TOOLS)(EXAMPLE, task.aspects, [NLI, GONE])
+    coherence, groundedness = await LLMFuser(asked(model, task), TOOLS)(
+        EXAMPLE, task.aspects, [NLI, GONE]
+    )
     assert coherence.value == 2
     assert groundedness.value is None
     assert "Evaluation Summary" not in model.requests[0].text
@@ -261,10 +271,10 @@ async def test_the_judge_is_asked_about_all_aspects_whichever_are_wanted():
         await fused(model, aspects=(Aspect(name="charm", definition="d"),))
 
 
-async def test_the_specimen_is_a_usable_answer():
+async def test_the_dry_run_answer_is_a_usable_answer():
     model = ScriptedModel([ANSWER.format(2, 1, 4)])
     await fused(model)
-    scores = await fused(ScriptedModel([model.requests[0].specimen]))
+    scores = await fused(ScriptedModel([model.requests[0].dry_run_answer]))
     assert [score.value for score in scores] == [2, 0.5, 3]
 
 
@@ -278,8 +288,8 @@ async def test_signatures_tell_tools_plans_and_sampling_apart():
         fuser(model, n=4).signature,
         fuser(model, temperature=0.5).signature,
         fuser(model, variant="plan").signature,
-        LLMFuser(model, TASK, (other, TOOLS[1])).signature,
-        LLMFuser(model, tasks.load("dialogue", ["coherence"]), TOOLS).signature,
+        LLMFuser(asked(model), (other, TOOLS[1])).signature,
+        LLMFuser(asked(model, tasks.load("dialogue", ["coherence"])), TOOLS).signature,
     }
     assert len(signatures) == 6
     assert all(text.startswith("method:fusion-eval|model:scripted|") for text in signatures)
@@ -292,5 +302,5 @@ async def test_a_source_that_was_cut_is_told_in_every_score(n):
 
     model = ScriptedModel(reply)
     scores = await fused(model, n=n)
-    assert {request.shorten for request in model.requests} == {EXAMPLE.source}
+    assert {request.truncatable for request in model.requests} == {EXAMPLE.source}
     assert [score.evidence[-1]["truncated_tokens"] for score in scores] == [7, 7, 7]

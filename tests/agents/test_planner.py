@@ -2,6 +2,7 @@
 
 import pytest
 
+from textassay.agents.ask import Ask
 from textassay.agents.planner import Planner, RefusedPlan
 from textassay.agents.tool_descriptions import Assistant
 from textassay.methods.library import tasks
@@ -21,9 +22,13 @@ UNKNOWN = GOOD.replace("none", "rouge")
 pytestmark = pytest.mark.asyncio
 
 
+def planner(model, task=TASK, tools=TOOLS, **fields):
+    return Planner(Ask(model, "fusion_eval_plan", task, max_tokens=1024, **fields), tools)
+
+
 async def test_the_plan_and_what_the_model_is_told():
     model = ScriptedModel([GOOD])
-    plan = await Planner(model, TASK, TOOLS)()
+    plan = await planner(model, TASK, TOOLS)()
     assert plan == Plan(
         assistants={"coherence": (), "consistency": ("nli",)},
         steps=("Read both.", "Rate."),
@@ -43,7 +48,7 @@ async def test_the_plan_and_what_the_model_is_told():
 @pytest.mark.parametrize("bad", [UNKNOWN, "Der Plan: erst lesen, dann bewerten.", "Rating: 4", ""])
 async def test_an_unusable_plan_is_asked_for_again_with_what_is_wrong(bad):
     model = ScriptedModel([bad, GOOD])
-    plan = await Planner(model, TASK, TOOLS)()
+    plan = await planner(model, TASK, TOOLS)()
     assert isinstance(plan, Plan)
     assert plan.assistants["consistency"] == ("nli",)
     first, again = model.requests
@@ -61,7 +66,7 @@ async def test_an_unusable_plan_is_asked_for_again_with_what_is_wrong(bad):
 
 async def test_a_plan_that_stays_unusable_is_refused_with_its_words():
     model = ScriptedModel([GOOD.replace("nli", "bertscore"), UNKNOWN])
-    refused = await Planner(model, TASK, TOOLS)()
+    refused = await planner(model, TASK, TOOLS)()
     assert isinstance(refused, RefusedPlan)
     assert (
         refused.problem
@@ -73,45 +78,45 @@ async def test_a_plan_that_stays_unusable_is_refused_with_its_words():
 
 async def test_a_plan_that_is_cut_gets_more_room():
     model = ScriptedModel([Sample(text=GOOD[:-8], finish_reason="length"), GOOD])
-    assert isinstance(await Planner(model, TASK, TOOLS)(), Plan)
+    assert isinstance(await planner(model, TASK, TOOLS)(), Plan)
     assert [request.max_tokens for request in model.requests] == [1024, 4096]
     endless = ScriptedModel(lambda request: Sample(text=GOOD, finish_reason="length"))
-    refused = await Planner(endless, TASK, TOOLS)()
+    refused = await planner(endless, TASK, TOOLS)()
     assert refused.problem == "the plan does not come to an end"
     assert len(endless.requests) == 4
 
 
 async def test_failures_and_filters_pass_through():
     with pytest.raises(ServerFailed):
-        await Planner(ScriptedModel([ServerFailed("down")]), TASK, TOOLS)()
+        await planner(ScriptedModel([ServerFailed("down")]), TASK, TOOLS)()
     with pytest.raises(ContentRefused):
-        await Planner(ScriptedModel([Sample(text="", finish_reason="filtered")]), TASK, TOOLS)()
+        await planner(ScriptedModel([Sample(text="", finish_reason="filtered")]), TASK, TOOLS)()
 
 
 async def test_the_overall_aspect_needs_no_line_of_its_own():
     dialogue = tasks.load("dialogue", ["naturalness", "overall"])
-    plan = await Planner(ScriptedModel(["- Naturalness: nli\nSteps:\n1. Rate."]), dialogue, TOOLS)()
+    plan = await planner(ScriptedModel(["- Naturalness: nli\nSteps:\n1. Rate."]), dialogue, TOOLS)()
     assert plan.assistants == {"naturalness": ("nli",), "overall": ()}
     alone = tasks.load("dialogue", ["overall"])
-    plan = await Planner(ScriptedModel(["- Overall: nli\nSteps:\n1. Rate."]), alone, TOOLS)()
+    plan = await planner(ScriptedModel(["- Overall: nli\nSteps:\n1. Rate."]), alone, TOOLS)()
     assert plan.assistants == {"overall": ("nli",)}
 
 
-async def test_the_specimen_of_every_request_is_a_usable_plan():
+async def test_the_dry_run_answer_of_every_request_is_a_usable_plan():
     model = ScriptedModel([GOOD])
-    await Planner(model, TASK, TOOLS)()
+    await planner(model, TASK, TOOLS)()
     assert isinstance(
-        await Planner(ScriptedModel([model.requests[0].specimen]), TASK, TOOLS)(), Plan
+        await planner(ScriptedModel([model.requests[0].dry_run_answer]), TASK, TOOLS)(), Plan
     )
 
 
 async def test_the_digest_tells_plans_apart():
     model = ScriptedModel([])
     digests = {
-        Planner(model, TASK, TOOLS).digest,
-        Planner(model, TASK, TOOLS[:1]).digest,
-        Planner(ScriptedModel([], name="other"), TASK, TOOLS).digest,
-        Planner(model, tasks.load("summarization", ["coherence"]), TOOLS).digest,
-        Planner(model, TASK, TOOLS, seed=1).digest,
+        planner(model, TASK, TOOLS).digest,
+        planner(model, TASK, TOOLS[:1]).digest,
+        planner(ScriptedModel([], name="other"), TASK, TOOLS).digest,
+        planner(model, tasks.load("summarization", ["coherence"]), TOOLS).digest,
+        planner(model, TASK, TOOLS, seed=1).digest,
     }
     assert len(digests) == 5

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.profile import NO_PROFILE, Profile, bare
+from textassay.agents.material import plain_texts
+from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.methods.library import tasks
 from textassay.runtime.messages import Example
 
@@ -14,7 +15,7 @@ PLAIN = Profile(name="p", text="simplify", lines="joined", conversations=("dialo
 
 def test_without_a_profile_the_example_is_the_same():
     example = Example(output="A\nB", source="C")
-    assert NO_PROFILE.prepared(example, DIALOGUE) is example
+    assert NO_PROFILE.prepare(example, DIALOGUE) is example
 
 
 def test_texts_are_simplified_and_put_on_one_line():
@@ -25,8 +26,8 @@ def test_texts_are_simplified_and_put_on_one_line():
         references=("It\nSat",),
         context="Do n't",
     )
-    prepared = PLAIN.prepared(example, SUMMARIZATION)
-    assert bare(prepared) == {
+    prepared = PLAIN.prepare(example, SUMMARIZATION)
+    assert plain_texts(prepared) == {
         "source": 'a "cat" sat.',
         "context": "don't",
         "output": "the cat sat.",
@@ -45,14 +46,14 @@ def test_texts_are_simplified_and_put_on_one_line():
 )
 def test_a_conversation_is_shown_turn_by_turn(source, output, shown, answer):
     """Labels go where every turn has one, so that no first word before a colon is lost."""
-    prepared = PLAIN.prepared(Example(output=output, source=source), DIALOGUE)
+    prepared = PLAIN.prepare(Example(output=output, source=source), DIALOGUE)
     assert (prepared.source, prepared.output) == (shown, answer)
 
 
 @given(st.text(), st.text())
 def test_no_text_can_forge_a_line_of_the_prompt(source, output):
-    talk = PLAIN.prepared(Example(output=output, source=source), DIALOGUE)
+    talk = PLAIN.prepare(Example(output=output, source=source), DIALOGUE)
     assert len(talk.output.splitlines()) <= 1
     assert all(line.startswith("- ") for line in talk.source.splitlines())
-    article = PLAIN.prepared(Example(output=output, source=source), SUMMARIZATION)
+    article = PLAIN.prepare(Example(output=output, source=source), SUMMARIZATION)
     assert len(article.source.splitlines()) <= 1

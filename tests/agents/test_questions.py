@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from textassay.agents.prompt_template import PromptTemplate
 from textassay.agents.questions import (
     QuestionForm,
     QuestionTable,
@@ -163,7 +164,9 @@ def test_an_aspect_that_asks_something_else_keeps_its_question_unless_the_users_
 @pytest.mark.asyncio
 async def test_one_sub_question_a_sentence_in_order():
     task = tasks.load("dialogue", ["coherence"])
-    inquiry = await SentenceQuestions(task, BOOK)(WHOLE, task.aspects[0])
+    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
+        WHOLE, task.aspects[0]
+    )
     assert [q.text for q in inquiry.subquestions] == [
         'Is this response sentence 1 "Wow that\'s a lot of soup." a coherent response given the dialogue history?',
         'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" a coherent response given the '
@@ -188,7 +191,7 @@ async def test_one_sub_question_a_sentence_in_order():
 )
 async def test_nothing_is_asked_about_a_text_that_is_not_there(task, aspect, without, kind):
     loaded = tasks.load(task, [aspect])
-    inquiry = await SentenceQuestions(loaded, BOOK)(
+    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", loaded), BOOK)(
         WHOLE.model_copy(update=without), loaded.aspects[0]
     )
     assert inquiry.missing.type == kind
@@ -198,7 +201,9 @@ async def test_nothing_is_asked_about_a_text_that_is_not_there(task, aspect, wit
 @pytest.mark.asyncio
 async def test_the_first_of_several_references_that_is_not_blank_is_shown():
     task = tasks.load("summarization", ["relevance"])
-    inquiry = await SentenceQuestions(task, BOOK)(WHOLE, task.aspects[0])
+    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
+        WHOLE, task.aspects[0]
+    )
     assert "First." in inquiry.texts[1]["text"]
     assert not any("Second." in part["text"] for part in inquiry.texts)
 
@@ -206,7 +211,7 @@ async def test_the_first_of_several_references_that_is_not_blank_is_shown():
 @pytest.mark.asyncio
 async def test_engagingness_without_a_fact_is_not_asked_about_the_fact():
     task = tasks.load("dialogue", ["engagingness"])
-    inquiry = await SentenceQuestions(task, BOOK)(
+    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
         WHOLE.model_copy(update={"context": None}), task.aspects[0]
     )
     assert (
@@ -218,7 +223,7 @@ async def test_engagingness_without_a_fact_is_not_asked_about_the_fact():
 @pytest.mark.asyncio
 async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
     task = tasks.load("summarization")
-    ask = SentenceQuestions(task, BOOK, layout="shared-prefix")
+    ask = SentenceQuestions(PromptTemplate("decomp_eval", task, layout="shared-prefix"), BOOK)
     inquiries = [await ask(WHOLE, aspect) for aspect in task.aspects]
     assert len({repr(inquiry.texts[:3]) for inquiry in inquiries}) == 1
     assert [part["label"] for part in inquiries[0].texts] == ["source text", "context", "summary"]
@@ -238,7 +243,9 @@ async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
 @given(output=st.text(alphabet=st.sampled_from('ab. \n"<>/?Yes'), max_size=60))
 async def test_no_sentence_can_close_what_stands_around_it(output):
     task = tasks.load("general", ["coherence"])
-    inquiry = await SentenceQuestions(task, BOOK)(Example(id="x", output=output), task.aspects[0])
+    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
+        Example(id="x", output=output), task.aspects[0]
+    )
     for question in inquiry.subquestions:
         assert "\n" not in question.text
         inside = question.text.removeprefix(f"Is this text sentence {question.index + 1} ")

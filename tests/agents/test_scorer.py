@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from textassay.agents.ask import Ask
 from textassay.agents.reading.rating import Rating, parse_rating
 from textassay.agents.scorer import Scorer
 from textassay.agents.steps import Steps
@@ -23,6 +24,7 @@ from textassay.version import __version__
 TASK = tasks.load("summarization", ["coherence", "fluency"])
 COHERENCE = TASK.aspects[0]
 EXAMPLE = Example(id="x", output="The cat sat. Score: 1", source="A cat sat on a mat in 1987.")
+ASK_FIELDS = {"n", "temperature", "seed", "max_tokens", "layout", "profile"}
 PLAIN = Capabilities(n=True, logprobs=True, json_schema=False)
 
 pytestmark = pytest.mark.asyncio
@@ -30,7 +32,9 @@ pytestmark = pytest.mark.asyncio
 
 def scorer(replies, *, capabilities=PLAIN, **fields):
     model = ScriptedModel(replies, name="judge", capabilities=capabilities)
-    return model, Scorer(model=model, task=TASK, **fields)
+    prompt = fields.pop("prompt", "llm_score")
+    asking = {name: fields.pop(name) for name in ASK_FIELDS & fields.keys()}
+    return model, Scorer(Ask(model, prompt, TASK, **asking), **fields)
 
 
 async def test_a_rating_is_read_and_the_judges_words_are_kept():
@@ -57,7 +61,9 @@ async def test_source_and_output_stand_in_the_prompt_word_for_word():
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
 @pytest.mark.parametrize("json_schema", [True, False])
 @pytest.mark.parametrize("how", ["text", "sampled", "logprob"])
-async def test_the_specimen_of_a_request_is_an_answer_that_can_be_read(form, json_schema, how):
+async def test_the_dry_run_answer_of_a_request_is_an_answer_that_can_be_read(
+    form, json_schema, how
+):
     capabilities = Capabilities(n=True, logprobs=True, json_schema=json_schema)
     logprobs = tuple(TokenLogprob(token=c, logprob=0.0) for c in "4")
     script = lambda request: Sample(text={"letters": "D"}.get(form, "4"), logprobs=logprobs)  # noqa: E731
@@ -67,7 +73,9 @@ async def test_the_specimen_of_a_request_is_an_answer_that_can_be_read(form, jso
     await judge(EXAMPLE, COHERENCE)
     request = model.requests[0]
     assert request.max_tokens
-    assert isinstance(found := parse_rating(request.specimen, scale=(1, 5), form=form), Rating)
+    assert isinstance(
+        found := parse_rating(request.dry_run_answer, scale=(1, 5), form=form), Rating
+    )
     assert found.value == 3
 
 
@@ -229,9 +237,9 @@ async def test_letters_do_not_fit_every_scale(tmp_path):
     path = tmp_path / "t.toml"
     path.write_text('intro = "x"\n[[aspects]]\nname = "a"\ndefinition = "b"\nscale = [0, 100]')
     with pytest.raises(ConfigurationError, match="letters"):
-        Scorer(model=ScriptedModel(), task=tasks.load(str(path)), form="letters")
+        Scorer(Ask(ScriptedModel(), "llm_score", tasks.load(str(path))), form="letters")
     with pytest.raises(ConfigurationError, match="--n 20"):
-        Scorer(model=ScriptedModel(), task=tasks.load(str(path)), how="logprob")
+        Scorer(Ask(ScriptedModel(), "llm_score", tasks.load(str(path))), how="logprob")
 
 
 async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
@@ -264,10 +272,10 @@ async def test_a_source_that_was_cut_is_told_in_the_score():
     asked = []
 
     def reply(request):
-        asked.append(request.shorten)
+        asked.append(request.truncatable)
         return Response(samples=(Sample(text="Score: 4"),), truncated_tokens=7)
 
-    scorer = Scorer(model=ScriptedModel(reply), task=TASK)
+    scorer = Scorer(Ask(ScriptedModel(reply), "llm_score", TASK))
     score = await scorer(EXAMPLE, TASK.aspects[0])
     assert asked == [EXAMPLE.source]
     assert [piece["truncated_tokens"] for piece in score.evidence] == [7]

@@ -290,8 +290,10 @@ async def test_json_answers_where_the_model_is_known_to_give_them():
 @pytest.mark.parametrize(
     "task", ["summarization", "dialogue", "data-to-text", "translation", "general"]
 )
-async def test_specimens_are_answers_that_can_be_read_for_every_task_and_form(task, form, layout):
-    model = ScriptedModel(lambda request: request.specimen, capabilities=NO_JSON)
+async def test_dry_run_answers_are_answers_that_can_be_read_for_every_task_and_form(
+    task, form, layout
+):
+    model = ScriptedModel(lambda request: request.dry_run_answer, capabilities=NO_JSON)
     method = build(
         "coascore",
         model,
@@ -358,7 +360,11 @@ async def test_a_source_that_was_cut_is_told_for_both_stages():
 
     model = ScriptedModel(reply, capabilities=NO_JSON)
     [score] = await scored(coascore(model))
-    assert [request.shorten for request in model.requests] == [None, EXAMPLE.source, EXAMPLE.source]
+    assert [request.truncatable for request in model.requests] == [
+        None,
+        EXAMPLE.source,
+        EXAMPLE.source,
+    ]
     assert [
         piece["truncated_tokens"] for piece in score.evidence if "truncated_tokens" in piece
     ] == [9, 7]

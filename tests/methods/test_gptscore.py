@@ -51,7 +51,7 @@ async def test_the_papers_example_of_fluency():
     instruction = "Generate a fluent and grammatical summary for the following text:"
     assert request.prompt == f"{instruction} In 1987 a cat sat on a mat. Tl;dr"
     assert request.continuation == " A cat sat."
-    assert request.shorten == EXAMPLE.source
+    assert request.truncatable == EXAMPLE.source
     assert score.value == pytest.approx((-0.1 - 0.3 - 0.4) / 3)
     assert (score.scale, score.how, score.mass) == (None, "loglikelihood", None)
     [piece] = score.evidence

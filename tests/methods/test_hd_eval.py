@@ -139,7 +139,7 @@ async def test_prompts_are_the_papers_figures(tree_file, task, said):
 
 async def test_the_published_trees_serve_their_tasks():
     for task, nodes in (("dialogue", 31), ("summarization", 25), ("data-to-text", 21)):
-        model = ScriptedModel(lambda request: request.specimen)
+        model = ScriptedModel(lambda request: request.dry_run_answer)
         method = build("hd-eval", model, task=task, options={"tree": task})
         scores = await scored(method)
         assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)
@@ -301,8 +301,10 @@ async def test_signatures_tell_apart_trees_and_ways_of_growing_them(tree_file, t
 @pytest.mark.parametrize(
     "task", ["summarization", "dialogue", "data-to-text", "translation", "general"]
 )
-async def test_specimens_are_answers_that_can_be_read_for_every_task_and_form(task, form, layout):
-    model = ScriptedModel(lambda request: request.specimen)
+async def test_dry_run_answers_are_answers_that_can_be_read_for_every_task_and_form(
+    task, form, layout
+):
+    model = ScriptedModel(lambda request: request.dry_run_answer)
     method = build("hd-eval", model, task=task, options={"form": form, "prompt_layout": layout})
     scores = await scored(method)
     assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)

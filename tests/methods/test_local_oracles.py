@@ -10,6 +10,7 @@ import pytest
 
 from textassay import connect, evaluate
 from textassay.agents.passages import PassageWriter
+from textassay.agents.prompt_template import PromptTemplate
 from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
 from textassay.methods.library import tasks
@@ -115,7 +116,7 @@ async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, wei
         )
         [score] = await method.graph.run(Assignment(example=TEXT, aspects=method.aspects))
         protocols, qualities, _ = read_protocols()
-        writer = PassageWriter(task, protocols.of(task), qualities)
+        writer = PassageWriter(PromptTemplate("gptscore", task), protocols.of(task), qualities)
         [passage] = (await writer(TEXT, task.aspects[0])).items
         ids, base = await ids_of(model, passage.prompt, f" {TEXT.output}")
     known = oracles.next_logprobs(file, ids)[np.arange(base - 1, len(ids) - 1), ids[base:]]

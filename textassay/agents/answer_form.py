@@ -1,4 +1,4 @@
-"""The forms in which ratings are asked for: their labels, their JSON schema, and a specimen of a good answer."""
+"""The forms in which ratings are asked for: their labels, their JSON schema, and a well-formed answer for dry runs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def schema_of(scale: tuple[float, float], form: Form) -> Json:
 
 
 @lru_cache(maxsize=256)
-def specimen_of(
+def dry_run_answer_of(
     scale: tuple[float, float], form: Form, *, reasoned: bool, as_json: bool = False
 ) -> str:
     """Return a well-formed answer of usual length, with the rating in the middle of the scale.

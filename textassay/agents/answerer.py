@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
-from textassay.agents.asking import chat
-from textassay.agents.profile import NO_PROFILE, Asking, Profile
+from textassay.agents.ask import Ask
+from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
-from textassay.agents.scorer import Layout
-from textassay.agents.task import Task
 from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
-from textassay.runtime.model import ChoicesRequest, ChoicesResponse, Model, scoring
+from textassay.runtime.model import ChoicesResponse, Model, scoring
 
 SURE = 0.1
 """From which probability on a reported answer counts though the model did not report the other one.
@@ -65,30 +62,20 @@ class Answerer:
     """Answers one yes/no question about an example.
 
     Attributes:
-        model: Must tell the log-probabilities of choices.
-        prompt: Prompt file, as `prompts.render` takes it.
+        ask: Model and prompt; the model must tell the log-probabilities of choices.
         book: Instruction and spellings of yes and no.
-        layout: Order of the prompt.
-        ask: How the model is asked.
         question_first: Whether the question about the whole output stands before the inputs (table
             6).
         least_mass: Probability of yes and no together below which there is no answer.
-        task: What kind of text is judged, for prompts of profiles.
-        profile: How this model is asked, where it does not follow the paper's prompt.
     """
 
-    model: Model
-    prompt: str = "decomp_eval"
+    ask: Ask
     book: QuestionTable = field(default_factory=QuestionTable)
-    layout: Layout = "paper"
-    ask: Asking = "chat"
     question_first: bool = False
     least_mass: float = 0.0
-    task: Task | None = None
-    profile: Profile = NO_PROFILE
 
     def __post_init__(self) -> None:
-        scoring(self.model, "choices")
+        scoring(self.ask.model, "choices")
 
     async def __call__(
         self, question: SubQuestion, inquiry: QuestionSet, earlier: tuple[Answer, ...] = ()
@@ -105,22 +92,16 @@ class Answerer:
             CapabilityError: The model does not tell the log-probabilities of choices.
             ModelError: The model could not be asked.
         """
-        response = await scoring(self.model, "choices").choices(
-            self._request(question, inquiry, earlier)
-        )
+        choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
+        response = await self.ask.choices(self._prompt(question, inquiry, earlier), choices)
         return self._read(question, response)
 
-    def _request(
+    def _prompt(
         self, question: SubQuestion, inquiry: QuestionSet, earlier: tuple[Answer, ...]
-    ) -> ChoicesRequest:
+    ) -> Prompt:
         ahead = self.question_first and question == inquiry.question
-        told: dict[str, Any] = (
-            {"bare": inquiry.bare, "task": self.task} if self.profile.digest else {}
-        )
-        messages = chat(
-            self.prompt,
-            **told,
-            layout=self.layout,
+        messages = self.ask.template.render_messages(
+            inquiry.bare,
             instruction=self.book.instruction,
             texts=inquiry.texts,
             names=inquiry.names,
@@ -135,11 +116,7 @@ class Answerer:
             question=question.text,
             ahead=question.text if ahead else "",
         )
-        choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
-        if self.ask == "chat":
-            return ChoicesRequest(messages=messages, choices=choices, shorten=inquiry.source)
-        text = "\n".join(message.content for message in messages)
-        return ChoicesRequest(prompt=text, choices=choices, shorten=inquiry.source)
+        return Prompt(messages, inquiry.source)
 
     def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
         found = {label: response.logprobs.get(label) for label in ("yes", "no")}
@@ -148,7 +125,7 @@ class Answerer:
         least = max(self.least_mass, SURE if unreported else 0.0)
         if len(unreported) == 2 or mass < least:
             problem = ScoreError(
-                type="NoLabelMass", message=_no_mass(self.model, mass, unreported, least)
+                type="NoLabelMass", message=_no_mass(self.ask.model, mass, unreported, least)
             )
             return Reply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
         answer = Answer(question=question, p_yes=p_yes(found["yes"], found["no"]), mass=mass)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Aspect, Example, Failure, Outcome, Score, ScoreError, Usage
+from textassay.runtime.messages import Aspect, Example, Failure, Score, ScoreError, Usage
 from textassay.runtime.model import Json
 
 
@@ -47,36 +47,30 @@ class Average:
         """
         if not parts:
             raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
-        usage = sum((part.usage for part in parts if isinstance(part, Score)), Usage())
-        return Score(
-            id=example.id,
-            aspect=aspect.label,
-            scale=aspect.scale,
-            how="fused",
-            signature=self.signature,
-            usage=usage,
-            evidence=tuple(as_evidence(part) for part in parts),
-            **self._fused(parts, aspect),
-        )
-
-    def _fused(self, parts: list[Score | Failure], aspect: Aspect) -> dict[str, Any]:
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": aspect.label,
+            "scale": aspect.scale,
+            "how": "fused",
+            "signature": self.signature,
+            "usage": sum((part.usage for part in parts if isinstance(part, Score)), Usage()),
+            "evidence": tuple(as_evidence(part) for part in parts),
+        }
         broken = next(
             (part for part in parts if isinstance(part, Failure) or part.outcome == "error"), None
         )
         if broken is not None:
-            return _unscored("error", _error_of(broken))
+            error = _error_of(broken)
+            return Score.unscored(error.type, error.message, outcome="error", **about)
         values = [
             _mapped(part, aspect)
             for part in parts
             if isinstance(part, Score) and part.value is not None
         ]
         if len(values) < self.required * len(parts):
-            return _missing(
-                [part for part in parts if isinstance(part, Score) and part.value is None],
-                len(parts),
-            )
+            return _missing(parts, about)
         mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
-        return {"value": mean}
+        return Score(value=mean, **about)
 
 
 def as_evidence(part: Score | Failure) -> Json:
@@ -117,16 +111,13 @@ def _error_of(part: Score | Failure) -> ScoreError:
     return ScoreError(type=part.error.type, message=f"{part.aspect}: {part.error.message}")
 
 
-def _missing(missing: list[Score], count: int) -> dict[str, Any]:
+def _missing(parts: list[Score | Failure], about: dict[str, Any]) -> Score:
+    """Return the score if too many parts have no value."""
+    missing = [part for part in parts if isinstance(part, Score) and part.value is None]
     kinds = {part.error.type for part in missing if part.error is not None}
-    outcome: Outcome = (
-        "abstained" if all(part.outcome == "abstained" for part in missing) else "invalid"
+    return Score.unscored(
+        kinds.pop() if len(kinds) == 1 else "PartsMissing",
+        f"{len(missing)} of {len(parts)} parts have no value",
+        outcome="abstained" if all(part.outcome == "abstained" for part in missing) else "invalid",
+        **about,
     )
-    kind = kinds.pop() if len(kinds) == 1 else "PartsMissing"
-    return _unscored(
-        outcome, ScoreError(type=kind, message=f"{len(missing)} of {count} parts have no value")
-    )
-
-
-def _unscored(outcome: Outcome, error: ScoreError) -> dict[str, Any]:
-    return {"outcome": outcome, "error": error}

@@ -12,21 +12,18 @@ from typing import Any
 
 from pydantic import Field
 
-from textassay.agents.asking import chat, prompt_digest
+from textassay.agents.ask import MAX_QUOTED, Answer, Ask
+from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.lists import Listing, parse_listing
-from textassay.agents.task import Task
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Message, Scale
-from textassay.runtime.model import ChatMessage, Json, Model, Request
+from textassay.runtime.model import Json, Sample
 
 AGAIN_PROMPT = "listing_again"
 TOKENS_PER_ENTRY, TOKENS_BESIDE = 60, 200
 """Room for an answer: a name with a definition of one or two sentences each, and some words around
 the list."""
-MORE_ROOM = 4
-QUOTED = 200
-"""Characters of an unusable answer that errors and notes keep."""
 
 
 class Decomposition(Message):
@@ -43,29 +40,23 @@ class Decomposition(Message):
 
 @dataclass(frozen=True)
 class Decomposer:
-    """Takes one criterion apart, at temperature 0.
+    """Takes one criterion apart.
 
     Attributes:
-        model: Who is asked.
-        task: What kind of text is judged.
-        prompt: Prompt file; it is given `task`, `aspect` and `count`.
+        ask: Model and prompt; the prompt is given `aspect` and `count` as well.
         count: Number of parts asked for; more are dropped.
         exact: Whether fewer parts than `count` are asked for again; they are taken if there still
             are not enough.
         scale: Scale of the parts; `None` for the criterion's own.
         repairs: How often an unusable answer is asked for again, with a word on what is wrong with
             it.
-        seed: Seed of the sampling.
     """
 
-    model: Model
-    task: Task
-    prompt: str
+    ask: Ask
     count: int
     exact: bool = False
     scale: Scale | None = None
     repairs: int = 1
-    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -74,17 +65,10 @@ class Decomposer:
     @cached_property
     def digest(self) -> str:
         """6 hex digits for everything that shapes the parts, the model among it."""
-        prompts = (self.prompt, AGAIN_PROMPT)
-        return prompt_digest(
-            prompts,
-            self.task.digest,
-            self.count,
-            self.exact,
-            self.scale,
-            self.repairs,
-            self.seed,
-            self.model.name,
-        )
+        ask = self.ask
+        shape = (self.count, self.exact, self.scale, self.repairs)
+        variants = (ask.task.digest, *shape, ask.seed, ask.model.name)
+        return ask.digest(*variants, also=(AGAIN_PROMPT,))
 
     async def __call__(self, aspect: Aspect) -> Decomposition:
         """Return the parts: at least one, at most `count`, without repeats and without the criterion itself.
@@ -95,10 +79,11 @@ class Decomposer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
-        messages = chat(self.prompt, task=self.task, aspect=aspect, count=self.count)
+        prompt = self.ask.render(aspect=aspect, count=self.count)
         best, notes = Listing(()), list[Json]()
         for attempt in range(self.repairs + 1):
-            said, listing = await self._ask(messages, aspect)
+            answer = await self._ask(prompt, aspect)
+            said, listing = answer.samples[0].text, answer.read[0]
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing
             if self._suffices(listing):
@@ -106,18 +91,13 @@ class Decomposer:
             problem = (
                 f"{len(listing.entries)} of {self.count} usable" if listing.entries else "no list"
             )
-            notes.append({"text": said.strip()[:QUOTED], "problem": problem})
-            messages = (
-                *messages,
-                ChatMessage(role="assistant", content=said or "(nothing)"),
-                *chat(
-                    AGAIN_PROMPT, aspect=aspect, count=self.count, exact=self.exact, listing=listing
-                ),
-            )
+            notes.append({"text": said.strip()[:MAX_QUOTED], "problem": problem})
+            values = {"aspect": aspect, "count": self.count, "exact": self.exact}
+            prompt = prompt.followed_by(said, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(
-                f"{self.model.name!r} was asked to take {aspect.name!r} apart and gave no list; "
-                f"it said: {said.strip()[:QUOTED]!r}"
+                f"{self.ask.model.name!r} was asked to take {aspect.name!r} apart and gave no list; "
+                f"it said: {said.strip()[:MAX_QUOTED]!r}"
             )
         parts = tuple(
             Aspect(
@@ -134,33 +114,30 @@ class Decomposer:
     def _suffices(self, listing: Listing) -> bool:
         return len(listing.entries) >= (self.count if self.exact else 1)
 
-    async def _ask(self, messages: tuple[ChatMessage, ...], aspect: Aspect) -> tuple[str, Listing]:
-        room = TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY
-        for tokens in (room, MORE_ROOM * room):
-            request = Request(
-                messages=messages,
-                max_tokens=tokens,
-                seed=self.seed,
-                specimen=_specimen(aspect, self.count),
+    async def _ask(self, prompt: Prompt, aspect: Aspect) -> Answer[Listing]:
+        return await self.ask.answer(
+            prompt,
+            lambda sample: self._read(sample, aspect),
+            max_tokens=TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY,
+            dry_run_answer=_dry_run_answer(aspect, self.count),
+        )
+
+    def _read(self, sample: Sample, aspect: Aspect) -> Listing:
+        if sample.finish_reason == "filtered":
+            raise ContentRefused(
+                f"the provider's content filter cut off the parts of {aspect.name!r}"
             )
-            sample = (await self.model.generate(request)).samples[0]
-            if sample.finish_reason == "filtered":
-                raise ContentRefused(
-                    f"the provider's content filter cut off the parts of {aspect.name!r}"
-                )
-            if sample.finish_reason != "length":
-                return sample.text, parse_listing(
-                    sample.text, most=self.count, unwanted=[aspect.name]
-                )
         listing = parse_listing(sample.text, most=self.count, unwanted=[aspect.name])
+        if sample.finish_reason != "length":
+            return listing
         last = [
-            {"text": f"{e.name}: {e.definition}"[:QUOTED], "problem": "cut off"}
+            {"text": f"{e.name}: {e.definition}"[:MAX_QUOTED], "problem": "cut off"}
             for e in listing.entries[-1:]
         ]
-        return sample.text, Listing(listing.entries[:-1], (*listing.dropped, *last))
+        return Listing(listing.entries[:-1], (*listing.dropped, *last))
 
 
-def _specimen(aspect: Aspect, count: int) -> str:
+def _dry_run_answer(aspect: Aspect, count: int) -> str:
     """Return a list as long as those that models wrote for HD-Eval (tables 10 to 12).
 
     No two criteria have equal parts, nor is one a part of itself: what is asked about equal parts

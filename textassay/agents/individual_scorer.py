@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textassay.agents.asking import truncation_note
+from textassay.agents.ask import truncation_note
 from textassay.agents.joint_scorer import Ratings
 from textassay.agents.scorer import Scorer
 from textassay.runtime.graph.concurrency import gather
@@ -24,7 +24,7 @@ class IndividualScorer:
     @property
     def digest(self) -> str:
         """6 hex digits for the words that are sent, with who is asked."""
-        return f"{self.scorer.prompt_digest}|{self.scorer.model.name}"
+        return f"{self.scorer.prompt_digest}|{self.scorer.ask.model.name}"
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
         """Return a score for each aspect, in order; what they cost together stands on the whole.

@@ -1,31 +1,25 @@
 """Asks a judge for the ratings of one example on several aspects in a single answer.
 
-What the answer leaves out is asked for again, and for itself alone; what stays out has no value.
-Knows how an answer becomes scores; errors of the model pass through.
+What the answer leaves out is asked for again, by itself; what stays out has no value. Knows how an
+answer becomes scores; errors of the model pass through.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.asking import chat, material, prompt_digest, truncation_note
-from textassay.agents.profile import NO_PROFILE, Profile
-from textassay.agents.reading.joint import parse_joint
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Answer, Ask, truncation_note
+from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import NoRating
 from textassay.agents.reading.wording import Form
-from textassay.agents.scorer import Layout
-from textassay.agents.task import Task
 from textassay.runtime.errors import ContentRefused
-from textassay.runtime.messages import Aspect, Example, Message, Score, ScoreError, Usage, slug
-from textassay.runtime.model import ChatMessage, Json, Model, Request, Sample
+from textassay.runtime.messages import Aspect, Example, Message, Score, Usage, slug
+from textassay.runtime.model import Json, Sample
 
 TOKENS_PER_RATING, TOKENS_BESIDE = 24, 64
-MORE_ROOM = 4
-QUOTED = 200
-"""Characters of an answer with something unusable that a note keeps."""
 
 
 class Ratings(Message):
@@ -42,127 +36,95 @@ class Ratings(Message):
 
 @dataclass(frozen=True)
 class JointScorer:
-    """Rates one example on several aspects at once, at temperature 0.
+    """Rates one example on several aspects at once.
 
     Attributes:
-        model: The judge.
-        task: What kind of text is judged.
-        prompt: Prompt file; it is given `task`, `aspects` (`key`, `name`, `definition`, `lowest`,
-            `highest` each), `material`, `form`, `layout` and `structured`.
+        ask: Model and prompt; the prompt is given `aspects` (`key`, `name`, `definition`, `lowest`,
+            `highest` each), `form` and `structured` as well.
         form: How the ratings are asked for.
-        layout: Order of the prompt.
-        seed: Seed of the sampling.
         parse_retries: How often aspects that an answer leaves out are asked for again.
         max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
-        structured: Whether to ask for JSON by a schema; `None` where the model is known to be able.
-        profile: How this model is asked, where it does not follow the papers' prompts.
+        structured: Whether to ask for JSON by a schema; `None` if the model is known to be able.
     """
 
-    model: Model
-    task: Task
-    prompt: str
+    ask: Ask
     form: Form = "number"
-    layout: Layout = "paper"
-    seed: int | None = None
     parse_retries: int = 1
     max_tokens: int | None = None
     structured: bool | None = None
-    profile: Profile = NO_PROFILE
 
     @cached_property
     def digest(self) -> str:
         """6 hex digits for the words that are sent and who is asked."""
-        variants = (self.layout, self.form, self.asks_for_json, self.task.digest, self.model.name)
-        return prompt_digest((self.prompt,), *variants, *self.profile.marks)
+        ask = self.ask
+        return ask.digest(
+            ask.layout, self.form, self.asks_for_json, ask.task.digest, ask.model.name
+        )
 
     @cached_property
     def asks_for_json(self) -> bool:
         """Whether answers are asked for as JSON by a schema."""
-        return (
-            self.model.capabilities.json_schema is True
-            if self.structured is None
-            else self.structured
-        )
+        if self.structured is None:
+            return self.ask.model.capabilities.json_schema is True
+        return self.structured
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
-        """Return a score for each aspect, in order; one without a value where the judge gives no usable rating.
+        """Return a score for each aspect, in order; one without a value if the judge gives no usable rating.
 
         Raises:
             PromptError: The prompt file does not render.
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
-        example = self.profile.prepared(example, self.task)
+        example = self.ask.prepare(example)
         if not example.output.strip():
-            nothing = NoRating("NoScoreFound", "there is no text to judge")
             return Ratings(
-                scores=tuple(_score(example, aspect, nothing, empty=True) for aspect in aspects)
+                scores=tuple(
+                    Score.unscored("EmptyOutput", "there is no text to judge", **_about(example, a))
+                    for a in aspects
+                )
             )
         found: dict[str, float | NoRating] = {}
         notes: list[Json] = []
-        usage, left, longest_cut = Usage(), aspects, 0
-        for draw in range(self.parse_retries + 1):
-            sample, cost, cut = await self._ask(example, left, draw)
-            usage += cost
-            longest_cut = max(longest_cut, cut)
-            answer = parse_joint(sample.text, left, self.form)
-            found |= {
-                aspect.id: rating for aspect, rating in zip(left, answer.ratings, strict=True)
-            }
-            notes += answer.invented
+        usage, left, truncated = Usage(), aspects, 0
+        for repeat in range(self.parse_retries + 1):
+            answer = await self._ask(example, left, repeat)
+            usage += answer.usage
+            truncated = max(truncated, answer.truncated_tokens)
+            (joint,) = answer.read
+            found |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
+            notes += joint.invented
             left = tuple(aspect for aspect in aspects if isinstance(found[aspect.id], NoRating))
             if not left:
                 break
-            names = ", ".join(aspect.name for aspect in left)
-            notes.append(
-                {"text": sample.text.strip()[:QUOTED], "problem": f"no usable rating for {names}"}
-            )
-            if all(getattr(found[aspect.id], "reason", None) == "Declined" for aspect in left):
+            notes.append(_incomplete(answer, left))
+            if all(getattr(found[aspect.id], "reason", None) == DECLINED for aspect in left):
                 break
         scores = tuple(_score(example, aspect, found[aspect.id]) for aspect in aspects)
-        return Ratings(scores=scores, notes=(*notes, *truncation_note(longest_cut)), usage=usage)
+        return Ratings(scores=scores, notes=(*notes, *truncation_note(truncated)), usage=usage)
 
     async def _ask(
-        self, example: Example, aspects: tuple[Aspect, ...], draw: int
-    ) -> tuple[Sample, Usage, int]:
-        """Ask, and once more with more room where the answer was cut; tell how many tokens of the source were, too."""
-        usage = Usage()
-        messages = self._messages(example, aspects)
-        room = self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects)
-        for tokens in (room, MORE_ROOM * room):
-            response = await self.model.generate(
-                Request(
-                    **self.profile.asked(messages),
-                    shorten=example.source,
-                    draw=draw,
-                    max_tokens=tokens,
-                    seed=self.seed,
-                    json_schema=self._schema(aspects) if self.asks_for_json else None,
-                    specimen=self._specimen(aspects),
-                )
-            )
-            usage += response.usage
-            sample = response.samples[0]
-            if sample.finish_reason == "filtered":
-                raise ContentRefused("the provider's content filter cut the answer off")
-            if sample.finish_reason != "length":
-                return sample, usage, response.truncated_tokens
-        whole, _, _ = sample.text.rpartition("\n")  # "Fluency: 4" may have become "Fluency: 4.5"
-        return sample.model_copy(update={"text": whole}), usage, response.truncated_tokens
-
-    def _messages(self, example: Example, aspects: tuple[Aspect, ...]) -> tuple[ChatMessage, ...]:
-        told = self.profile.bare(example)
-        return chat(
-            self.prompt,
-            lasting=not told,
-            task=self.task,
+        self, example: Example, aspects: tuple[Aspect, ...], repeat: int
+    ) -> Answer[JointAnswer]:
+        prompt = self.ask.render(
+            example,
             aspects=_shown(aspects, self.form),
-            material=material(self.task, example),
             form=self.form,
-            layout=self.layout,
             structured=self.asks_for_json,
-            **told,
         )
+        return await self.ask.answer(
+            prompt,
+            lambda sample: self._read(sample, aspects),
+            repeat=repeat,
+            max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
+            json_schema=self._schema(aspects) if self.asks_for_json else None,
+            dry_run_answer=self._dry_run_answer(aspects),
+        )
+
+    def _read(self, sample: Sample, aspects: tuple[Aspect, ...]) -> JointAnswer:
+        if sample.finish_reason == "filtered":
+            raise ContentRefused("the provider's content filter cut the answer off")
+        return parse_joint(whole_lines(sample), aspects, self.form)
 
     def _schema(self, aspects: tuple[Aspect, ...]) -> Json:
         fields = {_key(aspect): self._field(aspect) for aspect in aspects}
@@ -181,7 +143,7 @@ class JointScorer:
             return {"type": "integer", "enum": [int(point.value) for point in points]}
         return {"type": "integer" if is_whole(aspect.scale) else "number"}
 
-    def _specimen(self, aspects: tuple[Aspect, ...]) -> str:
+    def _dry_run_answer(self, aspects: tuple[Aspect, ...]) -> str:
         labels = [points_of(aspect.scale, self.form) for aspect in aspects]
         middles = [points[len(points) // 2].label for points in labels]
         if self.asks_for_json:
@@ -197,22 +159,27 @@ class JointScorer:
         )
 
 
+def whole_lines(sample: Sample) -> str:
+    """Return an answer without the line at which it was cut: "Score: 4" may have become "Score: 4.5"."""
+    return sample.text.rpartition("\n")[0] if sample.finish_reason == "length" else sample.text
+
+
+class _ShownAspect(NamedTuple):
+    """What a prompt tells of an aspect."""
+
+    key: str
+    name: str
+    definition: str
+    lowest: str
+    highest: str
+
+
 @lru_cache(maxsize=256)
-def _shown(aspects: tuple[Aspect, ...], form: Form) -> tuple[dict[str, str], ...]:
-    """Return what a prompt tells of the aspects; the same object for the same chain, so that its prompt is reused."""
-    ends = [
-        (points[0].label, points[-1].label)
-        for points in (points_of(aspect.scale, form) for aspect in aspects)
-    ]
+def _shown(aspects: tuple[Aspect, ...], form: Form) -> tuple[_ShownAspect, ...]:
+    ends = [points_of(aspect.scale, form) for aspect in aspects]
     return tuple(
-        {
-            "key": _key(a),
-            "name": a.name,
-            "definition": a.definition,
-            "lowest": lowest,
-            "highest": highest,
-        }
-        for a, (lowest, highest) in zip(aspects, ends, strict=True)
+        _ShownAspect(_key(a), a.name, a.definition, points[0].label, points[-1].label)
+        for a, points in zip(aspects, ends, strict=True)
     )
 
 
@@ -220,17 +187,19 @@ def _key(aspect: Aspect) -> str:
     return slug(aspect.name).replace("-", "_")
 
 
-def _score(
-    example: Example, aspect: Aspect, rating: float | NoRating, *, empty: bool = False
-) -> Score:
-    common: dict[str, Any] = {
-        "id": example.id,
-        "aspect": aspect.label,
-        "scale": aspect.scale,
-        "how": "text",
-    }
-    if not isinstance(rating, NoRating):
-        return Score(**common, value=rating)
-    kind = "EmptyOutput" if empty else rating.reason
-    outcome = "abstained" if kind in ("EmptyOutput", "Declined") else "invalid"
-    return Score(**common, outcome=outcome, error=ScoreError(type=kind, message=rating.message))
+def _incomplete(answer: Answer[JointAnswer], left: tuple[Aspect, ...]) -> Json:
+    """Return the note on an answer that leaves ratings out."""
+    names = ", ".join(aspect.name for aspect in left)
+    said = whole_lines(answer.samples[0]).strip()
+    return {"text": said[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
+
+
+def _about(example: Example, aspect: Aspect) -> dict[str, Any]:
+    return {"id": example.id, "aspect": aspect.label, "scale": aspect.scale, "how": "text"}
+
+
+def _score(example: Example, aspect: Aspect, rating: float | NoRating) -> Score:
+    about = _about(example, aspect)
+    if isinstance(rating, NoRating):
+        return Score.unscored(rating.reason, rating.message, **about)
+    return Score(value=rating, **about)

@@ -12,87 +12,88 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.answer_form import Point, is_whole, points_of
-from textassay.agents.asking import truncation_note
-from textassay.agents.profile import Profile
+from textassay.agents.ask import Ask, truncation_note
+from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.labels import MIN_MASS
-from textassay.agents.scorer import MAX_LABELS, Scorer, no_value
+from textassay.agents.scorer import MAX_LABELS, Scorer
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Aspect, Example, Scale, Score
-from textassay.runtime.model import ChatMessage, ChoicesRequest, ChoicesResponse, scoring
+from textassay.runtime.messages import Aspect, Scale, Score
+from textassay.runtime.model import ChoicesResponse, scoring
 
 
 @dataclass(frozen=True)
 class LabelScorer(Scorer):
-    """Rates one example on one aspect in one call, by its profile's prompt and scale."""
+    """Rates one example on one aspect in one call, on the scale that the model's profile asks for."""
 
     def _check_reading(self) -> None:
-        if self.n > 1:
+        profile = self.ask.profile
+        if self.ask.n > 1:
             raise ConfigurationError(
-                f"profile {self.profile.name!r} reads ratings from probabilities, so that n={self.n} samples tell "
+                f"profile {profile.name!r} reads ratings from probabilities, so that n={self.ask.n} samples tell "
                 "nothing more; leave n out, or take another profile (--set profile=none)"
             )
-        if self.profile.scale is not None and self.form != "number":
+        if profile.scale is not None and self.form != "number":
             raise ConfigurationError(
-                f"profile {self.profile.name!r} asks for numbers; leave out form={self.form}, or --set profile=none"
+                f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or --set profile=none"
             )
-        scoring(self.model, "choices")
+        scoring(self.ask.model, "choices")
 
     def _asked_scale(self, aspect: Aspect) -> Scale:
-        return self.profile.scale or aspect.scale
+        return self.ask.profile.scale or aspect.scale
 
     def _check_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> None:
         if not is_whole(self._asked_scale(aspect)) or len(points) > MAX_LABELS:
             low, high = aspect.scale
             raise ConfigurationError(
-                f"aspect {aspect.name!r}: profile {self.profile.name!r} reads ratings from probabilities of labels, "
-                f"at most {MAX_LABELS} whole numbers, which the scale {low:g} to {high:g} has not; give the profile "
-                "a scale"
+                f"aspect {aspect.name!r}: profile {self.ask.profile.name!r} reads ratings from probabilities of "
+                f"labels, at most {MAX_LABELS} whole numbers, which the scale {low:g} to {high:g} has not; give the "
+                "profile a scale"
             )
 
-    async def _from_one(
-        self, example: Example, aspect: Aspect, messages: tuple[ChatMessage, ...]
-    ) -> Score:
+    async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         points = points_of(self._asked_scale(aspect), self.form)
-        request = ChoicesRequest(
-            **self.profile.asked(messages),
-            choices={point.label: (f" {point.label}", point.label) for point in points},
-            shorten=example.source,
-        )
-        response = await scoring(self.model, "choices").choices(request)
-        fields = self._read_choices(response, aspect, points)
-        fields["evidence"] = (
-            *truncation_note(response.truncated_tokens),
-            *fields.get("evidence", ()),
-        )
-        return self._score(example, aspect, usage=response.usage, **fields)
+        choices = {point.label: (f" {point.label}", point.label) for point in points}
+        response = await self.ask.choices(prompt, choices)
+        about["usage"] = response.usage
+        about["evidence"] = truncation_note(response.truncated_tokens)
+        return self._from_choices(response, aspect, points, about)
 
-    def _read_choices(
-        self, response: ChoicesResponse, aspect: Aspect, points: tuple[Point, ...]
-    ) -> dict[str, Any]:
+    def _from_choices(
+        self,
+        response: ChoicesResponse,
+        aspect: Aspect,
+        points: tuple[Point, ...],
+        about: dict[str, Any],
+    ) -> Score:
         found = {point.label: response.logprobs.get(point.label) for point in points}
         known = {label: logprob for label, logprob in found.items() if logprob is not None}
-        least = max(self.profile.least_mass, MIN_MASS if len(known) < len(found) else 0.0)
+        profile, name = self.ask.profile, self.ask.model.name
+        least = max(profile.least_mass, MIN_MASS if len(known) < len(found) else 0.0)
         if not known or response.mass < least:
-            told = f"all labels together have probability {response.mass:.3g} for {self.model.name!r}, less than"
-            return no_value("NoLabelMass", f"{told} {least:g}") | {"mass": response.mass}
+            message = f"all labels together have probability {response.mass:.3g} for {name!r}, less than {least:g}"
+            return Score.unscored("NoLabelMass", message, mass=response.mass, **about)
         shares = _shares(known)
         rating = math.fsum(point.value * shares.get(point.label, 0.0) for point in points)
-        evidence = tuple(
+        about["evidence"] += tuple(
             {"text": label, "probability": round(share, 6)} for label, share in shares.items()
         )
         value = _mapped(rating, (points[0].value, points[-1].value), aspect.scale)
-        return {"value": value, "mass": response.mass, "evidence": evidence}
+        return Score(value=value, mass=response.mass, **about)
 
 
-def scorer_with(profile: Profile, **fields: Any) -> Scorer:
-    """Return the scorer that reads ratings as a profile says; `fields` are those of `Scorer`.
+def scorer_for(ask: Ask, **fields: Any) -> Scorer:
+    """Return the scorer that reads ratings as the model's profile says.
+
+    Args:
+        ask: Model, prompt and profile.
+        fields: The other fields of `Scorer`.
 
     Raises:
         ConfigurationError: Profile, options and aspects do not go together.
         CapabilityError: The model lacks what the reading needs.
     """
-    kind = LabelScorer if profile.ratings == "choices" else Scorer
-    return kind(profile=profile, **fields)
+    kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
+    return kind(ask, **fields)
 
 
 def _shares(logprobs: Mapping[str, float]) -> dict[str, float]:

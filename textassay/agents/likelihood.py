@@ -78,7 +78,7 @@ class LikelihoodReader:
     async def _read(self, passage: Passage) -> Likelihood:
         requests = [
             ContinuationRequest(
-                prompt=passage.prompt, continuation=passage.scored, shorten=passage.source
+                prompt=passage.prompt, continuation=passage.scored, truncatable=passage.source
             )
         ]
         if passage.alone is not None:

@@ -12,10 +12,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.asking import chat, fenced
-from textassay.agents.profile import NO_PROFILE, Profile, bare
+from textassay.agents.material import fenced, plain_texts
+from textassay.agents.prompt_template import PromptTemplate
 from textassay.agents.qualities import Qualities, Quality, object_of
-from textassay.agents.scorer import Layout
 from textassay.agents.task import Task
 from textassay.prompts import nonce
 from textassay.runtime.errors import ConfigurationError
@@ -122,34 +121,28 @@ class PassageWriter:
     """Fills the template for an example and an aspect.
 
     Attributes:
-        task: What kind of text is judged.
+        template: The prompt file.
         words: How prompts of this task read.
         qualities: Aspects in words.
         direction: Which text is scored given which.
         scored: Whether the text itself is scored or the answer to a question about it.
         instruct: Whether task and aspect are described at all.
-        layout: Order of the prompt.
         combined: Aspects whose definitions are joined to that of the judged one.
         demonstrations: Examples shown before; they are not judged themselves.
         first_reference: Whether references after the first are left out.
         alone: Whether to ask for the text's probability by itself as well.
-        prompt: Prompt file in place of the built-in one.
-        profile: How the model is asked, where it does not follow the paper's prompts.
     """
 
-    task: Task
+    template: PromptTemplate
     words: TaskWords
     qualities: Qualities
     direction: Directions = "default"
     scored: Scored = "output"
     instruct: bool = True
-    layout: Layout = "paper"
     combined: tuple[Quality, ...] = ()
     demonstrations: tuple[Example, ...] = ()
     first_reference: bool = False
     alone: bool = False
-    prompt: str | None = None
-    profile: Profile = NO_PROFILE
 
     async def __call__(self, example: Example, aspect: Aspect) -> Passages:
         """Return the passages, or why there are none.
@@ -162,7 +155,7 @@ class PassageWriter:
             return _none(
                 "Demonstration", "this example is shown as a demonstration, so it is not judged"
             )
-        example = self.profile.prepared(example, self.task)
+        example = self.template.prepare(example)
         if not example.output.strip():
             return _none("EmptyOutput", "there is no text to judge")
         quality = self.qualities.of(aspect)
@@ -189,7 +182,11 @@ class PassageWriter:
             return (
                 []
                 if given is None
-                else [_Pair(direction, given, output, texts=bare(example, ("source", "context")))]
+                else [
+                    _Pair(
+                        direction, given, output, texts=plain_texts(example, ("source", "context"))
+                    )
+                ]
             )
         known = list(enumerate(text.strip() for text in references(example)))
         chosen = known[:1] if self.first_reference else known
@@ -200,7 +197,7 @@ class PassageWriter:
     def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> Passage:
         wording = self.words.templates[pair.direction]
         others = tuple(other for other in self.combined if other.name != quality.name)
-        pattern = wording.instruction if self.layout == "paper" else wording.afterwards
+        pattern = wording.instruction if self.template.layout == "paper" else wording.afterwards
         instruction = (
             pattern.replace("{object}", object_of(self.words.noun, quality, others))
             if self.instruct
@@ -209,30 +206,24 @@ class PassageWriter:
         values: dict[str, Any] = {
             "instruction": instruction,
             "cue": wording.cue,
-            "layout": self.layout,
             "demonstrations": self._shown_pairs(aspect, pair.direction),
         }
-        name = self.prompt or self.profile.prompt("gptscore")
-        given = {"given": pair.given} | self._told(pair.texts)
-        shortened = pair.texts.get("source") if self.profile.digest else pair.given
+        render = self.template.render_text
+        given = pair.texts.get("source") if self.template.takes_plain_texts else pair.given
         return Passage(
             direction=pair.direction,
             asked=instruction,
-            prompt=_plain(name, **given, **values),
+            prompt=render(pair.texts, given=pair.given, **values),
             scored=f" {pair.scored}",
-            alone=_plain(name, **{"given": ""} | self._told({}), **values) if self.alone else None,
+            alone=render({}, given="", **values) if self.alone else None,
             reference=pair.reference,
-            source=shortened if pair.direction == "src-hypo" else None,
+            source=given if pair.direction == "src-hypo" else None,
         )
-
-    def _told(self, texts: dict[str, str]) -> dict[str, Any]:
-        """Return what prompts of profiles are given besides: the task, and texts by kind."""
-        return {"task": self.task, "bare": texts} if self.profile.digest else {}
 
     def _shown_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, Any]]:
         shown: list[dict[str, Any]] = []
         for demonstration in self._demonstrations(aspect):
-            pairs = self._pairs(self.profile.prepared(demonstration, self.task), direction)
+            pairs = self._pairs(self.template.prepare(demonstration), direction)
             if not pairs:
                 what = "source" if direction == "src-hypo" else "reference"
                 raise ConfigurationError(
@@ -260,12 +251,12 @@ class PassageWriter:
         shown = []
         for demonstration in self._demonstrations(aspect):
             text = self._question_prompt(
-                self.profile.prepared(demonstration, self.task), quality, question, []
+                self.template.prepare(demonstration), quality, question, []
             )
             shown.append(
                 {
                     "text": text,
-                    "scored": f"{self.profile.words(_known_answer(demonstration, aspect))}.",
+                    "scored": f"{self.template.prepare_text(_known_answer(demonstration, aspect))}.",
                 }
             )
         prompt = self._question_prompt(example, quality, question, shown)
@@ -275,7 +266,7 @@ class PassageWriter:
                     direction="question",
                     asked=question,
                     prompt=prompt,
-                    scored=f" {self.profile.words('Yes')}",
+                    scored=f" {self.template.prepare_text('Yes')}",
                     source=(example.source or "").strip() or None,
                 ),
             )
@@ -304,20 +295,19 @@ class PassageWriter:
             parts = [("conversation", "Conversation", _conversation(example))]
             parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
         else:
-            named = (("source", self.task.source_name), ("context", self.task.context_name))
+            task = self.template.task
+            named = (("source", task.source_name), ("context", task.context_name))
             parts = [
                 (part, label, text)
                 for part, label in named
                 if (text := getattr(example, part) or "").strip()
             ]
-            parts.append(("output", self.task.output_name, example.output))
-        return _plain(
-            self.prompt or self.profile.prompt("gptscore_question"),
-            **self._told(bare(example)),
+            parts.append(("output", task.output_name, example.output))
+        return self.template.render_text(
+            plain_texts(example),
             instruction=self.words.question if self.instruct else "",
             question=question,
             texts=fenced(parts, nonce(text for _, _, text in parts)),
-            layout=self.layout,
             demonstrations=demonstrations,
         )
 
@@ -331,11 +321,6 @@ class _Pair:
     scored: str
     reference: int | None = None
     texts: dict[str, str] = field(default_factory=dict)
-
-
-def _plain(name: str, **values: Any) -> str:
-    """Render a prompt as one text, for models that continue texts."""
-    return "\n".join(message.content for message in chat(name, **values))
 
 
 def _conversation(example: Example) -> str:

@@ -5,25 +5,23 @@ Knows how to have a plan repaired that names something unknown. Nothing of files
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from pydantic import Field
 
-from textassay.agents.asking import chat, prompt_digest
+from textassay.agents.ask import Answer, Ask
+from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.plan import PlanReading, parse_plan
-from textassay.agents.task import Task
 from textassay.agents.tool_descriptions import Assistant
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import Aspect, Message, Plan, slug
-from textassay.runtime.model import ChatMessage, Model, Request
+from textassay.runtime.model import Sample
 
 AGAIN_PROMPT = "fusion_eval_plan_again"
 OVERALL = "overall"
 """Name of the aspect that sums up the others; plans need not say who serves it."""
-MORE_ROOM = 4
-QUOTED = 2_000
+MAX_PLAN_QUOTED = 2_000
 """Characters of an unusable plan that a refusal keeps."""
 _STEPS = (
     "Read the texts from beginning to end and note all that bears on {}, for it and against it.",
@@ -31,7 +29,7 @@ _STEPS = (
     "which may support or question this first impression.",
     "Assign a score for {} by its definition, and say in a sentence or two what has decided it.",
 )
-"""For each criterion of a specimen; as long as those that a model wrote for Fusion-Eval (appendices
+"""For each criterion, in the answer of a dry run; as long as those that a model wrote for Fusion-Eval (appendices
 A.2 and A.3)."""
 
 
@@ -56,36 +54,27 @@ def is_overall(aspect: Aspect) -> bool:
 
 @dataclass(frozen=True)
 class Planner:
-    """Asks a model for the plan of a task, at temperature 0.
+    """Asks a model for the plan of a task.
 
     Attributes:
-        model: Who is asked.
-        task: What kind of text is judged, and on which aspects.
+        ask: Model and prompt; the prompt is given `criteria` and `tools` as well.
         tools: The assistant evaluators.
-        prompt: Prompt file; it is given `task`, `criteria` and `tools`.
         repairs: How often an unusable plan is asked for again, with a word on what is wrong with
             it.
-        max_tokens: Longest answer in tokens.
-        seed: Seed of the sampling.
     """
 
-    model: Model
-    task: Task
+    ask: Ask
     tools: tuple[Assistant, ...]
-    prompt: str = "fusion_eval_plan"
     repairs: int = 1
-    max_tokens: int = 1024
-    seed: int | None = None
 
     @cached_property
     def digest(self) -> str:
         """6 hex digits for everything that shapes the plan, the model among it."""
-        told = tuple((tool.name, tool.description, tool.range) for tool in self.tools)
-        names = tuple(aspect.name for aspect in self.task.aspects)
-        prompts = (self.prompt, AGAIN_PROMPT)
-        return prompt_digest(
-            prompts, self.task.digest, names, told, self.repairs, self.seed, self.model.name
-        )
+        ask = self.ask
+        tools = tuple((tool.name, tool.description, tool.range) for tool in self.tools)
+        names = tuple(aspect.name for aspect in ask.task.aspects)
+        variants = (ask.task.digest, names, tools, self.repairs, ask.seed, ask.model.name)
+        return ask.digest(*variants, also=(AGAIN_PROMPT,))
 
     async def __call__(self) -> Plan | RefusedPlan:
         """Return the plan, or why there is none: the last attempt still names what is unknown or leaves something out.
@@ -95,47 +84,41 @@ class Planner:
             ContentRefused: The provider's filter cut the plan off.
             ModelError: The model could not be asked.
         """
-        criteria = criteria_of(self.task.aspects)
-        names, tools = (
-            tuple(aspect.name for aspect in criteria),
-            tuple(tool.name for tool in self.tools),
-        )
-        messages = chat(self.prompt, task=self.task, criteria=criteria, tools=self.tools)
+        aspects = self.ask.task.aspects
+        criteria = criteria_of(aspects)
+        names = tuple(aspect.name for aspect in criteria)
+        tools = tuple(tool.name for tool in self.tools)
+        prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
-            said, cut = await self._ask(messages, criteria)
+            answer = await self._ask(prompt, criteria)
+            said = answer.samples[0].text.strip()
             reading = parse_plan(said, names, tools)
-            problems = (*reading.problems, "does not come to an end") if cut else reading.problems
+            cut = ("does not come to an end",) if answer.cut else ()
+            problems = (*reading.problems, *cut)
             if not problems:
-                return _plan(reading, self.task.aspects, said)
-            messages = (
-                *messages,
-                ChatMessage(role="assistant", content=said or "(nothing)"),
-                *chat(AGAIN_PROMPT, problems=problems, criteria=names, tools=tools),
-            )
-        return RefusedPlan(problem="the plan " + "; it ".join(problems), text=said[:QUOTED])
+                return _plan(reading, aspects, said)
+            values = {"problems": problems, "criteria": names, "tools": tools}
+            prompt = prompt.followed_by(said, AGAIN_PROMPT, **values)
+        return RefusedPlan(
+            problem="the plan " + "; it ".join(problems), text=said[:MAX_PLAN_QUOTED]
+        )
 
-    async def _ask(
-        self, messages: Sequence[ChatMessage], criteria: tuple[Aspect, ...]
-    ) -> tuple[str, bool]:
-        """Return what the model wrote and whether it was cut, after one more try with more room."""
-        specimen = self._specimen(criteria)
-        for room in (self.max_tokens, MORE_ROOM * self.max_tokens):
-            request = Request(
-                messages=tuple(messages), max_tokens=room, seed=self.seed, specimen=specimen
-            )
-            sample = (await self.model.generate(request)).samples[0]
-            if sample.finish_reason == "filtered":
-                raise ContentRefused("the provider's content filter cut the plan off")
-            if sample.finish_reason != "length":
-                return sample.text.strip(), False
-        return sample.text.strip(), True
+    async def _ask(self, prompt: Prompt, criteria: tuple[Aspect, ...]) -> Answer[None]:
+        return await self.ask.answer(
+            prompt, _refuse_filtered, dry_run_answer=self._dry_run_answer(criteria)
+        )
 
-    def _specimen(self, criteria: tuple[Aspect, ...]) -> str:
+    def _dry_run_answer(self, criteria: tuple[Aspect, ...]) -> str:
         first = self.tools[0].name if self.tools else "none"
         lines = [f"- {aspect.name}: {first}" for aspect in criteria]
         told = [step.format(aspect.name) for aspect in criteria for step in _STEPS]
         steps = [f"{number}. {step}" for number, step in enumerate(told, start=1)]
         return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *steps])
+
+
+def _refuse_filtered(sample: Sample) -> None:
+    if sample.finish_reason == "filtered":
+        raise ContentRefused("the provider's content filter cut the plan off")
 
 
 def _plan(reading: PlanReading, aspects: tuple[Aspect, ...], text: str) -> Plan:

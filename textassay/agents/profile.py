@@ -7,7 +7,6 @@ A profile changes how judges are asked, never what a score means. Knows nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -16,7 +15,6 @@ from pydantic import Field
 from textassay.agents.task import Task
 from textassay.prompts.simplify import simplify
 from textassay.runtime.messages import Example, Message, Scale
-from textassay.runtime.model import ChatMessage
 
 Asking = Literal["chat", "plain"]
 """Ask by messages, for instruction-tuned models, or by a plain prompt, for base models and
@@ -30,7 +28,7 @@ Ratings = Literal["written", "choices"]
 next."""
 
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
-TEXTS_KEPT = 1024
+MAX_TEXTS = 1024
 
 
 class Profile(Message):
@@ -65,7 +63,7 @@ class Profile(Message):
     """Defaults of methods' options, by method."""
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def digest_parts(self) -> tuple[str, ...]:
         """What tells its scores apart from those of other profiles; nothing for none."""
         return (self.digest,) if self.digest else ()
 
@@ -73,7 +71,7 @@ class Profile(Message):
         """Return the prompt that stands in the place of a built-in one."""
         return self.prompts.get(name, name)
 
-    def prepared(self, example: Example, task: Task) -> Example:
+    def prepare(self, example: Example, task: Task) -> Example:
         """Return the example with its texts as the model is shown them."""
         if self.text == "as-is" and self.lines == "kept" and task.name not in self.conversations:
             return example
@@ -87,44 +85,28 @@ class Profile(Message):
                 if source is None
                 else self._turns(source)
                 if talk
-                else self.words(source),
-                "context": None if example.context is None else self.words(example.context),
-                "output": self.words(output),
-                "references": tuple(map(self.words, example.references)),
+                else self.prepare_text(source),
+                "context": None if example.context is None else self.prepare_text(example.context),
+                "output": self.prepare_text(output),
+                "references": tuple(map(self.prepare_text, example.references)),
             }
         )
 
-    def words(self, text: str) -> str:
+    def prepare_text(self, text: str) -> str:
         """Return one text as the model is shown it."""
         return _prepared(text, self.text, self.lines)
 
-    def bare(self, example: Example) -> dict[str, Any]:
-        """Return what a profile's prompt is given of a prepared example besides; nothing for the papers' prompts."""
-        return {"bare": bare(example)} if self.digest else {}
-
-    def asked(self, messages: tuple[ChatMessage, ...]) -> dict[str, Any]:
-        """Return the fields of a request that carry these messages."""
-        if self.ask == "chat":
-            return {"messages": messages}
-        return {"prompt": "\n".join(message.content for message in messages)}
-
     def _turns(self, source: str) -> str:
-        return "\n".join(f"- {self.words(turn)}" for turn in source.splitlines() if turn.strip())
+        return "\n".join(
+            f"- {self.prepare_text(turn)}" for turn in source.splitlines() if turn.strip()
+        )
 
 
 NO_PROFILE = Profile()
 """For models that follow the papers' prompts."""
 
 
-def bare(
-    example: Example, kinds: Iterable[str] = ("source", "context", "output")
-) -> dict[str, str]:
-    """Return the texts of a prepared example that are not blank, without delimiters, by kind."""
-    texts = {kind: getattr(example, kind) for kind in kinds}
-    return {kind: text.strip() for kind, text in texts.items() if text is not None and text.strip()}
-
-
-@lru_cache(maxsize=TEXTS_KEPT)
+@lru_cache(maxsize=MAX_TEXTS)
 def _prepared(text: str, how: Text, lines: Lines) -> str:
     """Return a text prepared; remembered, since every aspect of an example is asked about with the same texts."""
     plain = simplify(text) if how == "simplify" else text

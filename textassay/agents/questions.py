@@ -12,9 +12,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from textassay.agents.asking import fenced
-from textassay.agents.profile import NO_PROFILE, Profile, bare
-from textassay.agents.scorer import Layout
+from textassay.agents.material import fenced, plain_texts
+from textassay.agents.prompt_template import PromptTemplate
 from textassay.agents.task import Task
 from textassay.prompts import fence, nonce
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
@@ -150,42 +149,40 @@ class SentenceQuestions:
     """Asks about an output sentence by sentence.
 
     Attributes:
-        task: What kind of text is judged.
+        template: The prompt that the questions are put into; with a shared prefix, all aspects are
+            shown the same texts.
         book: The questions by task and aspect; what is not in it is asked by a template.
-        layout: Order of the prompt; for a shared prefix all aspects are shown the same texts.
         decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant
             without).
         splitter: Cuts the output into sentences.
-        profile: How the model is asked, where it does not follow the paper's prompt.
     """
 
-    task: Task
+    template: PromptTemplate
     book: QuestionTable = field(default_factory=QuestionTable)
-    layout: Layout = "paper"
     decompose: bool = True
     splitter: SentenceSplitter = DEFAULT_SPLITTER
-    profile: Profile = NO_PROFILE
 
     async def __call__(self, example: Example, aspect: Aspect) -> QuestionSet:
         """Return the question, its sub-questions and what they are answered from."""
-        written, example = example.output, self.profile.prepared(example, self.task)
+        task = self.template.task
+        written, example = example.output, self.template.prepare(example)
         if not example.output.strip():
             return QuestionSet(
                 missing=ScoreError(type="EmptyOutput", message="there is no text to judge")
             )
         texts = _texts(example)
-        forms = self.book.forms(self.task, aspect) or (self.book.form_of_any(self.task, aspect),)
+        forms = self.book.forms(task, aspect) or (self.book.form_of_any(task, aspect),)
         form = next((form for form in forms if not form.missing(texts)), None)
         if form is None:
             return QuestionSet(missing=_needs(aspect, forms[0].missing(texts)))
         number = nonce(texts.values())
         labels = form.labels(texts)
-        shown = labels if self.layout == "paper" else self._shared(texts, labels)
+        shown = labels if self.template.layout == "paper" else self._shared(texts, labels)
         return QuestionSet(
             texts=tuple(
                 fenced([(part, label, texts[part]) for part, label in shown.items()], number)
             ),
-            bare=bare(example),
+            bare=plain_texts(example),
             names=tuple(
                 {"label": shown[part], "name": label}
                 for part, label in labels.items()
@@ -193,16 +190,17 @@ class SentenceQuestions:
             ),
             form=form,
             output=example.output,
-            source=example.source if "source" in shown or self.profile.digest else None,
+            source=example.source if "source" in shown or self.template.takes_plain_texts else None,
             subquestions=self._subquestions(form, written, number),
         )
 
     def _shared(self, texts: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
         """Return what all aspects are shown, under names that are the same for all of them."""
+        task = self.template.task
         names = {
-            "source": self.task.source_name.lower(),
-            "context": self.task.context_name.lower(),
-            "output": self.task.output_name.lower(),
+            "source": task.source_name.lower(),
+            "context": task.context_name.lower(),
+            "output": task.output_name.lower(),
         }
         return {
             part: name
@@ -215,7 +213,7 @@ class SentenceQuestions:
     ) -> tuple[SubQuestion, ...]:
         if not self.decompose:
             return ()
-        sentences = map(self.profile.words, self.splitter.split(output))
+        sentences = map(self.template.prepare_text, self.splitter.split(output))
         return tuple(
             SubQuestion(
                 text=self._about(form.subquestion, index, sentence, number),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from textassay.agents.asking import chat
+from textassay.agents.ask import Ask
 from textassay.agents.task import Task
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.messages import Aspect, Message
-from textassay.runtime.model import Model, Request
+from textassay.runtime.model import Sample
 
-_SPECIMEN = """\
+_DRY_RUN_ANSWER = """\
 1. Read what the text was made from carefully and identify its main topic and key points.
 2. Read the text and compare it with what it was made from. Check whether the text does justice to the criterion \
 throughout, and note each place where it does not and how much that disturbs.
@@ -30,35 +30,39 @@ class Steps(Message):
 
 @dataclass(frozen=True, slots=True)
 class StepsWriter:
-    """Asks a model, once an aspect and at temperature 0, for the steps to judge it."""
+    """Asks a model for the steps to judge an aspect.
 
-    model: Model
-    task: Task
-    prompt: str = "g_eval_steps"
-    max_tokens: int = 512
-    seed: int | None = None
+    Attributes:
+        ask: Model and prompt; the prompt is given `aspect` as well.
+    """
+
+    ask: Ask
 
     async def __call__(self, aspect: Aspect) -> Steps:
         """Return the steps.
 
         Raises:
             PromptError: The prompt file does not render.
-            MalformedResponse: The model wrote nothing, or no end to it.
+            MalformedResponse: The model wrote nothing, or did not come to an end.
             ModelError: The model could not be asked.
         """
-        messages = chat(self.prompt, task=self.task, aspect=aspect)
-        for room in (self.max_tokens, 4 * self.max_tokens):
-            request = Request(
-                messages=messages, max_tokens=room, seed=self.seed, specimen=_SPECIMEN
-            )
-            sample = (await self.model.generate(request)).samples[0]
-            text = _AFTERWARDS.sub("", sample.text).strip()
-            if text and sample.finish_reason != "length":
-                return Steps(text=text)
-        what = "did not come to an end" if text else "wrote nothing"
-        raise MalformedResponse(
-            f"{self.model.name!r} was asked for steps to judge {aspect.name!r} and {what}"
+        answer = await self.ask.answer(
+            self.ask.render(aspect=aspect),
+            _read,
+            is_cut=lambda sample, text: not text or sample.finish_reason == "length",
+            dry_run_answer=_DRY_RUN_ANSWER,
         )
+        text = answer.read[0]
+        if answer.cut:
+            what = "did not come to an end" if text else "wrote nothing"
+            raise MalformedResponse(
+                f"{self.ask.model.name!r} was asked for steps to judge {aspect.name!r} and {what}"
+            )
+        return Steps(text=text)
+
+
+def _read(sample: Sample) -> str:
+    return _AFTERWARDS.sub("", sample.text).strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.planner import RefusedPlan
@@ -16,11 +17,9 @@ from textassay.runtime.messages import (
     Aspect,
     Example,
     Failure,
-    Outcome,
     Plan,
     Scale,
     Score,
-    ScoreError,
     Usage,
 )
 from textassay.runtime.model import Json
@@ -70,18 +69,22 @@ class ToolAverage:
             plan: Whose choice of tools counts (LLMSel); `None` for all of them (AVG).
             direct: A judge's own score, which is averaged in.
         """
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": aspect.label,
+            "scale": UNIT,
+            "how": "fused",
+            "signature": self.signature,
+        }
         if not example.output.strip():
-            return self._score(
-                example, aspect, "abstained", "EmptyOutput", "there is no text to judge"
-            )
+            return Score.unscored("EmptyOutput", "there is no text to judge", **about)
         if isinstance(plan, RefusedPlan):
-            return self._score(
-                example, aspect, "invalid", "PlanRefused", plan.problem, {"text": plan.text}
-            )
+            evidence = ({"text": plan.text},)
+            return Score.unscored("PlanRefused", plan.problem, evidence=evidence, **about)
         chosen = None if plan is None else plan.assistants.get(aspect.name, ())
         if chosen == ():
             reason = f"the plan names no assistant evaluator for {aspect.name}"
-            return self._score(example, aspect, "abstained", "NoToolSelected", reason)
+            return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
         told: list[Json] = []
         parts: list[Score | Failure] = []
         for assistant, score in zip(self.assistants, assistance, strict=True):
@@ -101,23 +104,3 @@ class ToolAverage:
         on_unit = aspect.model_copy(update={"scale": UNIT})
         fused = await Average(self.signature, self.required)(example, on_unit, parts)
         return fused.model_copy(update={"evidence": tuple(told)})
-
-    def _score(
-        self,
-        example: Example,
-        aspect: Aspect,
-        outcome: Outcome,
-        kind: str,
-        message: str,
-        *evidence: Json,
-    ) -> Score:
-        return Score(
-            id=example.id,
-            aspect=aspect.label,
-            outcome=outcome,
-            scale=UNIT,
-            how="fused",
-            error=ScoreError(type=kind, message=message),
-            evidence=evidence,
-            signature=self.signature,
-        )

@@ -8,8 +8,10 @@ from typing import Any
 
 from textassay.agents.answerer import Replies, Reply
 from textassay.agents.questions import QuestionSet
-from textassay.runtime.messages import Aspect, Example, Outcome, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import Aspect, Example, Scale, Score, ScoreError, Usage
 from textassay.runtime.model import Json
+
+_NOTHING_ASKED = ScoreError(type="NoAnswer", message="nothing could be asked")
 
 
 @dataclass(frozen=True)
@@ -28,34 +30,31 @@ class YesNoAggregator:
         self, example: Example, aspect: Aspect, inquiry: QuestionSet, replies: Replies
     ) -> Score:
         """Return the score; without a value where nothing could be asked or a model gave no usable answer."""
-        scale: Scale = (0.0, 1.0)
-        answers = replies.answers
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": aspect.label,
+            "how": "logprob",
+            "evidence": tuple(map(as_evidence, replies.items)),
+            "usage": sum((reply.usage for reply in replies.items), Usage()),
+            "signature": self.signature,
+        }
         if inquiry.form is None:
-            fields = _unscored("abstained", inquiry.missing)
-        elif replies.problem is not None:
-            fields = _unscored("invalid", replies.problem)
-        elif inquiry.questions[-1] == inquiry.question:
-            fields = {"value": answers[-1].p_yes, "mass": answers[-1].mass}
-        else:
-            total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
-            if inquiry.form.value == "sum":
-                scale, value = (0.0, float(count)), total
-            else:
-                value = total / count
-            fields = {
-                "value": min(value, scale[1]),
-                "mass": math.fsum(a.mass or 0.0 for a in answers) / count,
-            }
-        return Score(
-            id=example.id,
-            aspect=aspect.label,
-            scale=scale,
-            how="logprob",
-            evidence=tuple(map(as_evidence, replies.items)),
-            usage=sum((reply.usage for reply in replies.items), Usage()),
-            signature=self.signature,
-            **fields,
-        )
+            missing = inquiry.missing or _NOTHING_ASKED
+            about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
+            return Score.unscored(missing.type, missing.message, **about)
+        if replies.problem is not None:
+            about |= {"scale": (0.0, 1.0), "outcome": "invalid"}
+            return Score.unscored(replies.problem.type, replies.problem.message, **about)
+        answers = replies.answers
+        if inquiry.questions[-1] == inquiry.question:
+            last = answers[-1]
+            return Score(value=min(last.p_yes, 1.0), mass=last.mass, scale=(0.0, 1.0), **about)
+        total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
+        is_sum = inquiry.form.value == "sum"
+        scale: Scale = (0.0, float(count) if is_sum else 1.0)
+        value = total if is_sum else total / count
+        mass = math.fsum(answer.mass or 0.0 for answer in answers) / count
+        return Score(value=min(value, scale[1]), mass=mass, scale=scale, **about)
 
 
 def as_evidence(reply: Reply) -> Json:
@@ -71,10 +70,3 @@ def as_evidence(reply: Reply) -> Json:
     if reply.truncated_tokens:
         piece["truncated_tokens"] = reply.truncated_tokens
     return piece
-
-
-def _unscored(outcome: Outcome, why: ScoreError | None) -> dict[str, Any]:
-    return {
-        "outcome": outcome,
-        "error": why or ScoreError(type="NoAnswer", message="nothing could be asked"),
-    }

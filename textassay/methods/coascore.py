@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.answer_form import is_whole, points_of
+from textassay.agents.ask import Ask
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.individual_scorer import IndividualScorer
@@ -151,16 +152,15 @@ class CoAScore(RatingMethod):
                 update={"prompt": self.profile.prompt(LLMScore.prompt)}
             )
             return IndividualScorer(self.scorer_for(models, self._task, once_each))
-        return JointScorer(
-            model=model_for(models, "scorer"),
-            task=self._task,
-            prompt=self.profile.prompt(RATINGS_PROMPT),
-            form=self.options.form,
+        ask = Ask(
+            model_for(models, "scorer"),
+            self.profile.prompt(RATINGS_PROMPT),
+            self._task,
             layout=self.options.prompt_layout,
             seed=self.options.seed,
-            parse_retries=self.options.parse_retries,
             profile=self.profile,
         )
+        return JointScorer(ask, self.options.form, self.options.parse_retries)
 
     def _raters(self) -> Raters:
         return self._draw_ratings if self.options.variant == "random" else self._rate
@@ -242,13 +242,10 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
         "decomposer",
     )
     return Decomposer(
-        model=model_for(models, "decomposer"),
-        task=task,
-        prompt=CHAIN_PROMPT,
+        Ask(model_for(models, "decomposer"), CHAIN_PROMPT, task, seed=options.seed),
         count=options.n_aspects,
         exact=True,
         repairs=options.parse_retries,
-        seed=options.seed,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from textassay.agents.answerer import Answerer, AnswersInOrder
-from textassay.agents.asking import prompt_digest
+from textassay.agents.ask import Ask
 from textassay.agents.profile import Asking
 from textassay.agents.questions import QuestionTable, SentenceQuestions
 from textassay.agents.task import Task
@@ -20,7 +20,6 @@ from textassay.prompts.packaged import table_file
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Aspect, Assignment, How
-from textassay.version import __version__
 
 
 class DecompEvalOptions(PromptOptions):
@@ -85,32 +84,29 @@ class DecompEval(PromptMethod):
             )
         self._task = task
         book, book_digest = read_questions(self.options.questions)
-        model = model_for(models, "answerer")
-        questions = SentenceQuestions(
-            task=task,
-            book=book,
+        ask = Ask(
+            model_for(models, "answerer"),
+            self.options.prompt or self.profile.prompt(self.prompt),
+            task,
             layout=self.options.prompt_layout,
-            decompose=self.options.subquestions,
-            profile=self.profile,
+            profile=self.profile.model_copy(update={"ask": self.options.ask}),
         )
+        questions = SentenceQuestions(ask.template, book, decompose=self.options.subquestions)
         answerer = Answerer(
-            model=model,
-            prompt=self.options.prompt or self.profile.prompt(self.prompt),
-            book=book if self.options.instruction else book.model_copy(update={"instruction": ""}),
-            layout=self.options.prompt_layout,
-            ask=self.options.ask,
+            ask,
+            book if self.options.instruction else book.model_copy(update={"instruction": ""}),
             question_first=self.options.question_first,
             least_mass=self.options.least_mass,
-            task=task,
-            profile=self.profile,
         )
         asked = (self.options.instruction, self.options.subquestions, self.options.question_first)
-        variants = (*asked, book_digest, task.digest, *self.profile.marks)
-        self.prompt_digest = prompt_digest((answerer.prompt,), answerer.layout, *variants)
-        self.signature = (
-            f"method:{self.name}|model:{model.name}|prompt:{self.prompt_digest}|layout:{answerer.layout}"
-            f"|ask:{answerer.ask}|how:{self.how}|sentences:{questions.splitter.signature}"
-            f"|mass:{answerer.least_mass:g}|v:{__version__}"
+        self.prompt_digest = ask.digest(ask.layout, *asked, book_digest, task.digest)
+        self.signature = ask.signature(
+            self.name,
+            self.prompt_digest,
+            ask=self.options.ask,
+            how=self.how,
+            sentences=questions.splitter.signature,
+            mass=f"{answerer.least_mass:g}",
         )
         self.graph = Graph(
             self.name,

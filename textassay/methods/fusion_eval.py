@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.ask import Ask
 from textassay.agents.llm_fuser import LLMFuser
 from textassay.agents.planner import OVERALL, Planner, RefusedPlan, is_overall
 from textassay.agents.task import Task
@@ -29,6 +30,8 @@ Fusion = Literal["llm", "avg", "llmsel"]
 LLMSel."""
 Plans = Callable[[], Awaitable[Plan | RefusedPlan]]
 
+PLAN_PROMPT = "fusion_eval_plan"
+MAX_PLAN_TOKENS = 1024
 TEMPERATURE = 0.1
 """The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
 
@@ -160,20 +163,23 @@ class FusionEval(PromptMethod):
     def _judged(self, models: Models) -> tuple[list[Node], str, str]:
         """Return the nodes in which the judge fuses, the signature of their scores and the prompts' digest."""
         options = self.options
-        fuser = LLMFuser(
-            model=model_for(models, "scorer"),
-            task=self._task,
-            assistants=self.assistants,
-            method=self.name,
-            prompt=options.prompt or self.profile.prompt(self.prompt),
+        ask = Ask(
+            model_for(models, "scorer"),
+            options.prompt or self.profile.prompt(self.prompt),
+            self._task,
             layout=options.prompt_layout,
             n=options.n,
             temperature=options.effective_temperature,
             seed=options.seed,
+            profile=self.profile,
+        )
+        fuser = LLMFuser(
+            ask,
+            self.assistants,
+            method=self.name,
             parse_retries=options.parse_retries,
             max_tokens=options.max_tokens,
             variant=self._plan_digest,
-            profile=self.profile,
         )
         wires: dict[str, Any] = {
             "example": "input.example",
@@ -258,12 +264,14 @@ def planner_of(
     profiles.require_generation(
         "a plan", "give one with --set plan=FILE, or take fusion=avg", profile, models, "planner"
     )
-    return Planner(
-        model=model_for(models, "planner"),
-        task=task,
-        tools=assistants_of(tools),
+    ask = Ask(
+        model_for(models, "planner"),
+        PLAN_PROMPT,
+        task,
         seed=(options or FusionEvalOptions()).seed,
+        max_tokens=MAX_PLAN_TOKENS,
     )
+    return Planner(ask, assistants_of(tools))
 
 
 class _Given:

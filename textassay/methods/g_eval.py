@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from textassay.agents.asking import prompt_digest
+from textassay.agents.ask import Ask
+from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.task import Task
 from textassay.methods.judging import RatingMethod
@@ -96,7 +97,7 @@ class GEval(RatingMethod):
             "evaluation steps", "take the task's (--set steps=task) or none (steps=none)", self.options.profile, models,
             "steps",
         )  # fmt: skip
-        return StepsWriter(model_for(models, "steps"), self._task)
+        return StepsWriter(Ask(model_for(models, "steps"), STEPS_PROMPT, self._task))
 
     def _steps_variant(self) -> str:
         """Return what tells apart scores whose steps came about differently."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from textassay.agents.asking import prompt_digest
+from textassay.agents.ask import Ask
 from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, OverReferences, Weights
 from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
 from textassay.agents.qualities import Qualities
@@ -23,7 +23,6 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, Example, How
-from textassay.version import __version__
 
 
 class GPTScoreOptions(PromptOptions):
@@ -94,50 +93,49 @@ class GPTScore(PromptMethod):
             options or GPTScoreOptions(), self.name, models, task
         )
         self._task = task
-        model = model_for(models, "scorer")
         protocols, qualities, tables = read_protocols()
         words = protocols.of(task)
         scored = self._scored(words.asks)
         demonstrations, shown = read_demonstrations(self.options.demonstrations, self.options.k)
+        prompt = "gptscore" if scored == "output" else "gptscore_question"
+        ask = Ask(
+            model_for(models, "scorer"),
+            self.options.prompt or self.profile.prompt(prompt),
+            task,
+            layout=self.options.prompt_layout,
+            profile=self.profile,
+        )
         writer = PassageWriter(
-            task=task,
+            ask.template,
             words=words,
             qualities=qualities,
             direction=self.options.direction,
             scored=scored,
             instruct=self.options.instruction,
-            layout=self.options.prompt_layout,
             combined=qualities.chosen(self.options.combine, task.aspects),
             demonstrations=demonstrations,
             first_reference=self.options.over_references == "first",
             alone=self.options.pmi,
-            prompt=self.options.prompt,
-            profile=self.profile,
         )
-        prompt = self.options.prompt or self.profile.prompt(
-            "gptscore" if scored == "output" else "gptscore_question"
-        )
-        variants = (
-            self.options.instruction,
-            self.options.combine,
-            tables,
-            shown,
-            task.digest,
-            *self.profile.marks,
-        )
-        self.prompt_digest = prompt_digest((prompt,), self.options.prompt_layout, *variants)
-        self.signature = (
-            f"method:{self.name}|model:{model.name}|prompt:{self.prompt_digest}|layout:{self.options.prompt_layout}"
-            f"|how:{self.how}|scored:{scored}|weights:{self.options.weights}|direction:{self.options.direction}"
-            f"|references:{self.options.over_references}|k:{len(demonstrations)}"
-            f"{'|pmi' if self.options.pmi else ''}|v:{__version__}"
+        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest)
+        self.prompt_digest = ask.digest(ask.layout, *variants)
+        self.signature = ask.signature(
+            self.name,
+            self.prompt_digest,
+            how=self.how,
+            scored=scored,
+            weights=self.options.weights,
+            direction=self.options.direction,
+            references=self.options.over_references,
+            k=len(demonstrations),
+            pmi=self.options.pmi,
         )
         self.graph = Graph(
             self.name,
             input=Assignment,
             nodes=[
                 Node("passages", writer, example="input.example", aspect=each("input.aspects")),
-                Node("likelihoods", LikelihoodReader(model), passages=each("passages")),
+                Node("likelihoods", LikelihoodReader(ask.model), passages=each("passages")),
                 Node(
                     "scores",
                     LikelihoodScorer(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.ask import Ask
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.task import Task
@@ -247,13 +248,10 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
             "decomposer",
         )
     return Decomposer(
-        model=model_for(models, "decomposer"),
-        task=task,
-        prompt=DECOMPOSE_PROMPT,
+        Ask(model_for(models, "decomposer"), DECOMPOSE_PROMPT, task, seed=options.seed),
         count=options.children,
         scale=SCALE,
         repairs=options.parse_retries,
-        seed=options.seed,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar
 
-from textassay.agents.label_scorer import scorer_with
+from textassay.agents.ask import Ask
+from textassay.agents.label_scorer import scorer_for
 from textassay.agents.profile import Profile
 from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
@@ -84,23 +85,26 @@ class RatingMethod(PromptMethod):
             ConfigurationError: There is no model for the role, or the options do not go together.
             CapabilityError: The model lacks what `how` needs.
         """
-        model, profile = model_for(models, "scorer"), profiles.of(options.profile, models, "scorer")
+        profile = profiles.of(options.profile, models, "scorer")
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"
-        return scorer_with(
-            profile,
-            model=model,
-            task=task,
-            method=cls.name,
-            prompt=options.prompt or profile.prompt(cls.prompt),
-            how=how or options.how,
-            form=options.form,
+        ask = Ask(
+            model_for(models, "scorer"),
+            options.prompt or profile.prompt(cls.prompt),
+            task,
             layout=options.prompt_layout,
             n=options.n,
             temperature=options.effective_temperature,
             seed=options.seed,
-            parse_retries=options.parse_retries,
             max_tokens=options.max_tokens or cls.room,
+            profile=profile,
+        )
+        return scorer_for(
+            ask,
+            method=cls.name,
+            how=how or options.how,
+            form=options.form,
+            parse_retries=options.parse_retries,
             structured=cls.structured,
             variant=variant,
         )

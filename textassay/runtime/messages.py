@@ -274,6 +274,10 @@ class ScoreError(Message):
     """What happened and what to do, for people."""
 
 
+ABSTENTIONS = frozenset({"Declined", "EmptyOutput"})
+"""Types of errors that are not the judge's failure: it declined, or there was nothing to judge."""
+
+
 class Score(Message):
     """One judgement of one example on one aspect: a value or none, how it was obtained, and why."""
 
@@ -307,6 +311,22 @@ class Score(Message):
     """Why there is no value; `None` exactly when `outcome` is `scored`."""
     signature: str = ""
     """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
+
+    @classmethod
+    def unscored(
+        cls, type: str, message: str, *, outcome: Outcome | None = None, **fields: Any
+    ) -> Self:
+        """Return a score without a value.
+
+        Args:
+            type: Why there is no value, such as `NoScoreFound`.
+            message: The same in a sentence.
+            outcome: Whose doing it is; by default `abstained` if the judge declined or there was
+                no text to judge, else `invalid`.
+            fields: The score's other fields.
+        """
+        outcome = outcome or ("abstained" if type in ABSTENTIONS else "invalid")
+        return cls(outcome=outcome, error=ScoreError(type=type, message=message), **fields)
 
     @model_validator(mode="after")
     def _value_and_outcome_agree(self) -> Self:

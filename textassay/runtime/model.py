@@ -35,7 +35,7 @@ class Prompted(Message):
     """A chat, for instruction-tuned models."""
     prompt: str | None = None
     """A plain prompt, for base models and completion servers."""
-    shorten: str | None = None
+    truncatable: str | None = None
     """The part of the text that may be cut at its end where all of it does not fit, as it stands in
     the prompt.
 
@@ -78,7 +78,7 @@ class Request(Prompted):
     """JSON schema that the answer must satisfy."""
     extra: Json = Field(default_factory=dict)
     """Further fields for the provider, sent as they are."""
-    specimen: str = ""
+    dry_run_answer: str = ""
     """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the
     cache key."""
 

@@ -75,8 +75,8 @@ def test_the_embedded_model_is_asked_for_a_rating(method, task, example, aspect,
     assert isinstance(request, ChoicesRequest)
     assert (request.prompt, request.messages) == (prompt, ())
     assert request.choices == {label: (f" {label}", label) for label in "12345"}
-    assert request.shorten is not None
-    assert request.shorten in prompt
+    assert request.truncatable is not None
+    assert request.truncatable in prompt
     assert (score.outcome, score.how, score.mass) == ("scored", "logprob", pytest.approx(0.9))
     on_five = (1 * 0.1 + 2 * 0.1 + 3 * 0.2 + 4 * 0.4 + 5 * 0.1) / 0.9
     low, high = made.aspects[0].scale
@@ -133,7 +133,10 @@ def test_gptscore_continues_the_prompt_the_model_knows():
         == "knowledge: it has three hearts.\ndialogue:\n- seen it?\n- the octopus!\nresponse:"
     )
     assert given.continuation == alone.continuation == " three hearts!"
-    assert (given.shorten, alone.prompt) == ("- seen it?\n- the octopus!", "dialogue:\nresponse:")
+    assert (given.truncatable, alone.prompt) == (
+        "- seen it?\n- the octopus!",
+        "dialogue:\nresponse:",
+    )
     assert score.value == 0
 
 

@@ -184,7 +184,7 @@ async def test_sampling_settings_reach_the_server(connect, mock_server):
     assert body["messages"] == [{"role": m.role, "content": m.content} for m in CHAT]
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA
     assert "seed" not in body
-    assert "specimen" not in body
+    assert "dry_run_answer" not in body
 
 
 async def test_plain_prompts_go_to_completions(connect, mock_server):

@@ -14,7 +14,7 @@ WORDS = st.text(st.sampled_from("ab\n") | st.characters(codec="utf-8"), min_size
 
 
 def asked(source: str) -> ContinuationRequest:
-    return ContinuationRequest(prompt=f"«{source}»", continuation="x", shorten=source)
+    return ContinuationRequest(prompt=f"«{source}»", continuation="x", truncatable=source)
 
 
 def beginnings(source: str) -> list[str]:

@@ -322,7 +322,7 @@ async def test_only_the_source_is_cut_and_it_is_recorded(made):
     source = "the summary is good " * 50
     async with local(file, n_ctx=96, truncate="source") as model:
         request = ContinuationRequest(
-            prompt=f"Question\n{source}\nAnswer", continuation=" yes", shorten=source
+            prompt=f"Question\n{source}\nAnswer", continuation=" yes", truncatable=source
         )
         response = await model.continuation(request)
         assert 100 < response.truncated_tokens < 200
@@ -342,17 +342,17 @@ async def test_only_the_source_is_cut_and_it_is_recorded(made):
         chat = ChoicesRequest(
             messages=(ChatMessage(role="user", content=f"Question\n{source}\nAnswer"),),
             choices={"y": ("yes",), "n": ("no",)},
-            shorten=source,
+            truncatable=source,
         )
         assert (await model.choices(chat)).truncated_tokens > 100
         assert (
-            await model.generate(Request(prompt=source, shorten=source, max_tokens=4))
+            await model.generate(Request(prompt=source, truncatable=source, max_tokens=4))
         ).truncated_tokens > 0
         with pytest.raises(ContextTooLong):
             await model.continuation(ContinuationRequest(prompt=source, continuation=" yes"))
         with pytest.raises(RequestRefused, match="does not occur"):
             await model.continuation(
-                ContinuationRequest(prompt=source, continuation=" yes", shorten="not there")
+                ContinuationRequest(prompt=source, continuation=" yes", truncatable="not there")
             )
 
 

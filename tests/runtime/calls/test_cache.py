@@ -58,8 +58,8 @@ CHANGES = [
     {"json_schema": {"type": "object"}},
     {"extra": {"top_k": 1}},
     {"extra": {"top_k": "1"}},
-    {"shorten": "Rate"},
-    {"shorten": "it"},
+    {"truncatable": "Rate"},
+    {"truncatable": "it"},
 ]
 
 
@@ -76,14 +76,14 @@ def test_every_field_that_changes_the_answer_changes_the_key():
     assert len(keys) == len(requests) + len(others)
     assert request_key({**IDENTITY, "model": "n"}, ASKED) not in keys
     assert set(Request.model_fields) == {name for change in CHANGES for name in change} | {
-        "specimen"
+        "dry_run_answer"
     }
 
 
 def test_what_does_not_change_the_answer_does_not_change_the_key():
-    """The specimen of dry runs, and the order in which dicts were filled, are no part of the key."""
+    """The answer of dry runs, and the order in which dicts were filled, are no part of the key."""
     assert request_key(IDENTITY, ASKED) == request_key(
-        IDENTITY, ASKED.model_copy(update={"specimen": "4"})
+        IDENTITY, ASKED.model_copy(update={"dry_run_answer": "4"})
     )
     one = ASKED.model_copy(update={"extra": {"a": 1, "b": {"c": 2, "d": 3}}})
     two = ASKED.model_copy(update={"extra": {"b": {"d": 3, "c": 2}, "a": 1}})
@@ -319,9 +319,12 @@ async def _found(keys, request):
 def test_the_place_of_a_part_is_its_first_one_however_its_beginning_repeats(text, part):
     long = part * 3
     prompt = text + long + text
-    asked = Request(prompt=prompt, shorten=long)
-    other = Request(prompt=prompt, shorten=long[:-1]) if long else asked
+    asked = Request(prompt=prompt, truncatable=long)
+    other = Request(prompt=prompt, truncatable=long[:-1]) if long else asked
     assert _places(asked, long) == [len(long), prompt.find(long)]
-    assert _places(other, other.shorten) == [len(other.shorten), prompt.find(other.shorten)]
+    assert _places(other, other.truncatable) == [
+        len(other.truncatable),
+        prompt.find(other.truncatable),
+    ]
     absent = long + "c"
     assert _places(asked, absent) == [len(absent), -1]

@@ -42,7 +42,7 @@ class NodeRatings(RatingMethod):
             options,
         )
         self.scorer = scorer_of(models, task, options, rated)
-        self.profile = self.scorer.profile
+        self.profile = self.scorer.ask.profile
         wires = [Node("scores", self.rate, example="input.example", aspect=each("input.aspects"))]
         self.graph = Graph(self.name, input=Assignment, nodes=wires, output="scores")
 

@@ -87,7 +87,7 @@ class LearnedTree:
         changes = [
             f"{what} {before!r} and is now {now!r}"
             for what, before, now in (
-                ("the model was", self._evaluator.model, self._judge.scorer.model.name),
+                ("the model was", self._evaluator.model, self._judge.scorer.ask.model.name),
                 (
                     "the prompt's digest was",
                     self._evaluator.prompts,

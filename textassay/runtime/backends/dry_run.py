@@ -27,7 +27,7 @@ ASSUMED_ANSWER_TOKENS = 256
 
 
 class DryRunModel:
-    """Answers every request with its specimen and counts what the real model would have been asked.
+    """Answers every request with its `dry_run_answer` and counts what the real model would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
     sample where a request sets none). Its identity is the real model's, so that answers which are
@@ -62,11 +62,11 @@ class DryRunModel:
         )
 
     async def generate(self, request: Request) -> Response:
-        """Return the specimen `n` times."""
-        words = re.findall(r"\w+|\W", request.specimen)
+        """Return `dry_run_answer` `n` times."""
+        words = re.findall(r"\w+|\W", request.dry_run_answer)
         tokens = tuple(TokenLogprob(token=word, logprob=0.0, top=((word, 0.0),)) for word in words)
         sample = Sample(
-            text=request.specimen, logprobs=None if request.logprobs is None else tokens
+            text=request.dry_run_answer, logprobs=None if request.logprobs is None else tokens
         )
         bound = request.n * (request.max_tokens or ASSUMED_ANSWER_TOKENS)
         return Response(samples=(sample,) * request.n, usage=self._usage(request.text, bound))

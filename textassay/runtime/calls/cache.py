@@ -67,7 +67,7 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
 
     Args:
         identity: The model's identity, or `identity_bytes` of it.
-        request: Any of the three kinds; `specimen` is never sent and not part of the key.
+        request: Any of the three kinds; `dry_run_answer` is never sent and not part of the key.
 
     Raises:
         ConfigurationError: The request holds something that is not JSON.
@@ -97,8 +97,9 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
         fields |= {"kind": "choices", "choices": request.choices}
     else:
         fields |= {"kind": "continuation", "continuation": request.continuation}
-    if request.shorten is not None:
-        fields["shorten"] = _places(request, request.shorten)
+    if request.truncatable is not None:
+        # as the field was called when key format 1 was fixed
+        fields["shorten"] = _places(request, request.truncatable)
     # the identity's JSON is complete and ends at its brace, so that no other pair of texts joins to
     # the same bytes
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()

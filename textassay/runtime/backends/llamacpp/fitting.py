@@ -31,7 +31,7 @@ def fit(
     """Return `plan(request)` that is at most `limit` tokens long, and how many tokens were left out.
 
     Args:
-        request: What is asked; its `shorten` names the text that may be cut.
+        request: What is asked; its `truncatable` names the text that may be cut.
         plan: Tokenizes a request.
         length: Tokens that a plan needs in the context.
         limit: Most tokens.
@@ -46,11 +46,11 @@ def fit(
     if needed <= limit:
         return whole, 0
     told = f"the request needs {needed} tokens and the context of {name!r} has {limit}"
-    if truncate != "source" or not request.shorten:
+    if truncate != "source" or not request.truncatable:
         raise ContextTooLong(
             f"{told}; ask for a larger n_ctx, or allow cutting the source (truncate='source')"
         )
-    if not any(request.shorten in text for text in _texts(request)):
+    if not any(request.truncatable in text for text in _texts(request)):
         raise RequestRefused(
             f"{told}, and the text that may be cut does not occur in the prompt as it stands"
         )
@@ -68,7 +68,7 @@ def _longest(
     Tokenizing is what costs, so the first places to cut at are guessed from tokens per character,
     and none is tried twice; after that the rest is halved, whatever the text is like.
     """
-    source = request.shorten or ""
+    source = request.truncatable or ""
     per_token = sum(map(len, _texts(request))) / needed
     best, low, high = None, 0, len(source)
     place, guesses = high - (needed - limit) * per_token, GUESSES
@@ -110,7 +110,7 @@ def _next_place(source: str, kept: int, stop: int) -> int:
 
 def _cut(request: Q, kept: str) -> Q:
     """Return the request with the first occurrence of its source cut to this beginning."""
-    source = request.shorten or ""
+    source = request.truncatable or ""
     if request.prompt is not None:
         return request.model_copy(update={"prompt": request.prompt.replace(source, kept, 1)})
     messages = list(request.messages)

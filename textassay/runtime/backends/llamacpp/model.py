@@ -83,7 +83,7 @@ class LlamaCppModel:
             threads: Threads of one evaluation; as many as this process may use where not given.
             mode: `"exact"`, or `"throughput"` for several sequences in one batch.
             kv: Type of the cached keys and values.
-            truncate: `"source"` cuts a request's `shorten` text at its end where the request is too
+            truncate: `"source"` cuts a request's `truncatable` text at its end where the request is too
                 long; `"error"` refuses it.
             sequences: Sequences in one batch in throughput mode, 2 to 64, by default 8; each takes
                 the memory of one context.

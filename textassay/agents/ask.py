@@ -1,0 +1,273 @@
+"""Puts one prompt to one model; asks again when an answer was cut off or is unusable.
+
+Every agent that asks a model does it through an `Ask`: what the model is shown, how it is sampled,
+repeats, the prompt's digest and the signature of scores are known here and in its template. Errors
+of the model pass through to whoever runs the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined
+from textassay.agents.task import Task
+from textassay.runtime.messages import NO_USAGE, Example, Usage
+from textassay.runtime.model import (
+    ChoicesRequest,
+    ChoicesResponse,
+    Json,
+    Model,
+    Request,
+    Sample,
+    scoring,
+)
+from textassay.version import __version__
+
+MORE_ROOM = 4
+"""An answer that was cut off is asked for once more with this many times the tokens."""
+MAX_QUOTED = 200
+"""Characters of an unusable answer that errors and evidence quote."""
+DECLINED = "Declined"
+"""Problem of an answer in which the judge refuses to rate; it is not asked for again."""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[R]):
+    """What a model answered to one prompt.
+
+    Attributes:
+        samples: As many as were asked for.
+        read: What was read in each of them.
+        usage: Cost of all requests, with those whose answers were cut off.
+        truncated_tokens: Tokens of the source that the model was not shown.
+        max_tokens: Longest answer that the last request allowed.
+        cut: Whether the answer is cut off even so.
+    """
+
+    samples: tuple[Sample, ...]
+    read: tuple[R, ...]
+    usage: Usage
+    truncated_tokens: int
+    max_tokens: int
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One prompt for one model.
+
+    Attributes:
+        model: Who is asked.
+        prompt: Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material`
+            and whatever the agent adds.
+        task: What kind of text is judged.
+        layout: Order of the prompt.
+        n: Number of samples.
+        temperature: Sampling temperature.
+        seed: Seed of the sampling.
+        max_tokens: Longest answer in tokens; one that is cut off gets `MORE_ROOM` times as many.
+        profile: How this model is asked if it does not follow the papers' prompts.
+    """
+
+    model: Model
+    prompt: str
+    task: Task
+    layout: Layout = "paper"
+    n: int = 1
+    temperature: float = 0.0
+    seed: int | None = None
+    max_tokens: int = 512
+    profile: Profile = NO_PROFILE
+
+    @cached_property
+    def template(self) -> PromptTemplate:
+        """The prompt as this model is shown it."""
+        return PromptTemplate(self.prompt, self.task, self.layout, self.profile)
+
+    def prepare(self, example: Example) -> Example:
+        """Return the example with its texts as this model is shown them."""
+        return self.template.prepare(example)
+
+    def render(self, example: Example | None = None, **values: Any) -> Prompt:
+        """Return the prompt for an example, see `PromptTemplate.render`.
+
+        Raises:
+            PromptError: The prompt file does not render.
+        """
+        return self.template.render(example, **values)
+
+    def digest(self, *variants: object, also: tuple[str, ...] = ()) -> str:
+        """Return 6 hex digits for the words that are sent, see `PromptTemplate.digest`.
+
+        Raises:
+            PromptError: A file is missing or not a valid template.
+        """
+        return self.template.digest(*variants, also=also)
+
+    async def answer(
+        self,
+        prompt: Prompt,
+        read: Callable[[Sample], R],
+        *,
+        is_cut: Callable[[Sample, R], bool] | None = None,
+        n: int = 1,
+        repeat: int = 0,
+        max_tokens: int | None = None,
+        logprobs: int | None = None,
+        json_schema: Json | None = None,
+        dry_run_answer: str = "",
+    ) -> Answer[R]:
+        """Ask, and once more with more room if every sample was cut off.
+
+        Args:
+            prompt: What is asked.
+            read: Reads a sample; may raise.
+            is_cut: Whether a sample needs more room, given what was read in it; by default if the
+                model did not come to an end.
+            n: Number of samples.
+            repeat: Which repeat of an equal request this is, so that no cache answers it.
+            max_tokens: Longest answer in tokens, if not `self.max_tokens`.
+            logprobs: Alternatives to return with log-probabilities for every token.
+            json_schema: JSON schema that the answer must satisfy.
+            dry_run_answer: A well-formed answer of usual length.
+
+        Raises:
+            ModelError: The model could not be asked.
+        """
+        usage, limit = NO_USAGE, max_tokens or self.max_tokens
+        is_cut = is_cut or reached_limit
+        fields = self._request_fields(prompt)
+        for room in (limit, MORE_ROOM * limit):
+            samples: list[Sample] = []
+            truncated = 0
+            while len(samples) < n:  # some servers return fewer samples than they are asked for
+                response = await self.model.generate(
+                    Request(
+                        **fields,
+                        n=n - len(samples),
+                        draw=repeat + len(samples),
+                        temperature=self.temperature,
+                        max_tokens=room,
+                        seed=self.seed,
+                        logprobs=logprobs,
+                        json_schema=json_schema,
+                        dry_run_answer=dry_run_answer,
+                    )
+                )
+                usage += response.usage
+                samples += response.samples[: n - len(samples)]
+                truncated = max(truncated, response.truncated_tokens)
+            found = tuple([read(sample) for sample in samples])
+            cut = all(map(is_cut, samples, found))
+            if not cut:
+                break
+        return Answer(tuple(samples), found, usage, truncated, room, cut)
+
+    async def until_usable(
+        self,
+        prompt: Prompt,
+        read: Callable[[Sample], R],
+        problem: Callable[[Answer[R]], str | None],
+        *,
+        retries: int,
+        **request: Any,
+    ) -> list[Answer[R]]:
+        """Ask for one sample, and again until one is usable, the retries are used up, or the judge declines.
+
+        Args:
+            prompt: What is asked.
+            read: Reads a sample; may raise.
+            problem: What is wrong with an answer; `None` if it is usable.
+            retries: How often an unusable answer is asked for again.
+            request: Further arguments of `answer`.
+
+        Returns:
+            All answers; only the last one can be usable.
+        """
+        answers: list[Answer[R]] = []
+        for repeat in range(retries + 1):
+            answers.append(await self.answer(prompt, read, repeat=repeat, **request))
+            if problem(answers[-1]) in (None, DECLINED):
+                break
+        return answers
+
+    async def choices(
+        self, prompt: Prompt, choices: Mapping[str, tuple[str, ...]]
+    ) -> ChoicesResponse:
+        """Return the log-probability of each choice as what comes next.
+
+        Args:
+            prompt: What is asked.
+            choices: Surface forms by label.
+
+        Raises:
+            CapabilityError: The model does not tell log-probabilities of choices.
+            ModelError: The model could not be asked.
+        """
+        request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
+        return await scoring(self.model, "choices").choices(request)
+
+    def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
+        if self.profile.ask == "chat":
+            return {"messages": prompt.messages, "truncatable": prompt.truncatable}
+        return {"prompt": joined(prompt.messages), "truncatable": prompt.truncatable}
+
+    def signature(self, method: str, prompt_digest: str, **facts: object) -> str:
+        """Return what makes scores comparable: method, model, words, facts about the sampling, and version.
+
+        Args:
+            method: Name of the method.
+            prompt_digest: What `digest` returns.
+            facts: What else tells scores apart, in order; `True` stands for the bare name, and a
+                fact that is `False` is left out.
+        """
+        told = [
+            name if fact is True else f"{name}:{fact}"
+            for name, fact in facts.items()
+            if fact is not False
+        ]
+        return "|".join(
+            [
+                f"method:{method}",
+                f"model:{self.model.name}",
+                f"prompt:{prompt_digest}",
+                f"layout:{self.layout}",
+                *told,
+                f"v:{__version__}",
+            ]
+        )
+
+    @property
+    def sampling(self) -> dict[str, object]:
+        """The facts about the sampling that signatures hold."""
+        seed = "-" if self.seed is None else self.seed
+        return {"n": self.n, "temp": f"{self.temperature:g}", "seed": seed}
+
+
+def reached_limit(sample: Sample, read: object = None) -> bool:
+    """Return whether a sample ended only because it was too long."""
+    return sample.finish_reason == "length"
+
+
+def never_cut(sample: Sample, read: object = None) -> bool:
+    """Return that no sample needs more room."""
+    return False
+
+
+def truncation_note(tokens: int) -> tuple[Json, ...]:
+    """Return the evidence that a local model was not shown the end of a source that did not fit.
+
+    Args:
+        tokens: How many tokens were left out; nothing is noted for 0.
+    """
+    if not tokens:
+        return ()
+    return (
+        {"text": f"the last {tokens} tokens of the source did not fit", "truncated_tokens": tokens},
+    )

@@ -1,0 +1,42 @@
+"""Shows the texts under evaluation in prompts: labeled and between delimiters that they cannot forge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textassay.agents.task import Task
+from textassay.prompts import fence, nonce
+from textassay.runtime.messages import Example
+
+KINDS = ("source", "context", "output")
+"""The texts of an example that prompts show, in their order."""
+
+
+def material(task: Task, example: Example) -> list[dict[str, str]]:
+    """Return the texts of an example as prompts want them: `{label, text}` each, delimited, blank ones left out."""
+    labels = {
+        "source": task.source_name,
+        "context": task.context_name,
+        "output": task.output_name,
+    }
+    texts = [(kind, labels[kind], getattr(example, kind)) for kind in KINDS]
+    shown = [
+        (kind, label, text) for kind, label, text in texts if text is not None and text.strip()
+    ]
+    return fenced(shown, nonce(text for _, _, text in shown))
+
+
+def fenced(texts: Iterable[tuple[str, str, str]], number: str) -> list[dict[str, str]]:
+    """Return texts as prompts want them: `{label, text}` each, between their delimiters.
+
+    Args:
+        texts: Kind (`source`, `output`, ...), label and text of each.
+        number: What `nonce` returns for all of them.
+    """
+    return [{"label": label, "text": fence(kind, text, number)} for kind, label, text in texts]
+
+
+def plain_texts(example: Example, kinds: Iterable[str] = KINDS) -> dict[str, str]:
+    """Return the texts of an example by kind, stripped and without delimiters; blank ones are left out."""
+    texts = {kind: getattr(example, kind) for kind in kinds}
+    return {kind: text.strip() for kind, text in texts.items() if text is not None and text.strip()}

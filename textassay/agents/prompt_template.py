@@ -1,0 +1,212 @@
+"""Renders one prompt for examples as one model is shown them: prompt file, layout, task and the model's profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic_core import to_json
+
+from textassay.agents.material import material, plain_texts
+from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.task import Task
+from textassay.prompts import Frame, PromptFault, Turn, digest, frame, render
+from textassay.runtime.errors import PromptError
+from textassay.runtime.messages import Example
+from textassay.runtime.model import ChatMessage
+
+Layout = Literal["paper", "shared-prefix"]
+"""Order of a prompt: the paper's, or texts first and aspect last so that servers can reuse the prefix."""
+
+MAX_FRAMES = 1024
+"""Rendered prompts that one template keeps; the oldest is dropped first."""
+
+_NEW: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A rendered prompt.
+
+    Attributes:
+        messages: The messages of the chat.
+        truncatable: The part of them that a local model may cut at its end if all does not fit.
+    """
+
+    messages: tuple[ChatMessage, ...]
+    truncatable: str | None = None
+
+    def followed_by(self, answer: str, prompt: str, **values: Any) -> Prompt:
+        """Return the chat continued with the model's answer and another prompt.
+
+        Raises:
+            PromptError: The prompt file does not render.
+        """
+        said = ChatMessage(role="assistant", content=answer or "(nothing)")
+        return replace(self, messages=(*self.messages, said, *chat(prompt, **values)))
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """One prompt file, rendered for a kind of text and a model.
+
+    Attributes:
+        prompt: Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material`
+            and whatever the agent adds.
+        task: What kind of text is judged.
+        layout: Order of the prompt.
+        profile: How the model is asked if it does not follow the papers' prompts.
+    """
+
+    prompt: str
+    task: Task
+    layout: Layout = "paper"
+    profile: Profile = NO_PROFILE
+    _frames: dict[Any, Frame | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def prepare(self, example: Example) -> Example:
+        """Return the example with its texts as this model is shown them."""
+        return self.profile.prepare(example, self.task)
+
+    def prepare_text(self, text: str) -> str:
+        """Return one text as this model is shown it."""
+        return self.profile.prepare_text(text)
+
+    @property
+    def takes_plain_texts(self) -> bool:
+        """Whether the prompt is a profile's, which is given the texts without delimiters as `bare`."""
+        return bool(self.profile.digest)
+
+    def render(
+        self,
+        example: Example | None = None,
+        *,
+        readings: list[dict[str, str]] | None = None,
+        **values: Any,
+    ) -> Prompt:
+        """Return the prompt for an example.
+
+        Args:
+            example: What is judged, as `prepare` returns it; `None` for prompts without texts.
+            readings: Further entries of `material`, `{label, text}` each.
+            values: What the prompt names besides.
+
+        Raises:
+            PromptError: The prompt file does not render.
+        """
+        if example is None:
+            return Prompt(self._chat(**values))
+        texts = [*material(self.task, example), *(readings or ())]
+        if self.takes_plain_texts:
+            messages = self._chat(material=texts, bare=plain_texts(example), **values)
+        else:
+            messages = self._fill(texts, values)
+        return Prompt(messages, example.source)
+
+    def _chat(self, **values: Any) -> tuple[ChatMessage, ...]:
+        return chat(self.prompt, task=self.task, layout=self.layout, **values)
+
+    def _fill(self, texts: list[dict[str, str]], values: dict[str, Any]) -> tuple[ChatMessage, ...]:
+        """Return the messages, rendered once for all examples with these values.
+
+        Rendering takes ten times as long as filling in the texts, and an aspect's prompt differs
+        between examples in nothing else.
+        """
+        labels = tuple([part["label"] for part in texts])
+        key: Any = (labels, *values.items())
+        try:
+            kept = self._frames.get(key, _NEW)
+        except TypeError:  # a value that does not hash, such as a plan: its JSON stands for it
+            key = (labels, to_json(values))
+            kept = self._frames.get(key, _NEW)
+        if kept is _NEW:
+            kept = self._frame(labels, values)
+            if len(self._frames) >= MAX_FRAMES:
+                del self._frames[next(iter(self._frames))]
+            self._frames[key] = kept
+        if kept is None:
+            return self._chat(material=texts, **values)
+        return _messages(self.prompt, kept.fill([part["text"] for part in texts]))
+
+    def _frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> Frame | None:
+        try:
+            return frame(self.prompt, labels, task=self.task, layout=self.layout, **values)
+        except PromptFault as fault:
+            raise PromptError(str(fault)) from fault
+
+    def render_text(self, plain: Mapping[str, str], **values: Any) -> str:
+        """Return the prompt as one text, for models that continue texts.
+
+        Args:
+            plain: Texts by kind without delimiters, which prompts of profiles take as `bare`.
+            values: What the prompt names besides.
+
+        Raises:
+            PromptError: The prompt file does not render.
+        """
+        return joined(self.render_messages(plain, **values))
+
+    def render_messages(self, plain: Mapping[str, str], **values: Any) -> tuple[ChatMessage, ...]:
+        """Return the prompt as messages, for agents that put the texts into `values` themselves.
+
+        Raises:
+            PromptError: The prompt file does not render.
+        """
+        if self.takes_plain_texts:
+            values["bare"] = plain
+        return self._chat(**values)
+
+    def digest(self, *variants: object, also: tuple[str, ...] = ()) -> str:
+        """Return 6 hex digits for the words that are sent apart from the examples' own.
+
+        Args:
+            variants: Whatever else shapes what is sent, such as the layout.
+            also: Prompts that follow up on the first one.
+
+        Raises:
+            PromptError: A file is missing or not a valid template.
+        """
+        return prompt_digest((self.prompt, *also), *variants, *self.profile.digest_parts)
+
+
+def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
+    """Render a prompt as the messages of a request.
+
+    Args:
+        prompt: A prompt, as `prompts.render` takes it.
+        values: What the prompt names; texts under evaluation come as `material`.
+
+    Raises:
+        PromptError: The file is missing or does not render.
+    """
+    try:
+        turns = render(prompt, **values)
+    except PromptFault as fault:
+        raise PromptError(str(fault)) from fault
+    return _messages(prompt, turns)
+
+
+def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
+    if not turns:
+        raise PromptError(f"prompt {prompt!r} renders to nothing")
+    return tuple([ChatMessage(role=turn.role, content=turn.content) for turn in turns])
+
+
+def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
+    """Return 6 hex digits for the words that are sent, see `prompts.digest`.
+
+    Raises:
+        PromptError: A file is missing or not a valid template.
+    """
+    try:
+        return digest(prompts, *variants)
+    except PromptFault as fault:
+        raise PromptError(str(fault)) from fault
+
+
+def joined(messages: tuple[ChatMessage, ...]) -> str:
+    """Return messages as one text, for models that continue texts."""
+    return "\n".join(message.content for message in messages)

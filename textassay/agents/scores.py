@@ -1,0 +1,71 @@
+"""Makes scores of what a judge answered: one rating that it wrote, or the mean of several samples."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from textassay.agents.ask import DECLINED, MAX_QUOTED
+from textassay.agents.reading.rating import NoRating, Rating
+from textassay.runtime.messages import Score
+from textassay.runtime.model import Json, Sample
+
+MAX_QUOTED_SAMPLES = 3
+"""Unusable samples that a score quotes; the rest are counted."""
+
+
+def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
+    """Return the score for a rating that a judge wrote, with its words as the explanation.
+
+    Args:
+        sample: What the judge wrote.
+        rating: What was read in it.
+        fields: The score's other fields.
+    """
+    said = sample.text.strip()
+    only_rating = said == sample.text[slice(*rating.span)]
+    return Score(value=rating.value, explanation=None if only_rating else said, **fields)
+
+
+def from_samples(
+    samples: Sequence[Sample],
+    ratings: Sequence[Rating | NoRating],
+    /,
+    evidence: tuple[Json, ...] = (),
+    **fields: Any,
+) -> Score:
+    """Return the score for the mean of the usable samples; the others are left out and counted.
+
+    Args:
+        samples: What the judge wrote.
+        ratings: What was read in each of them.
+        evidence: What stands before the ratings in the score's evidence.
+        fields: The score's other fields; they win over those that are made here.
+    """
+    values = [rating.value for rating in ratings if isinstance(rating, Rating)]
+    summary = _summary(samples, ratings)
+    fields = {"samples": len(values), "evidence": (*evidence, *summary), **fields}
+    if not values:
+        declined = all(isinstance(r, NoRating) and r.reason == DECLINED for r in ratings)
+        said = samples[0].text.strip()[:MAX_QUOTED]
+        message = f"none of {len(samples)} samples holds a usable rating; the first says: {said!r}"
+        return Score.unscored(DECLINED if declined else "NoScoreFound", message, **fields)
+    mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return Score(**{"value": mean, "spread": spread} | fields)
+
+
+def _summary(samples: Sequence[Sample], ratings: Sequence[Rating | NoRating]) -> tuple[Json, ...]:
+    values = [rating.value for rating in ratings if isinstance(rating, Rating)]
+    summary: Json = {"text": f"{len(values)} of {len(samples)} samples usable", "ratings": values}
+    reasons = Counter(rating.reason for rating in ratings if isinstance(rating, NoRating))
+    if reasons:
+        summary["unusable"] = dict(reasons)
+    unusable = [
+        {"text": sample.text.strip()[:MAX_QUOTED], "problem": rating.reason}
+        for sample, rating in zip(samples, ratings, strict=True)
+        if isinstance(rating, NoRating)
+    ]
+    return (summary, *unusable[:MAX_QUOTED_SAMPLES])
