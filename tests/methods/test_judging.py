@@ -208,7 +208,7 @@ def test_models_are_chosen_by_role():
 def test_unknown_names_and_values_are_refused_with_what_exists():
     with pytest.raises(UnknownName, match=r"unknown method 'x'; known: .*g-eval, .*llm-score"):
         build("x", scripted())
-    with pytest.raises(UnknownName, match=r"unknown option 'temprature'; known: .*temperature"):
+    with pytest.raises(UnknownName, match=r"unknown option 'temprature'; .*known: .*temperature"):
         build("llm-score", scripted(), options={"temprature": 1})
     with pytest.raises(ConfigurationError, match=r"option form: .*'numbers'"):
         build("llm-score", scripted(), options={"form": "numbers"})
