@@ -96,7 +96,11 @@ class ConnectedModel(Wrapper):
             self.price = (0.0, 0.0)
         calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
         self.limiter = Limiter(
-            rpm=settings.rpm, tpm=settings.tpm, concurrency=calls, adaptive=not self._is_local
+            rpm=settings.rpm,
+            tpm=settings.tpm,
+            concurrency=calls,
+            adaptive=not self._is_local,
+            timeout=settings.timeout,
         )
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)

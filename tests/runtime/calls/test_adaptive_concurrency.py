@@ -11,7 +11,7 @@ import pytest
 from tests.virtual_time import run_virtual
 from textassay.runtime.calls.adaptive_concurrency import AdaptiveLimit, Congestion
 from textassay.runtime.calls.rate_limiter import Limiter
-from textassay.runtime.errors import RateLimited, ServerFailed
+from textassay.runtime.errors import RateLimited, ServerFailed, TimedOut
 
 Server = Callable[[], Awaitable[None]]
 
@@ -20,7 +20,7 @@ class Observed:
     """What a simulated run looked like."""
 
     def __init__(self) -> None:
-        self.answered = self.refused = 0
+        self.answered = self.refused = self.timed_out = 0
         self.limits: list[tuple[float, int]] = []
 
     def limits_between(self, start: float, end: float) -> list[int]:
@@ -28,14 +28,19 @@ class Observed:
 
 
 def simulate(
-    make: Callable[[random.Random], Server], *, cap: int, seconds: float, seed: int = 1
+    make: Callable[[random.Random], Server],
+    *,
+    cap: int,
+    seconds: float,
+    seed: int = 1,
+    timeout: float | None = None,
 ) -> Observed:
     """Let twice `cap` workers ask a simulated server without end."""
     dice, seen = random.Random(seed), Observed()
 
     async def main() -> None:
         server = make(dice)
-        limiter = Limiter(rpm=None, tpm=None, concurrency=cap)
+        limiter = Limiter(rpm=None, tpm=None, concurrency=cap, timeout=timeout)
         loop = asyncio.get_running_loop()
         began = loop.time()
 
@@ -44,7 +49,12 @@ def simulate(
                 try:
                     async with limiter.admit() as grant:
                         try:
-                            await server()
+                            async with asyncio.timeout(timeout):
+                                await server()
+                        except TimeoutError as late:
+                            limiter.timed_out(grant)
+                            seen.timed_out += 1
+                            raise TimedOut("late") from late
                         except RateLimited:
                             limiter.rate_limited(grant)
                             raise
@@ -53,7 +63,7 @@ def simulate(
                                 limiter.overloaded(grant)
                             raise
                     seen.answered += 1
-                except (RateLimited, ServerFailed):
+                except (RateLimited, ServerFailed, TimedOut):
                     seen.refused += 1
                     await asyncio.sleep(dice.uniform(0, 0.5))
 
@@ -272,3 +282,70 @@ def test_latency_that_buys_throughput_is_not_congestion() -> None:
             now += each
             verdicts.add(congestion.answered(now, latency, 10))
     assert verdicts == {None, "free"}
+
+
+def serial(places: int, seconds: float) -> Callable[[random.Random], Server]:
+    """A server that answers `places` calls at a time, each in `seconds`, and lets the others wait."""
+
+    def make(dice: random.Random) -> Server:
+        free = asyncio.Semaphore(places)
+
+        async def serve() -> None:
+            async with free:
+                await asyncio.sleep(seconds)
+
+        return serve
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("places", "seconds", "timeout"),
+    [(1, 0.5, 6), (1, 0.1, 6), (2, 0.5, 6), (4, 0.5, 6), (1, 1.9, 120), (1, 7, 120), (1, 1, 6)],
+)
+def test_a_server_with_few_places_lets_no_call_time_out(places, seconds, timeout) -> None:
+    """One request at a time, half a second each, 6 s of patience: before, most of the first 32 were lost."""
+    seen = simulate(serial(places, seconds), cap=64, seconds=300, timeout=timeout)
+    assert seen.timed_out == 0
+    assert seen.answered >= 0.98 * places * 300 / seconds - 64
+
+
+def test_calls_that_time_out_lower_the_limit() -> None:
+    """A server that gets slower: what was right before makes calls time out, and the limit follows."""
+
+    def make(dice: random.Random) -> Server:
+        free = asyncio.Semaphore(1)
+
+        async def serve() -> None:
+            async with free:
+                await asyncio.sleep(0.05 if asyncio.get_running_loop().time() < 60 else 1.0)
+
+        return serve
+
+    seen = simulate(make, cap=64, seconds=400, timeout=6)
+    assert min(seen.limits_between(0, 60)) >= 4
+    assert max(seen.limits_between(200, 400)) <= 8
+    assert seen.timed_out < 0.3 * seen.answered
+
+
+def test_single_calls_that_hang_do_not_lower_the_limit() -> None:
+    """One call in fifty is never answered, and the others at once: the server has not too much to do."""
+
+    def make(dice: random.Random) -> Server:
+        return lambda: asyncio.sleep(1e6 if dice.random() < 0.02 else 0.1)
+
+    seen = simulate(make, cap=64, seconds=60, timeout=6)
+    assert set(seen.limits_between(5, 60)) == {64}
+
+
+def test_a_server_that_answers_side_by_side_is_not_started_slowly() -> None:
+    """Four calls that take equally long are enough to go to the cap."""
+    seen = simulate(lambda dice: lambda: asyncio.sleep(0.1), cap=64, seconds=10, timeout=120)
+    assert set(seen.limits_between(0.2, 10)) == {64}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_variable_latency_is_no_reason_to_start_slowly_for_long(seed: int) -> None:
+    """Lognormal latencies with a time limit far away: at the cap after some seconds."""
+    seen = simulate(variable(1.0), cap=100, seconds=60, seed=seed, timeout=120)
+    assert set(seen.limits_between(25, 60)) == {100}

@@ -7,6 +7,7 @@ server.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from statistics import median
@@ -91,6 +92,10 @@ class Round:
     saturated: int = 0
     failed: int = 0
     rejected: int = 0
+    began: float | None = None
+    """When the first of its answers was asked for, or the round before it ended."""
+    fastest: float = math.inf
+    slowest: float = 0.0
 
     @property
     def calls(self) -> int:
@@ -118,9 +123,26 @@ class AdaptiveLimit:
     halved and the share of rejected calls is still above `NO_RELIEF` of what it was, though most
     calls are answered, cuts stop: until there are no rejections, their share falls below `RELIEF`
     of what it was, or most calls are rejected.
+
+    With a timeout, nothing is known of the server at first, which may answer one call at a time: it
+    starts at `SLOW_START`. If the first calls took equally long, the server answers them side by
+    side, and the limit grows by `JUMP` at once, as long as a queue of that length would still end
+    in time. Doubling ends, and its last step is taken back, where more calls bring no more answers
+    a second (`GAIN`) and the slowest takes `LATE` of the timeout; the limit then grows only while
+    the slowest takes less than `TOO_LATE` of it, and never so far that the slowest would take more
+    than `IN_TIME` of it if calls queue. Calls that time out while others are slow cut the limit by
+    `TIMEOUT_CUT`.
     """
 
     START = 32
+    SLOW_START = 4
+    JUMP = 16
+    ALIKE = 1.5
+    GAIN = 0.15
+    LATE = 0.25
+    TOO_LATE = 0.5
+    IN_TIME = 0.9
+    TIMEOUT_CUT = 0.5
     GROWTH = 0.05
     CUT = 0.7
     OVERLOAD_CUT = 0.9
@@ -131,14 +153,22 @@ class AdaptiveLimit:
     NO_RELIEF = 0.7
     RELIEF = 0.35
 
-    def __init__(self, cap: int) -> None:
-        """Set the cap, one or more."""
-        self.cap = cap
-        self.limit = min(cap, self.START)
+    def __init__(self, cap: int, *, timeout: float | None = None) -> None:
+        """Set the limits.
+
+        Args:
+            cap: The most calls in flight, one or more.
+            timeout: Seconds after which calls are given up; `None` if they are not.
+        """
+        self.cap, self._timeout = cap, timeout
+        self.limit = min(cap, self.START if timeout is None else self.SLOW_START)
         """Calls that may be in flight now."""
         self._exact = float(self.limit)
         self._doubling = True
-        self._round = Round()
+        self._round = Round(limit=self.limit)
+        self._last: Round | None = None
+        self._last_rate = 0.0
+        self._saturated = False
         self._judged = Round(limit=self.limit)
         self._before_cuts: Round | None = None
         self._holding = False
@@ -148,13 +178,17 @@ class AdaptiveLimit:
 
     def answered(self, now: float, latency: float, in_flight: int) -> None:
         """Learn from an answer that took `latency` seconds, with `in_flight` calls under way (itself included)."""
-        self._round.answered += 1
+        done = self._round
+        done.answered += 1
+        if done.began is None:
+            done.began = now - latency
+        done.fastest, done.slowest = min(done.fastest, latency), max(done.slowest, latency)
         self._judged.answered += 1
-        self._round.saturated += in_flight >= self.SATURATED * self.limit
+        done.saturated += in_flight >= self.SATURATED * self.limit
         verdict = self._congestion.answered(now, latency, in_flight)
         if verdict is not None:
             self._heed(verdict)
-        self._end_rounds()
+        self._end_rounds(now)
 
     def failed(self) -> None:
         """Count a call that failed for a passing reason other than load."""
@@ -167,6 +201,14 @@ class AdaptiveLimit:
         self._round.rejected += 1
         self._judged.rejected += 1
         self._end_rounds()
+
+    @property
+    def answers_come_late(self) -> bool:
+        """Whether calls are likely to time out because they queue: others are slow, or none was answered."""
+        if self._timeout is None:
+            return False
+        seen = [r.slowest for r in (self._last, self._round) if r is not None and r.answered]
+        return not seen or max(seen) > self.LATE * self._timeout
 
     def cut(self, factor: float) -> None:
         """Shrink to `factor` of the limit, unless earlier cuts brought no relief."""
@@ -189,25 +231,62 @@ class AdaptiveLimit:
         if verdict in ("free", "mistaken"):
             self._before_congestion = None
 
-    def _end_rounds(self) -> None:
+    def _end_rounds(self, now: float | None = None) -> None:
         if self._judged.calls >= max(self.limit, self.JUDGED):
             self._judge_cuts(self._judged)
             self._judged = Round(limit=self.limit)
         if self._round.calls >= self.limit:
-            self._grow_after(self._round)
-            self._round = Round(limit=self.limit)
+            self._grow_after(self._round, now)
+            self._last, self._round = self._round, Round(limit=self.limit, began=now)
 
-    def _grow_after(self, done: Round) -> None:
+    def _grow_after(self, done: Round, now: float | None) -> None:
         if done.rejected:
             self._before_congestion = None
             return
         clean = done.failed <= self.FAILURES * done.calls
-        if clean and done.saturated >= self.SATURATED * done.answered and not self._slow:
-            self._set(
-                self._exact * 2
-                if self._doubling
-                else self._exact + max(1.0, self.GROWTH * self._exact)
-            )
+        if not clean or done.saturated < self.SATURATED * done.answered or self._slow:
+            return
+        factor = 2.0
+        if self._timeout is not None:
+            elapsed = now - done.began if now is not None and done.began is not None else 0.0
+            rate = done.answered / elapsed if elapsed > 0 else 0.0
+            if self._doubling and self._brought_nothing(done, rate):
+                self._doubling, self._saturated = False, True
+                self._set(self._last.limit if self._last is not None else self._exact)
+                return
+            if self._saturated and done.slowest > self.TOO_LATE * self._timeout:
+                return
+            if self._last is None and self._side_by_side(done):
+                factor = self.JUMP
+            self._last_rate = rate
+        grown = (
+            self._exact * factor
+            if self._doubling
+            else self._exact + max(1.0, self.GROWTH * self._exact)
+        )
+        if self._timeout is not None:
+            # if calls queue, each further one makes all of them slower by the same share
+            in_time = done.limit * self.IN_TIME * self._timeout / done.slowest
+            grown = max(self._exact, min(grown, in_time))
+        self._set(grown)
+
+    def _brought_nothing(self, done: Round, rate: float) -> bool:
+        """Whether the last growth only made calls wait in the server, longer than is safe."""
+        if self._timeout is None or self._last is None or not self._last_rate or not rate:
+            return False
+        grown = done.limit / self._last.limit - 1
+        gained = rate / self._last_rate - 1
+        late = done.slowest > self.LATE * self._timeout
+        return late and grown > 0 and gained < self.GAIN * grown
+
+    def _side_by_side(self, done: Round) -> bool:
+        """Whether calls were answered at the same time, and a long queue of them would still end in time."""
+        alike = done.slowest <= self.ALIKE * done.fastest
+        return (
+            alike
+            and self._timeout is not None
+            and (self.JUMP * done.slowest <= self.TOO_LATE * self._timeout)
+        )
 
     def _judge_cuts(self, done: Round) -> None:
         """Decide whether further cuts may help, from calls that ended since the last such decision."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from textassay.runtime.calls.forecast import TokenForecast
 from textassay.runtime.calls.rate_limiter import Limiter, LimiterState, Permit
-from textassay.runtime.errors import RateLimited, ServerFailed
+from textassay.runtime.errors import RateLimited, ServerFailed, TimedOut
 from textassay.runtime.model import A, Model, Q, Wrapper
 
 __all__ = ["LimitedModel", "Limiter", "LimiterState", "Permit"]
@@ -43,6 +43,9 @@ class LimitedModel(Wrapper):
                 answer = await call(request)
             except (RateLimited, ServerFailed) as error:
                 self._back_off(error, grant)
+                raise
+            except TimedOut:
+                self.limiter.timed_out(grant)
                 raise
             used = answer.usage.prompt_tokens + answer.usage.completion_tokens
             if used:

@@ -108,7 +108,13 @@ class Limiter:
     """
 
     def __init__(
-        self, *, rpm: float | None, tpm: float | None, concurrency: int, adaptive: bool = True
+        self,
+        *,
+        rpm: float | None,
+        tpm: float | None,
+        concurrency: int,
+        adaptive: bool = True,
+        timeout: float | None = None,
     ) -> None:
         """Set the limits.
 
@@ -117,6 +123,8 @@ class Limiter:
             tpm: Tokens per minute, prompt and completion together; `None` for no limit.
             concurrency: Most requests in flight.
             adaptive: Whether fewer are kept in flight while the server bears fewer.
+            timeout: Seconds after which a request is given up, so that few are sent to a server
+                that nothing is known of; `None` if it is not.
 
         Raises:
             ConfigurationError: A limit is not a positive number.
@@ -129,7 +137,7 @@ class Limiter:
         self._token_pace = None if tpm is None else Pace(tpm, one_second=False)
         self._used_share = UsedShare()
         self._window = Window(math.inf if rpm is None else rpm, math.inf if tpm is None else tpm)
-        self._adaptive = AdaptiveLimit(self.concurrency) if adaptive else None
+        self._adaptive = AdaptiveLimit(self.concurrency, timeout=timeout) if adaptive else None
         self._in_flight = 0
         self._granted = 0
         self._last_before_cut = 0
@@ -176,6 +184,11 @@ class Limiter:
     def overloaded(self, grant: Permit | None = None) -> None:
         """Learn that the server has too much to do (503): like `rate_limited`, with a milder cut."""
         self._overload(grant, AdaptiveLimit.OVERLOAD_CUT)
+
+    def timed_out(self, grant: Permit) -> None:
+        """Learn that a request was given up: like `rate_limited` if other answers come late as well."""
+        if self._adaptive is not None and self._adaptive.answers_come_late:
+            self._overload(grant, AdaptiveLimit.TIMEOUT_CUT)
 
     @property
     def limit(self) -> int:
