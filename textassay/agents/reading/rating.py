@@ -24,27 +24,33 @@ text.
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
-import orjson
-
+from textassay.agents.reading.asides import own_words, withdrawals
+from textassay.agents.reading.json_rating import Unusable, json_rating
+from textassay.agents.reading.letters import stated_letters
 from textassay.agents.reading.other_numbers import (
     FOREIGN,
     OUT_OF,
     Found,
     blank_distractors,
     compiled,
-    found_in,
 )
-from textassay.agents.reading.wording import BARE, Form, first_rating, last_of
+from textassay.agents.reading.wording import (
+    DECLINED,
+    Contradiction,
+    Form,
+    Statement,
+    agreed,
+    first_rating,
+    stated_rating,
+)
 
-Reason = Literal["NoScoreFound", "OffScale", "Declined"]
-"""Why there is no rating: the answer holds none, holds one that the scale does not have, or says
-no."""
+Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
+"""Why there is no rating: the answer holds none, holds one that the scale does not have, says no, or
+states two that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +81,6 @@ _SHORT = 40
 
 _THOUGHT = compiled(r"\A\s{0,20}<think(?:ing)?>")
 _THOUGHT_END = compiled(r"</think(?:ing)?>")
-_DECLINED = compiled(
-    r"\b(?:I|we)(?:'m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can't|can not|could not|couldn't|won't"
-    r"|will not|not able|not comfortable|decline|refuse|must decline)\b|\bas an ai\b"
-    r"|\b(?:cannot|can't|impossible to|not possible to|unable to)\s{1,3}(?:be\s{1,3})?"
-    r"(?:rat|scor|evaluat|assess|judg|provid|determin|giv)|\A\W{0,6}(?:n/?a\b|not applicable)"
-)
 _SAME_WIDTH: dict[int, int | str] = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width forms
     **dict.fromkeys(map(ord, "’‘ʼ"), "'"),
@@ -135,13 +135,25 @@ def _parse(
 def _read(
     shown: str, scale: tuple[float, float], form: Form, aspect: str | None
 ) -> Rating | NoRating:
-    if form == "letters":
-        return _read_letter(shown, scale)
-    found = _read_json(shown, aspect) if "{" in shown else None
-    if found is None:
-        found = first_rating(blank_distractors(shown, scale), scale, form, aspect)
-    if found is None:
+    statement: Statement | Unusable = None
+    if "{" in shown:
+        statement = json_rating(shown, scale, form, aspect)
+    if statement is None:
+        statement = (
+            _letter(shown, scale) if form == "letters" else _number(shown, scale, form, aspect)
+        )
+    if statement is None:
         return _missing(shown)
+    if isinstance(statement, Unusable):
+        return NoRating("Declined" if statement.declined else "NoScoreFound", statement.message)
+    if isinstance(statement, Contradiction):
+        return NoRating("Contradictory", statement.message)
+    return _on_scale(shown, statement, scale, form)
+
+
+def _on_scale(
+    shown: str, found: Found, scale: tuple[float, float], form: Form
+) -> Rating | NoRating:
     value, (start, end) = found
     if value is None:
         return NoRating(
@@ -149,6 +161,9 @@ def _read(
             f"the rating is not one number on the scale from {scale[0]:g} to {scale[1]:g}",
         )
     if not scale[0] <= value <= scale[1]:
+        if form == "letters":
+            top = chr(ord("A") + min(int(scale[1] - scale[0]), 25))
+            return NoRating("OffScale", f"{shown[start:end]} is not one of the letters A to {top}")
         return NoRating(
             "OffScale", f"the rating {value:g} is off the scale from {scale[0]:g} to {scale[1]:g}"
         )
@@ -159,8 +174,33 @@ def _read(
     return Rating(value, (start, end))
 
 
+def _number(shown: str, scale: tuple[float, float], form: Form, aspect: str | None) -> Statement:
+    """Return the rating in prose: the one after the last withdrawal that is followed by one, else any."""
+    prose = own_words(blank_distractors(shown, scale))
+    for at in withdrawals(prose):
+        kept = stated_rating(prose[at:], scale, form, aspect)
+        if isinstance(kept, Contradiction):
+            return kept
+        if kept is not None:
+            value, (start, end) = kept
+            return value, (start + at, end + at)
+    return first_rating(prose, scale, form, aspect)
+
+
+def _letter(shown: str, scale: tuple[float, float]) -> Statement | Unusable:
+    """Return the rating behind a letter: A is the lowest point of the scale."""
+    points = [
+        (scale[0] + ord(m["letter"].upper()) - ord("A"), m.span("letter"))
+        for m in stated_letters(shown)
+    ]
+    found = agreed(points)
+    if isinstance(found, Contradiction):
+        return Contradiction("the answer states more than one letter")
+    return found
+
+
 def _missing(shown: str) -> NoRating:
-    if _DECLINED.search(shown):
+    if DECLINED.search(shown):
         return NoRating("Declined", "the judge declined to rate")
     return NoRating(
         "NoScoreFound", "the answer holds no rating" if shown.strip() else "the answer is empty"
@@ -174,80 +214,3 @@ def blank_thoughts(text: str) -> str:
     ends = [m.end() for m in _THOUGHT_END.finditer(text)]
     end = ends[-1] if ends else len(text)
     return " " * end + text[end:]
-
-
-_JSON_KEYS = (
-    "score",
-    "rating",
-    "final_score",
-    "final_rating",
-    "overall_score",
-    "value",
-    "grade",
-    "answer",
-)
-_FENCE = re.compile(r"\A\s*```(?:json)?\s*")
-
-
-def _read_json(text: str, aspect: str | None) -> Found | None:
-    """Return the rating of an answer that is one JSON object; `None` where it is not one or has no such field."""
-    body = _FENCE.sub("", text).strip()
-    body = body.removesuffix("```").rstrip()
-    if not (body.startswith("{") and body.endswith("}")):
-        return None
-    try:
-        fields = orjson.loads(body)
-    except (ValueError, RecursionError, UnicodeError):
-        return None
-    named = {
-        str(key).strip().lower().replace(" ", "_"): (key, value) for key, value in fields.items()
-    }
-    own = (aspect or "").strip().lower().replace(" ", "_").replace("-", "_")
-    for key in (own, f"{own}_score", f"{own}_rating", *_JSON_KEYS):
-        if key in named:
-            return _json_value(text, *named[key])
-    return None
-
-
-def _json_value(text: str, key: str, value: Any) -> Found | None:
-    if isinstance(value, str) and (bare := BARE.match(value)):
-        value = found_in(bare)[0]
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    place = re.search(
-        rf'"{re.escape(key)}"\s{{0,20}}:\s{{0,20}}"?(?P<value>[^\s",}}]{{1,40}})', text
-    )
-    span = place.span("value") if place else (0, len(text))
-    return (float(value) if math.isfinite(value) else None), span
-
-
-_ONLY_LETTER = re.compile(r"\A[\s*_`\"'(\[{]{0,12}(?P<letter>[A-Za-z])[\s*_`\"'.)\]}:]{0,12}\Z")
-_NAMED_LETTER = re.compile(
-    r"\b(?i:answer|choice|option|rating|score|grade|select|choose|pick)(?i:s|ed|d)?\b[^.!?\n\w]{0,12}"
-    r"(?:(?i:is|of|would be|as|with|option|the)\s{1,3}){0,3}[*_\"'(\[]{0,4}(?P<letter>[A-Z])\b(?![\s'][a-z])"
-)
-_LETTER_ASIDE = re.compile(r"[(\[](?P<letter>[A-Z])[)\]]")
-_LETTER_FIRST = re.compile(
-    r"\A[\s*_`\"'(\[]{0,12}(?P<letter>[A-Z])(?=[*_]{0,3}[).:\]\n]|\s[-–—(:])"
-)
-_LETTER_LAST = re.compile(r"(?<![\w'])(?P<letter>[A-Z])[.*_)]{0,4}\s{0,20}\Z")
-
-
-def _read_letter(text: str, scale: tuple[float, float]) -> Rating | NoRating:
-    """Return the rating behind a letter: A is the lowest point of the scale. The article `A` is no letter."""
-    found = (
-        _ONLY_LETTER.match(text)
-        or last_of(_NAMED_LETTER.finditer(text))
-        or last_of(_LETTER_ASIDE.finditer(text))
-        or _LETTER_FIRST.match(text)
-        or _LETTER_LAST.search(text, max(0, len(text) - 40))
-    )
-    if found is None:
-        return _missing(text)
-    letter = ord(found["letter"].upper()) - ord("A")
-    top = min(int(scale[1] - scale[0]), 25)
-    if letter > top:
-        return NoRating(
-            "OffScale", f"{found['letter']} is not one of the letters A to {chr(ord('A') + top)}"
-        )
-    return Rating(scale[0] + letter, found.span("letter"))

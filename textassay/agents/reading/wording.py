@@ -1,14 +1,15 @@
-"""How judges word a rating: the rules of `parsing`, in the order of how sure they are.
+"""How judges word a rating: the rules of `rating`, in the order of how sure they are.
 
-Works on text in which `distractors` has blanked what is certainly no rating. Every gap in a pattern
-is bounded.
+Works on text in which `asides` and `other_numbers` have blanked what is certainly no rating of the
+judge. Every gap in a pattern is bounded.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -25,6 +26,19 @@ Form = Literal["number", "letters", "stars"]
 """How a rating is asked for; `letters` are A for the lowest point of the scale, B for the next, and
 so on."""
 
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two statements of equal rank that give different ratings, so that neither counts."""
+
+    message: str
+    """What stands against what, for people."""
+
+
+Statement = Found | Contradiction | None
+"""What a rule makes of an answer: a rating, two that differ, or none."""
+
+# what may stand between a label and its number: **  "  (  $\\boxed{
 _MARKUP = r"[\s*_`\"'(\[{<$\\~]{0,12}(?:boxed\{|text\{)?"
 _NOUNS = r"(?:scor(?:e|ing)|rating|rate|grade|mark|evaluation|assessment|answer|verdict|judge?ment|result|points|stars)"
 _GAP = rf"[^.!?;\n\d{FOREIGN}]{{0,80}}?"
@@ -45,8 +59,24 @@ _PHRASES = (
     rf"\b(?:{_VERBS})\b{_GAP}\b(?:an?|as|of|at|it|this|a\s{{1,3}}solid)\s{{1,3}}[*_\"'(]{{0,3}}{NUMBER}",
     rf"\b(?:scor(?:es|ed|ing)|rat(?:ed|es|ing)|grad(?:ed|es|ing))\b{_GAP}{NUMBER}{_NO_NOUN}",
 )
+# I cannot give this a score of 5 / a 4 rather than a 5 / not a score of 5 / to earn a 5
 _NEGATED = compiled(
-    r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline to)\b[^.!?\n]{0,60}\Z"
+    r"\b(?:(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline to)\b[^.!?\n]{0,60}"
+    r"|(?:not|n't|never|rather than|instead of|than|short of|why not|to (?:get|earn|deserve|reach|merit|receive))"
+    r"\s(?:quite\s|really\s|exactly\s)?(?:an?\s|the\s)?)\Z"
+)
+# a score of 5 would need more detail / a 5 is reserved for perfect texts
+_HYPOTHETICAL = compiled(
+    r"[\s*_\"')\]]{0,4}(?:would|needs?|requires?|asks\sfor|is\s(?:reserved|only|for|given|meant|too)|means|could|should"
+    r"|might|was\smy\sfirst|if)\b"
+)
+# Initial rating: 2
+_PRELIMINARY = compiled(
+    r"\b(?:initial|first|preliminary|provisional|tentative|draft|old|previous|earlier)\W{0,3}\Z"
+)
+# I rate it, I would give this
+_FIRST_PERSON = compiled(
+    r"\bI(?:'d|'ll|\swould|\swill|\scan|\sam|'m)?\s(?:\w{1,10}\s){0,2}?(?:rate|rating|give|giving|score|scoring|assign|award|grade)\b"
 )
 _SHARE = compiled(rf"{NUMBER}{OUT_OF}")
 _STARS = compiled(rf"{NUMBER}[\s-]{{0,6}}(?:full\s)?stars?\b")
@@ -65,31 +95,91 @@ _NUMBERED = re.compile(rf"\A[\s*_#]{{0,12}}{NUMBER}[.)]\s{{1,4}}[^\W\d]")
 _PARENTHESISED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
 
 
+# I'm sorry / cannot be rated / N/A
+DECLINED = compiled(
+    r"\b(?:I|we)(?:'m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can't|can not|could not|couldn't|won't"
+    r"|will not|not able|not comfortable|decline|refuse|must decline)\b|\bas an ai\b"
+    r"|\b(?:cannot|can't|impossible to|not possible to|unable to)\s{1,3}(?:be\s{1,3})?"
+    r"(?:rat|scor|evaluat|assess|judg|provid|determin|giv)|\A\W{0,6}(?:n/?a\b|not applicable)"
+)
+
+
 def first_rating(
     text: str, scale: tuple[float, float], form: Form, aspect: str | None
-) -> Found | None:
-    """Return the rating that the surest rule finds, on the scale or not; `None` where no rule finds one."""
-    if bare := BARE.match(text):
-        return found_in(bare)
-    if labelled := _labelled(text, aspect):
-        return labelled
-    if form == "stars" and (stars := _STARS.search(text)):
-        return found_in(stars)
+) -> Statement:
+    """Return the rating that the surest rule finds, on the scale or not; `None` if no rule finds one."""
+    if (stated := stated_rating(text, scale, form, aspect, sure=True)) is not None:
+        return stated
     phrased = _phrased(text, scale, aspect)
-    if phrased is not None and _is_on(scale, phrased):
-        return phrased
     for pattern in (_SHARE, _STARS):
         if last := last_of(pattern.finditer(text)):
             return found_in(last)
     return _glyphs(text) or _at_the_edge(text) or phrased
 
 
-def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> Found | None:
-    """Return the last rating given in a phrase, one that is on the scale where there is one."""
-    matches = [m for pattern in _phrases(aspect) for m in pattern.finditer(text)]
-    stated = [m for m in matches if not _NEGATED.search(text[max(0, m.start() - 60) : m.start()])]
-    found = sorted((found_in(m) for m in stated), key=lambda item: (_is_on(scale, item), item[1]))
-    return found[-1] if found else None
+def stated_rating(
+    text: str, scale: tuple[float, float], form: Form, aspect: str | None, *, sure: bool = False
+) -> Statement:
+    """Return a rating that is nothing but a number, has a label, or is given in a phrase.
+
+    Args:
+        text: What the judge said, or the end of it.
+        scale: Lowest and highest rating that was asked for.
+        form: How the rating was asked for.
+        aspect: Name of the judged aspect.
+        sure: Whether a phrase counts only if its rating is on the scale.
+    """
+    if bare := BARE.match(text):
+        return found_in(bare)
+    if labelled := labelled_rating(text, aspect):
+        return _held_against_first_line(text, labelled)
+    if form == "stars" and (stars := _STARS.search(text)):
+        return found_in(stars)
+    phrased = _phrased(text, scale, aspect)
+    if not sure or phrased is None or isinstance(phrased, Contradiction) or _is_on(scale, phrased):
+        return phrased
+    return None
+
+
+def agreed(found: Sequence[Found]) -> Statement:
+    """Return the last of several statements of equal rank if all give the same rating."""
+    values = list(dict.fromkeys(value for value, _ in found))
+    if len(values) < 2:
+        return found[-1] if found else None
+    shown = " and ".join("a range" if value is None else f"{value:g}" for value in values[:2])
+    return Contradiction(f"the answer gives more than one rating, {shown}")
+
+
+# an answer's first line that is a number and nothing else, as in "1\n\nNote: ..."; "1." counts a list
+_FIRST_LINE = re.compile(rf"\A\s{{0,4}}{_MARKUP}{NUMBER}(?:{OUT_OF})?[ \t*_`\"')\]}}]{{0,8}}\n")
+
+
+def _held_against_first_line(text: str, labelled: Found | Contradiction) -> Statement:
+    first = _FIRST_LINE.match(text)
+    if first is None or isinstance(labelled, Contradiction):
+        return labelled
+    return agreed([found_in(first), labelled])
+
+
+def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> Statement:
+    """Return the last rating given in a phrase, one that is on the scale if there is one."""
+    stated: list[tuple[Found, bool]] = []
+    for pattern in _phrases(aspect):
+        for m in pattern.finditer(text):
+            found = found_in(m)
+            before = text[max(0, found[1][0] - 60) : found[1][0]]
+            if _HYPOTHETICAL.match(text, found[1][1]) or _NEGATED.search(before):
+                continue
+            if _NEGATED.search(text[max(0, m.start() - 60) : m.start()]):
+                continue
+            stated.append(
+                (found, _FIRST_PERSON.search(text, max(0, m.start() - 20), m.end()) is not None)
+            )
+    own = [found for found, first_person in stated if first_person and _is_on(scale, found)]
+    if isinstance(contradiction := agreed(own), Contradiction):
+        return contradiction
+    ordered = sorted((found for found, _ in stated), key=lambda one: (_is_on(scale, one), one[1]))
+    return ordered[-1] if ordered else None
 
 
 def _at_the_edge(text: str) -> Found | None:
@@ -165,13 +255,42 @@ _NEUTRAL = compiled(
 )
 
 
-def _labelled(text: str, aspect: str | None) -> Found | None:
+# a line that names something else to judge: "- Use of fact:"; not "Rationale:"
+_HEADING = re.compile(r"(?m)^[ \t>*_#.•\d)-]{0,10}(?P<name>[^\W\d_][^\n:]{0,60}):[ \t*_]{0,4}$")
+_REMARK = compiled(
+    r"(?:(?:final|overall|my|the)\s)?(?:reason(?:s|ing)?|rationale|explanation|justification|comments?|notes?|evidence"
+    rf"|analysis|feedback|summary|conclusion|p\.?s\.?|{_NOUNS})\Z"
+)
+
+
+def labelled_rating(text: str, aspect: str | None) -> Statement:
     """Return the rating with the aspect's own label, else a final, else a plain, else the only other one.
 
-    Of several with the aspect's name or `final` the last counts, as it does for an echo of the
-    prompt; of several plain ones the first, since judges that ramble on rate other aspects there.
+    Statements of equal rank must agree. A plain label below a heading that names something else is
+    about that: judges that ramble on rate other aspects there.
     """
-    own, final, plain, others = [], [], [], []
+    own, final, plain, others = _by_rank(text, aspect)
+    if own:
+        last = [m for m in own if _FINAL_WORD.search(text, max(0, m.start() - 20), m.end())]
+        return agreed([found_in(m) for m in last or own])
+    if final:
+        return agreed([found_in(m) for m in final])
+    if plain:
+        kept = [
+            m for m in plain if not _PRELIMINARY.search(text, max(0, m.start() - 20), m.start())
+        ]
+        return agreed([found_in(m) for m in _before_next_heading(text, kept or plain)])
+    return found_in(others[0]) if len(others) == 1 else None
+
+
+_FINAL_WORD = compiled(r"\bfinal")
+
+Matches = list[re.Match[str]]
+
+
+def _by_rank(text: str, aspect: str | None) -> tuple[Matches, Matches, Matches, Matches]:
+    """Return the labels that name the aspect, say `final`, are plain, and name something else."""
+    own, final, plain, others = Matches(), Matches(), Matches(), Matches()
     named = _named(aspect)
     for m in _label(aspect).finditer(text):
         before = text[max(0, m.start() - 40) : m.start()].rpartition("\n")[2]
@@ -185,11 +304,16 @@ def _labelled(text: str, aspect: str | None) -> Found | None:
             final.append(m)
         else:
             plain.append(m)
-    if own or final:
-        return found_in((own or final)[-1])
-    if plain:
-        return found_in(plain[0])
-    return found_in(others[0]) if len(others) == 1 else None
+    return own, final, plain, others
+
+
+def _before_next_heading(text: str, plain: Matches) -> Matches:
+    if len(plain) < 2:
+        return plain
+    for heading in _HEADING.finditer(text, plain[0].end()):
+        if not _REMARK.match(heading["name"].strip(" *_")):
+            return [m for m in plain if m.start() < heading.start()]
+    return plain
 
 
 def _glyphs(text: str) -> Found | None:

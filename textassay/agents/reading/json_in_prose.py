@@ -1,0 +1,87 @@
+"""Finds the JSON values in an answer, whatever prose, fences and remarks stand around them.
+
+Knows JSON and where it begins, nothing of ratings, lists or plans. Only what can hold names is
+looked for: objects, and arrays of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+MAX_STARTS = 64
+"""Brackets at which reading is tried; prose with more of them holds no JSON for us."""
+_MAX_DIGITS = 300
+
+# `{"`, `[{`, `{}`: what begins like JSON, in contrast to `[1]`, `{x}`, `[see above]`
+_OPENING = re.compile(r"[\[{]")
+_BEGINS_LIKE_JSON = re.compile(r"\{\s*[\"}]|\[\s*[\[{\"]")
+
+
+class JsonObject(dict[str, Any]):
+    """A JSON object that remembers which of its keys occur more than once with different values."""
+
+    contradicted: frozenset[str] = frozenset()
+
+
+class FoundJson(NamedTuple):
+    """One JSON value of an answer."""
+
+    value: Any
+    """Objects as `JsonObject`, arrays as lists; NaN and infinities as `None`."""
+    start: int
+    """Where it begins in the answer, in characters."""
+    end: int
+
+
+def find_json(text: str) -> Iterator[FoundJson]:
+    """Yield the objects and arrays of an answer in order. Never raises; linear in the text.
+
+    What begins like JSON and cannot be read ends the search: its inner objects, read by themselves,
+    would lose the name that they stand under.
+
+    Example:
+        >>> [found.value for found in find_json('Here: {"score": 4}. Bye [1].')]
+        [{'score': 4}, [1]]
+    """
+    at, tried = 0, 0
+    while tried < MAX_STARTS and (opening := _OPENING.search(text, at)):
+        tried += 1
+        start = opening.start()
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            if _BEGINS_LIKE_JSON.match(text, start):
+                return
+            at = start + 1
+            continue
+        yield FoundJson(value, start, end)
+        at = end
+
+
+def key_of(name: object) -> str:
+    """Return a key in the form in which keys are compared: `Final Score` and `final-score` are `final_score`."""
+    return re.sub(r"[\s-]+", "_", str(name).strip().lower())
+
+
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = JsonObject(pairs)
+    if len(found) < len(pairs):
+        found.contradicted = frozenset(key for key, value in pairs if value != found[key])
+    return found
+
+
+def _integer(digits: str) -> float:
+    # float() of a long integer is off every scale; int() refuses more than 4,300 digits
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits[:_MAX_DIGITS])
+
+
+def _no_number(_: str) -> None:
+    return None
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_constant=_no_number, strict=False
+)
