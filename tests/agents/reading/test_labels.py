@@ -110,3 +110,20 @@ def test_any_distribution_gives_a_rating_on_the_scale(weights):
     assert isinstance(found, Expectation)
     assert 1 <= found.value <= 5
     assert found.value == pytest.approx(math.fsum(int(k) * p for k, p in shares.items()))
+
+
+@pytest.mark.parametrize("logprob", [0.5, 800.0, math.nan, math.inf])
+def test_a_log_probability_above_zero_is_malformed(logprob):
+    """Of an alternative; the message type itself refuses one of a sampled token."""
+    token = TokenLogprob.model_construct(token="4", logprob=-0.1, top=(("4", -0.1), ("5", logprob)))
+    found = expected_rating(Sample.model_construct(text="4", logprobs=(token,)), 0, FIVE)
+    assert isinstance(found, NoExpectation)
+    assert found.reason == "MalformedLogprobs"
+
+
+def test_labels_above_one_together_are_malformed():
+    top = (("4", -0.1), ("5", -0.1))
+    token = TokenLogprob(token="4", logprob=-0.1, top=top)
+    found = expected_rating(Sample(text="4", logprobs=(token,)), 0, FIVE)
+    assert isinstance(found, NoExpectation)
+    assert "above 1" in found.message

@@ -21,8 +21,10 @@ _QUOTES = (
 )
 # > Final score: 5
 _QUOTED_LINE = re.compile(r"(?m)^[ \t]{0,3}>[^\n]{0,2000}$")
-# ~~5~~
-_STRUCK = re.compile(r"~~[^~\n]{1,80}~~")
+# ~~5~~   4 -> 3
+_STRUCK = re.compile(
+    r"~~[^~\n]{1,80}~~|(?<![\w.,/])\d{1,4}(?:[.,]\d{1,2})?\s{0,2}(?:->|=>|→)(?=\s{0,2}\d)"
+)
 _NUMBER_WORD = re.compile(r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|zero)\b")
 _LETTER_ALONE = re.compile(r"\b[A-Z]\b")
 # "4", "4 / 5", "four out of five", "4 stars", "C": the rating itself, put in quotes
@@ -30,13 +32,17 @@ _VALUE_ONLY = re.compile(
     r"(?i)\W{0,4}(?:\d{1,4}(?:[.,]\d{1,3})?|one|two|three|four|five|six|seven|eight|nine|ten|zero|[a-z])"
     r"(?:\s{0,3}(?:/|out of|of)\s{0,3}\w{1,5})?(?:[\s-]{0,2}(?:stars?|points?))?\W{0,20}"
 )
+# the text says "5 stars", the title "7 Days": quoted, however short
+_INTRODUCED = re.compile(
+    r"(?i)\b(?:says?|said|claims?|states?|contains?|reads?|asks?(?:\sfor)?|words?|phrase|line|title[d]?|named?|called)[\s:,]{1,3}\Z"
+)
 # 5?  5)?  "5"?
 _ASKED_NUMBER = re.compile(r"(?<![\w.,/])[+-]?\d{1,4}(?:[.,]\d{1,3})?(?=[\s*_\"')\]]{0,4}\?)")
 # Is it a 5 for flow?  Why not a score of 5 here?
 _QUESTION = re.compile(
     r"(?i)(?:(?<=\A)|(?<=[.!?:;(–—\n])|(?<=[.!?:;(–—\n]\s))(?:but\s|so\s|or\s|and\s)?"
     r"(?:is|does|do|did|would|should|could|can|will|why|what|how|which|maybe|perhaps)\b"
-    r"(?:[^.!?\n]|\.(?=\d)){0,200}\?"
+    r"(?:[^.!?\n]|\.(?=\d)){0,200}(?=\?)"
 )
 # the summary itself says that its final score is 5 / the author claims: Rating: 5
 _REPORTED = re.compile(
@@ -53,12 +59,12 @@ _WITHDRAWN = re.compile(
     r"(?:wait\b|scratch\sthat\b|strike\sthat\b|correction\b|corrected\b|on\s(?:second\sthoughts?|reflection)\b"
     r"|upon\s(?:reflection|reconsideration)\b|after\sreconsider\w{1,4}\b|let\sme\s(?:revise|correct|reconsider|change)\b"
     r"|i\s(?:take|took)\s(?:that|it)\sback\b|i\s(?:revise|retract|withdraw|change|correct)\b|revised?\b(?=[^\n]{0,30}[:=])"
-    r"|no[,.:;]|not?\sreally[,.:;]|actually,)"
+    r"|no[,.:;]|not\sreally[,.:;]|actually,|now\b(?=\s\d))[\s:,.–—-]{0,4}"
 )
 # a cheap look before any of the patterns above is tried; most answers hold nothing of the kind
-_MARKS = re.compile(r"[\"'“„«「‘`>~?]")
+_MARKS = re.compile(r"[\"'“„«「‘`>~?→]")
 _TURNS = re.compile(
-    r"(?i)\b(?:wait|scratch|strike|correct|on|upon|after|let|i|revise|no|not|actually)"
+    r"(?i)\b(?:wait|scratch|strike|correct|on|upon|after|let|i|revise|no|not|actually|now)"
 )
 
 
@@ -97,4 +103,6 @@ def _blank_rated(match: re.Match[str]) -> str:
     inner = match[0][1:-1]
     if not (_NUMBER_WORD.search(inner) or _LETTER_ALONE.search(inner)):
         return match[0]
-    return match[0] if _VALUE_ONLY.fullmatch(inner) else _blank(match)
+    before = match.string[max(0, match.start() - 20) : match.start()]
+    own = _VALUE_ONLY.fullmatch(inner) and not _INTRODUCED.search(before)
+    return match[0] if own else _blank(match)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
+from textassay.agents.reading.json_in_prose import JsonObject, find_json
+from textassay.agents.reading.json_rating import NAME_KEYS, SCORE_KEYS
 from textassay.agents.reading.rating import NoRating, Rating, blank_thoughts, parse_rating
 from textassay.agents.reading.wording import Form
 from textassay.runtime.messages import Aspect, slug
@@ -127,44 +127,51 @@ def _looks_rated(rest: str) -> bool:
     return _RATED.match(rest.strip()) is not None
 
 
-_SCORE_KEYS = ("score", "rating", "value")
-_NAME_KEYS = ("aspect", "name", "criterion", "metric")
-
-
 def _from_json(text: str) -> list[tuple[str, str]] | None:
-    starts = [at for at in (text.find("{"), text.find("[{")) if at >= 0]
-    end = max(text.rfind("}"), text.rfind("]"))
-    if not starts or end < min(starts):
-        return None
-    try:
-        value = orjson.loads(text[min(starts) : end + 1])
-    except (ValueError, RecursionError, UnicodeError):
-        return None
-    if (
-        isinstance(value, dict)
-        and len(value) == 1
-        and isinstance(inner := next(iter(value.values())), list | dict)
-    ):
-        value = _unwrapped(value, inner)
-    rows = value.items() if isinstance(value, dict) else [_named(row) for row in value]
-    return [(str(name), _said(held)) for name, held in rows]
+    """Return names with what is said of them, from all JSON in an answer; `None` without any."""
+    named: list[tuple[str, str]] = []
+    seen = False
+    for found in find_json(text):
+        value = found.value
+        if (
+            isinstance(value, dict)
+            and len(value) == 1
+            and isinstance(inner := next(iter(value.values())), list | dict)
+        ):
+            value = _unwrapped(value, inner)
+        if isinstance(value, dict):
+            rows = [_named(value)] if _holds_name(value) else list(value.items())
+            # a name that stands twice with different ratings has none
+            rows += value.contradicted.items() if isinstance(value, JsonObject) else ()
+        elif any(isinstance(row, dict) for row in value):
+            rows = [_named(row) for row in value]
+        else:  # [1], a reference
+            continue
+        seen = True
+        named += [(str(name), _said(held)) for name, held in rows]
+    return named if seen else None
+
+
+def _holds_name(row: dict[str, Any]) -> bool:
+    """Return whether an object is about one aspect: `{"aspect": "coherence", "score": 4}`."""
+    return any(key in row for key in NAME_KEYS) and any(key in row for key in SCORE_KEYS)
 
 
 def _unwrapped(outer: dict[str, Any], inner: Any) -> Any:
     """Return `inner` where it is the list of ratings, not the rating of one aspect."""
-    return outer if isinstance(inner, dict) and any(key in inner for key in _SCORE_KEYS) else inner
+    return outer if isinstance(inner, dict) and any(key in inner for key in SCORE_KEYS) else inner
 
 
 def _named(row: Any) -> tuple[Any, Any]:
     if not isinstance(row, dict):
         return "", row
-    name = next((row[key] for key in _NAME_KEYS if key in row), None)
+    name = next((row[key] for key in NAME_KEYS if key in row), None)
     return (name, row) if name is not None else next(iter(row.items()), ("", ""))
 
 
 def _said(held: Any) -> str:
     if isinstance(held, dict):
-        held = next((held[key] for key in _SCORE_KEYS if key in held), "")
+        held = next((held[key] for key in SCORE_KEYS if key in held), "")
     return (
         held
         if isinstance(held, str)

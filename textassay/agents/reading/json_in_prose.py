@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 MAX_STARTS = 64
@@ -21,9 +22,13 @@ _BEGINS_LIKE_JSON = re.compile(r"\{\s*[\"}]|\[\s*[\[{\"]")
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that remembers which of its keys occur more than once with different values."""
+    """A JSON object that remembers keys which occur more than once with different values.
 
-    contradicted: frozenset[str] = frozenset()
+    Attributes:
+        contradicted: An earlier, different value by such a key; the object itself holds the last.
+    """
+
+    contradicted: Mapping[str, Any] = MappingProxyType({})
 
 
 class FoundJson(NamedTuple):
@@ -69,7 +74,7 @@ def key_of(name: object) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = JsonObject(pairs)
     if len(found) < len(pairs):
-        found.contradicted = frozenset(key for key, value in pairs if value != found[key])
+        found.contradicted = {key: value for key, value in pairs if value != found[key]}
     return found
 
 

@@ -19,6 +19,8 @@ MIN_MASS = 0.1
 rating."""
 NEGLIGIBLE = 0.01
 """A label below this probability need not be told apart from a longer one that begins like it."""
+ROUNDING = 1e-3
+"""How far above 1 servers that compute in half precision may push a probability."""
 _AROUND = " \t\r\n▁Ġ*_\"'([`"
 
 
@@ -39,7 +41,7 @@ class NoExpectation:
     """Why the token probabilities give no rating."""
 
     reason: str
-    """`NoLabelMass`, `NotALabel`, `NoScorePosition` or `AmbiguousLabels`."""
+    """`NoLabelMass`, `NotALabel`, `NoScorePosition`, `AmbiguousLabels` or `MalformedLogprobs`."""
     message: str
     """For people, with what would help."""
 
@@ -60,6 +62,8 @@ def expected_rating(
             "NoScorePosition", "the tokens that the server sent do not add up to its text"
         )
     tokens = sample.logprobs or ()
+    if (malformed := _malformed(tokens[index : index + 2])) is not None:
+        return malformed
     mass = _split_longer_labels(_mass_by_label(tokens[index], points), tokens, index, points)
     if mass is None:
         return NoExpectation(
@@ -68,6 +72,11 @@ def expected_rating(
             "use --n 20 or --set form=letters",
         )
     total = math.fsum(mass.values())
+    if total > 1 + ROUNDING:
+        return NoExpectation(
+            "MalformedLogprobs",
+            f"the server's log-probabilities give all labels together probability {total:.4g}, above 1; use --n 20",
+        )
     if total < MIN_MASS:
         return NoExpectation(
             "NoLabelMass",
@@ -77,6 +86,19 @@ def expected_rating(
     value = min(max(value, points[0].value), points[-1].value)
     shares = {point.label: round(mass[point.label] / total, 6) for point in points}
     return Expectation(value, min(1.0, total), shares)
+
+
+def _malformed(tokens: Sequence[TokenLogprob]) -> NoExpectation | None:
+    """Return why log-probabilities cannot be such: one is NaN, or belongs to a probability above 1."""
+    for token in tokens:
+        for text, logprob in ((token.token, token.logprob), *dict(token.top).items()):
+            if not logprob <= ROUNDING:  # NaN is not, either
+                return NoExpectation(
+                    "MalformedLogprobs",
+                    f"the server sent the log-probability {logprob:g} for the token {text[:20]!r}, which must be "
+                    "at most 0; use --n 20",
+                )
+    return None
 
 
 def _token_at(sample: Sample, start: int) -> int | None:

@@ -26,7 +26,7 @@ _LETTER_FIRST = re.compile(
     r"\A[\s*_`\"'(\[]{0,12}(?P<letter>[A-Z])(?=[*_]{0,3}[).:\]\n]|\s[-–—(:])"
 )
 # It reads well.\n\nC
-_LETTER_LAST = re.compile(r"(?<![\w'])(?P<letter>[A-Z])[.*_)]{0,4}\s{0,20}\Z")
+_LETTER_LAST = re.compile(r"(?<![\w'/])(?P<letter>[A-Z])[.*_)]{0,4}\s{0,20}\Z")
 # B\n\nNote: ...
 _LETTER_LINE = re.compile(r"\A[\s*_`\"'(\[]{0,12}(?P<letter>[A-Z])[*_).:\]]{0,4}[ \t]{0,8}\n")
 

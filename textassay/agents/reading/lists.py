@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import orjson
-
+from textassay.agents.reading.json_in_prose import find_json, key_of
 from textassay.agents.reading.rating import blank_thoughts
 from textassay.runtime.messages import slug
 from textassay.runtime.model import Json
@@ -125,36 +124,30 @@ _WRAPPERS = 3
 
 
 def _from_json(text: str) -> list[tuple[str, str]] | None:
-    """Return the entries of an answer that is JSON, perhaps between prose; `None` where it is not."""
-    starts = [at for at in (text.find("["), text.find("{")) if at >= 0]
-    end = max(text.rfind("]"), text.rfind("}"))
-    if not starts or end < min(starts):
-        return None
-    try:
-        value = orjson.loads(text[min(starts) : end + 1])
-    except (ValueError, RecursionError, UnicodeError):
-        return None
-    for _ in range(_WRAPPERS):  # {"aspects": [...]}
-        if (
-            isinstance(value, dict)
-            and len(value) == 1
-            and isinstance(inner := next(iter(value.values())), list | dict)
-        ):
-            value = inner
-    if isinstance(value, dict):
-        return [(key, _text(held)) for key, held in value.items()]
-    if not isinstance(value, list) or not any(isinstance(item, dict) for item in value):
-        return None
-    return [_json_entry(item) for item in value]
+    """Return the entries of the first JSON in an answer that lists any; `None` if none does."""
+    objects: list[tuple[str, str]] = []
+    for found in find_json(text):
+        value = found.value
+        for _ in range(_WRAPPERS):  # {"aspects": [...]}
+            if (
+                isinstance(value, dict)
+                and len(value) == 1
+                and isinstance(inner := next(iter(value.values())), list | dict)
+            ):
+                value = inner
+        if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            return [_json_entry(item) for item in value]
+        if isinstance(value, dict):
+            if not any(key_of(key) in _NAME_KEYS for key in value):
+                return [(key, _text(held)) for key, held in value.items()]
+            objects.append(_json_entry(value))  # one object per line
+    return objects or None
 
 
 def _json_entry(item: Any) -> tuple[str, str]:
     if not isinstance(item, dict):
         return (item, "") if isinstance(item, str) else ("", repr(item))
-    by_key = {
-        str(key).strip().lower().replace(" ", "_").replace("-", "_"): held
-        for key, held in item.items()
-    }
+    by_key = {key_of(key): held for key, held in item.items()}
     name = next((by_key[key] for key in _NAME_KEYS if key in by_key), None)
     definition = next((by_key[key] for key in _DEFINITION_KEYS if key in by_key), "")
     if name is None and len(item) == 1:

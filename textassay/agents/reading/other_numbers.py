@@ -48,6 +48,15 @@ _SCALE = compiled(
 )
 _BETWEEN = compiled(rf"\bbetween\s{{1,3}}{_EITHER}\s{{1,3}}and\s{{1,3}}{_EITHER}{_OFF}")
 _BRACKETED = compiled(rf"[(\[]\s?{_EITHER}\s?(?:[-–—~]|to)\s?{_EITHER}(?=\s?[)\],:;])")
+# Score (out of 5): / Rating (max. 5): / Score out of 5:
+_LIMIT = compiled(
+    rf"(?<=[(\[])\s?(?:out\s{{1,3}}of|of|max(?:imum)?\.?(?:\s{{1,3}}of)?|up\s{{1,3}}to|/)\s{{0,3}}{_EITHER}\s?(?=[)\]])"
+    rf"|\bout\s{{1,3}}of\s{{1,3}}{_EITHER}(?=\s{{0,3}}[:=])"
+)
+# [3, 4] or a bare 3, 4: several numbers are no rating
+_SEVERAL = re.compile(
+    r"(?:\[\s?|\A\s{0,8}(?=[\d.,;\s]{1,80}\Z))\d{1,4}(?:\.\d{1,3})?(?:\s{0,2}[,;]\s{1,3}\d{1,4}(?:\.\d{1,3})?){1,20}"
+)
 _RANGE = compiled(
     rf"{_ON}(?P<low>{_EITHER})(?P<link>\s{{0,2}}[-–—~‐‑]\s{{0,2}}|\s{{1,3}}(?:to|or)\s{{1,3}})(?P<high>{_EITHER}){_OFF}"
 )
@@ -103,7 +112,7 @@ def blank_distractors(text: str, scale: tuple[float, float]) -> str:
     )  # most answers spell no number, and digits are found fast
     if len((_ANY if spelled else _DIGITS).findall(text)) > 1:
         text = _blank_pairs(text, scale)
-    for pattern in (_POINTS, _LEGEND):
+    for pattern in (_POINTS, _LEGEND, _LIMIT):
         text = pattern.sub(_blank, text)
     if spelled or (
         text != given and _A_WORD.search(text)
@@ -133,12 +142,16 @@ def _blank_pairs(text: str, scale: tuple[float, float]) -> str:
 
     for pattern in (_SCALE, _BETWEEN, _BRACKETED):
         text = pattern.sub(_blank, text)
-    text = _RANGE.sub(interval, text)
+    text = _SEVERAL.sub(_foreign, _RANGE.sub(interval, text))
     return _OUT_OF_SOMETHING.sub(share, text)
 
 
 def _blank(m: re.Match[str]) -> str:
     return " " * len(m[0])
+
+
+def _foreign(m: re.Match[str]) -> str:
+    return FOREIGN * len(m[0])
 
 
 def _digit(m: re.Match[str]) -> str:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from textassay.agents.reading.json_in_prose import find_json
 from textassay.agents.reading.rating import blank_thoughts
 from textassay.runtime.messages import slug
 
@@ -47,7 +49,8 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
         tools: Names of the assistant evaluators.
     """
     reader = _Reader(criteria, tools)
-    for line in blank_thoughts(text)[:MAX_PLAN].splitlines():
+    said = blank_thoughts(text)[:MAX_PLAN]
+    for line in _lines_of_json(said) or said.splitlines():
         reader.read(line)
     missing = [name for name in criteria if name not in reader.assistants]
     problems = [*reader.problems]
@@ -57,6 +60,31 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
         problems.append("has no numbered steps")
     found = {name: tuple(reader.assistants[name]) for name in criteria if name in reader.assistants}
     return PlanReading(found, tuple(reader.steps), tuple(dict.fromkeys(problems)))
+
+
+def _lines_of_json(text: str) -> list[str] | None:
+    """Return a plan that was written as JSON in the lines of a plain one; `None` if it was not.
+
+    Takes `{"coherence": ["nli"], "steps": ["..."]}`, the criteria perhaps in an object of their own.
+    """
+    value = next((found.value for found in find_json(text) if isinstance(found.value, dict)), None)
+    if value is None:
+        return None
+    criteria, steps = list[str](), list[str]()
+    for key, held in value.items():
+        if isinstance(held, dict):
+            criteria += [f"{name}: {_items(inner)}" for name, inner in held.items()]
+        elif _STEPS.match(key) and isinstance(held, list):
+            steps += [f"{n}. {step}" for n, step in enumerate(held, start=1)]
+        else:
+            criteria.append(f"{key}: {_items(held)}")
+    return [*criteria, "Steps:", *steps]
+
+
+def _items(held: Any) -> str:
+    if isinstance(held, list):
+        return ", ".join(map(str, held)) or "none"
+    return "none" if held is None else str(held)
 
 
 _MARKS = r"[\s>*_`#|•·–—-]{0,12}"

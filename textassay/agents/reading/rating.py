@@ -1,19 +1,21 @@
 r"""Reads the rating out of what a judge said.
 
-Knows how judges phrase a rating, nothing of prompts or models. Reading has two steps. First
-everything that holds a number but is no rating is blanked out, character for character, so that
-places stay valid: ranges (`1-5`), legends (`1 = bad`), scale words (`5-point scale`), list numbers,
-the second half of `2/5`. Then rules are tried in the order of how sure they are, and the first that
-matches decides, even where its number turns out to be off the scale:
+Knows how judges phrase a rating, nothing of prompts or models. Reading has three steps. First what
+holds a number but is no rating is blanked out, character for character, so that places stay valid:
+ranges (`1-5`), legends (`1 = bad`), scale words (`5-point scale`), list numbers, the second half of
+`2/5`. Then what is not the judge's own statement: quotations, questions, reported claims, and what
+stands before a withdrawal (`Wait, no.`). Then rules are tried in the order of how sure they are,
+and the first that matches decides, even if its number turns out to be off the scale:
 
-1. JSON with a rating field;
+1. JSON with a rating field, which decides even if it holds null, a list or an object;
 2. nothing but a number (or `Four`);
-3. a label for the judged aspect, or a plain one: `Coherence: 3`, `Rating: 2`, `**Final score:** 4`
-(the last counts);
+3. a label for the judged aspect, or a final or plain one: `Coherence: 3`, `**Final score:** 4`;
 4. a phrase: `a score of 3`, `scoring a one out of five`, `I would rate it a 4` (the last counts);
 5. `3 out of 5`, `4/5`; stars in words or as glyphs;
 6. one line with a label nobody knows: `Flow: 3`;
 7. a number that opens (`4 - The summary`) or closes (`... auction. 2.5`) the answer.
+
+Two statements of equal rank that differ are no rating (`Contradictory`).
 
 Decisions worth knowing: any Unicode decimal digits count; `4,5` is four and a half and `1,000` a
 thousand; `three and a half` is 3.5; a rating given as a range (`3-4`) or out of something else
@@ -24,6 +26,7 @@ text.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -81,11 +84,14 @@ _SHORT = 40
 
 _THOUGHT = compiled(r"\A\s{0,20}<think(?:ing)?>")
 _THOUGHT_END = compiled(r"</think(?:ing)?>")
+# __3__ in Markdown, $3$ in LaTeX: elsewhere `_` joins words and `$` makes a price
+_MARKED = re.compile(r"(?<!\w)(?P<mark>__|\$)\d{1,3}(?:[.,]\d{1,2})?(?P=mark)(?!\w)")
 _SAME_WIDTH: dict[int, int | str] = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width forms
     **dict.fromkeys(map(ord, "’‘ʼ"), "'"),
     **dict.fromkeys(map(ord, "“”„«»「」"), '"'),
     **dict.fromkeys(map(ord, "\u00a0\u202f\u2009\u3000"), " "),
+    **dict.fromkeys(map(ord, "\u200b\u200c\u2060\ufeff"), " "),  # no width at all
     **dict.fromkeys(map(ord, FOREIGN + OUT_OF), " "),
     ord("："): ":",
 }
@@ -176,8 +182,9 @@ def _on_scale(
 
 def _number(shown: str, scale: tuple[float, float], form: Form, aspect: str | None) -> Statement:
     """Return the rating in prose: the one after the last withdrawal that is followed by one, else any."""
-    prose = own_words(blank_distractors(shown, scale))
-    for at in withdrawals(prose):
+    plain = _MARKED.sub(_unmarked, shown) if "__" in shown or "$" in shown else shown
+    prose = own_words(blank_distractors(plain, scale))
+    for at in withdrawals(shown):
         kept = stated_rating(prose[at:], scale, form, aspect)
         if isinstance(kept, Contradiction):
             return kept
@@ -185,6 +192,10 @@ def _number(shown: str, scale: tuple[float, float], form: Form, aspect: str | No
             value, (start, end) = kept
             return value, (start + at, end + at)
     return first_rating(prose, scale, form, aspect)
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    return match[0].replace(match["mark"], " " * len(match["mark"]))
 
 
 def _letter(shown: str, scale: tuple[float, float]) -> Statement | Unusable:

@@ -58,6 +58,8 @@ _PHRASES = (
     rf"\b(?:score|rating|grade|mark)s?\b{_GAP}{NUMBER}",
     rf"\b(?:{_VERBS})\b{_GAP}\b(?:an?|as|of|at|it|this|a\s{{1,3}}solid)\s{{1,3}}[*_\"'(]{{0,3}}{NUMBER}",
     rf"\b(?:scor(?:es|ed|ing)|rat(?:ed|es|ing)|grad(?:ed|es|ing))\b{_GAP}{NUMBER}{_NO_NOUN}",
+    r"\b(?:answer|verdict|judge?ment|evaluation|assessment)\s{1,3}(?:is|would\sbe)\s{1,3}(?:an?\s{1,3})?[*_\"'(]{0,3}"
+    rf"{NUMBER}{_NO_NOUN}",
 )
 # I cannot give this a score of 5 / a 4 rather than a 5 / not a score of 5 / to earn a 5
 _NEGATED = compiled(
@@ -78,7 +80,7 @@ _PRELIMINARY = compiled(
 _FIRST_PERSON = compiled(
     r"\bI(?:'d|'ll|\swould|\swill|\scan|\sam|'m)?\s(?:\w{1,10}\s){0,2}?(?:rate|rating|give|giving|score|scoring|assign|award|grade)\b"
 )
-_SHARE = compiled(rf"{NUMBER}{OUT_OF}")
+_SHARE = compiled(rf"{NUMBER}\s{{0,4}}{OUT_OF}")
 _STARS = compiled(rf"{NUMBER}[\s-]{{0,6}}(?:full\s)?stars?\b")
 _GLYPHS = re.compile(r"[★⭐🌟]\ufe0f?(?:\s?[★⭐🌟]\ufe0f?){0,20}")
 _ASTERISKS = re.compile(r"\A\s*(\*{1,20})\s*\Z")
@@ -95,6 +97,11 @@ _NUMBERED = re.compile(rf"\A[\s*_#]{{0,12}}{NUMBER}[.)]\s{{1,4}}[^\W\d]")
 _PARENTHESISED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
 
 
+# Rating: null / Score: None (see 3 issues) / "rating": N/A: what follows is no rating either
+_NO_VALUE = compiled(
+    rf"\b{_NOUNS}\"?\s{{0,3}}[:=]\s{{0,3}}[*_\"'(\[<]{{0,4}}(?:null|none|nil|n/?a|nan|undefined|unknown|unclear|not\b|no\b|cannot)"
+    r"(?!\w)"
+)
 # I'm sorry / cannot be rated / N/A
 DECLINED = compiled(
     r"\b(?:I|we)(?:'m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can't|can not|could not|couldn't|won't"
@@ -111,10 +118,23 @@ def first_rating(
     if (stated := stated_rating(text, scale, form, aspect, sure=True)) is not None:
         return stated
     phrased = _phrased(text, scale, aspect)
-    for pattern in (_SHARE, _STARS):
-        if last := last_of(pattern.finditer(text)):
-            return found_in(last)
-    return _glyphs(text) or _at_the_edge(text) or phrased
+    if _NO_VALUE.search(text):
+        return None
+    shares = _shares(text, aspect)
+    if shares is None and (last := last_of(_STARS.finditer(text))):
+        return found_in(last)
+    return shares or _glyphs(text) or _at_the_edge(text) or phrased
+
+
+def _shares(text: str, aspect: str | None) -> Statement:
+    """Return the rating given as `3 out of 5`, of several the one whose clause names the aspect."""
+    matches, named, end = list(_SHARE.finditer(text)), _named(aspect), 0
+    own: list[Found] = []
+    for match in matches:
+        if named is not None and named.search(text, end, match.start()):
+            own.append(found_in(match))
+        end = match.end()
+    return agreed(own or [found_in(match) for match in matches])
 
 
 def stated_rating(
@@ -135,6 +155,8 @@ def stated_rating(
         return _held_against_first_line(text, labelled)
     if form == "stars" and (stars := _STARS.search(text)):
         return found_in(stars)
+    if _NO_VALUE.search(text):
+        return None
     phrased = _phrased(text, scale, aspect)
     if not sure or phrased is None or isinstance(phrased, Contradiction) or _is_on(scale, phrased):
         return phrased
@@ -214,7 +236,7 @@ def _label(aspect: str | None) -> re.Pattern[str]:
     own = _stem(aspect)
     name = rf"(?P<own>{own})" if own else r"(?P<own>(?!))"
     return compiled(
-        rf"(?:\b|_)(?:{name}|{_NOUNS}s?\b)[^\n:=.!?\d]{{0,60}}?(?:[:=]|-\s|—|–){_MARKUP}"
+        rf"(?:\b|_)(?:{name}|{_NOUNS}s?\b)[^\n:=.!?\d]{{0,60}}?(?:[:=|>]|-\s|—|–){_MARKUP}"
         rf"(?:is\s{{1,3}})?(?:an?\s{{1,3}})?{NUMBER}"
     )
 
