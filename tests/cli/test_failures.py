@@ -235,3 +235,19 @@ def test_a_damaged_cache_is_named_and_never_answers_wrongly(data, run, server):
     assert "textassay cache verify" in stopped.err
     shutil.rmtree(run / "answers")
     assert textassay("resume", run, "--api-base", server.url).code == 0
+
+
+@pytest.mark.parametrize("command", ["score", "fit"])
+def test_a_dry_run_refuses_the_place_that_the_run_would_refuse(tmp_path, command):
+    """Before anything is asked: a file, or a folder that holds something."""
+    data = write_examples(tmp_path / "data.jsonl", 40)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    method = ("--method", "hd-eval", "--task", "summarization", "-m", "direct/x")
+    for place in (tmp_path / "file", tmp_path / "file" / "run", tmp_path / "full"):
+        done = textassay(
+            command, data, *method, "--api-base", "http://127.0.0.1:9/v1", "-o", place, "--dry-run"
+        )
+        assert done.code == 2, done
+        assert str(tmp_path / place.name) in done.err or str(tmp_path / "file") in done.err

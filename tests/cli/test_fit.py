@@ -1,6 +1,8 @@
 """`textassay fit --method hd-eval` against a real server: budget, dry run, going on, and the folder applied."""
 
+import hashlib
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from tests.cli.harness import served, textassay
 from tests.fitting.judge import Planted
 from tests.fitting.making import write
+from textassay.demo.bundled import data_file
+from textassay.runtime.data.dataset import Examples
 
 
 @pytest.fixture
@@ -178,3 +182,41 @@ def test_what_fit_needs_is_named(planted, judge, tmp_path):
     )
     assert not (tmp_path / "ev").exists()
     assert judge.counters.requests == 0
+
+
+def judge_of(examples):
+    """Return a judge that names four parts of any criterion, and rates near the human mean."""
+
+    def reply(body, draw):
+        text = "\n".join(message["content"] for message in body["messages"])
+        if of := re.search(r"I would like to to evaluate its (.+?): ", text):
+            return "\n".join(f"{k}. {of[1]} {k}: whether part {k} is good." for k in range(1, 5))
+        judged = max((e for e in examples if e.output in text), key=lambda e: len(e.output))
+        mean = sum(judged.human.values()) / len(judged.human)
+        noise = hashlib.sha256(text.encode()).digest()[0] % 3 - 1
+        return str(min(5, max(1, round(mean) + noise)))
+
+    return reply
+
+
+@pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
+def test_the_fit_that_the_demo_advises_succeeds(task, tmp_path):
+    """Three sources to learn from are enough, with the default aggregator."""
+    with served(reply=judge_of(list(Examples(data_file(task))))) as server:
+        flags = ("--method", "hd-eval", "-t", task, "-m", "direct/mock", "--api-base", server.url)
+        done = textassay("fit", data_file(task), *flags, "-o", tmp_path / "ev", "--layers", "2")
+        assert done.code == 0, done.err
+        assert (tmp_path / "ev" / "evaluator.json").exists()
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp_path, dry):
+    """One group to learn from allows no folds: status 2, no call, no folder, in a dry run too."""
+    rows = [{**row, "group": f"g{i % 2}"} for i, row in enumerate(planted.rows[:12])]
+    data = write(tmp_path / "data.jsonl", rows)
+    done = fit(data, tmp_path / "ev", judge, *dry, aggregator="auto")
+    assert done.code == 2, done
+    assert "rows to learn from, in 1 groups, do not suffice" in done.err
+    assert "--aggregator avg" in done.err
+    assert judge.counters.requests == 0
+    assert not (tmp_path / "ev").exists()

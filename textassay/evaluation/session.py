@@ -96,6 +96,8 @@ async def open_session(
     spec = rooted(spec)
     specs = spec.tools if tools is None else tuple(tools)
     data, info = await _checked(examples, spec)
+    if dry and out is not None and not resume:
+        RunFolder.check_new(out)
     async with AsyncExitStack() as stack:
         given = await _connected(spec, dict(models or {}), settings, stack)
         planned = method or _build(

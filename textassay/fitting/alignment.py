@@ -126,6 +126,47 @@ async def align(
     return Aligned(tree, choice, parts, told)
 
 
+def rehearse(
+    people: FeatureTable,
+    train: Mask,
+    roots: Sequence[Aspect],
+    *,
+    aggregators: Sequence[str],
+    fitter: Fitter,
+) -> None:
+    """Learn once from stand-ins of ratings, so that what cannot be learnt is refused before any call.
+
+    Whether learning is possible depends on the rows: how many groups there are, how the human
+    ratings vary. What the judge says does not come into it.
+
+    Raises:
+        DataError: The training rows do not allow to learn with the aggregators.
+    """
+    parts = parts_of(people, train, _stand_ins(people, roots, fitter.seed))
+    try:
+        choice = choose(aggregators, parts.train, fitter)
+        _ranking(choice.chosen, parts.train, fitter, list(roots))
+    except DataError as error:
+        groups = len(np.unique(parts.train.groups))
+        raise DataError(
+            f"the {len(parts.train.ids)} rows to learn from, in {groups} groups, do not suffice: {error}; "
+            "give more groups, a larger share to learn from (--train-fraction), or --aggregator avg"
+        ) from error
+
+
+def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Ratings:
+    """Return what a fair judge might say: the mean human rating of a row and as much noise as signal."""
+    gaps = np.isnan(people.human)
+    centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
+    signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))
+    noise = np.random.default_rng(seed).normal(size=(len(roots), len(signal)))
+    said = signal + (signal.std() or 1.0) * noise
+    return {
+        root.id: dict(zip(people.ids, map(float, row), strict=True))
+        for root, row in zip(roots, said, strict=True)
+    }
+
+
 def parts_of(people: FeatureTable, train: Mask, ratings: Ratings) -> Parts:
     """Return training and held-out rows with the ratings as features; rows without any are left out.
 

@@ -21,7 +21,7 @@ from textassay.agents.task import Task
 from textassay.evaluation.api import finish
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
-from textassay.fitting.alignment import Aligned, Growth, Ratings, align, in_parallel
+from textassay.fitting.alignment import Aligned, Growth, Ratings, align, in_parallel, rehearse
 from textassay.fitting.fit_from_scores import Fit, Learning, check_out, human_aspect, made_of
 from textassay.fitting.learn import Fitter, background_of
 from textassay.fitting.report import report_of
@@ -44,6 +44,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.files import write_json
+from textassay.runtime.storage.run_folder import RunFolder
 
 Json = dict[str, Any]
 Watch = Callable[[Session], AbstractAsyncContextManager[Any]]
@@ -121,6 +122,13 @@ class Alignment:
             aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects
         )
         self.unscored: dict[str, int] = {}
+        rehearse(
+            self.people,
+            self.train,
+            self.roots,
+            aggregators=order.learning.aggregators,
+            fitter=self.fitter,
+        )
 
     async def run(self, watch: Watch = _unwatched) -> Fit:
         """Align; go on where an earlier call with the same order, or with other aggregators, was stopped.
@@ -159,7 +167,14 @@ class Alignment:
                 raise
 
     async def dry_run(self, watch: Watch = _unwatched) -> Usage:
-        """Return what it would take at most: every criterion with as many parts as it may have."""
+        """Return what it would take at most: every criterion with as many parts as it may have.
+
+        Raises:
+            RunFolderError: The folder holds something else, or cannot be written to.
+        """
+        if self.order.out is not None and not (self.order.out / PLAN).exists():
+            check_out(self.order.out)
+            RunFolder.check_new(self.order.out)
         async with AsyncExitStack() as stack:
             connected = await _connected(self.order, stack)
             store = await _store(self.order.settings, None, stack)

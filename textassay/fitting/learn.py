@@ -126,9 +126,20 @@ def importance_over_folds(
 ) -> Importance:
     """Measure which features matter, from training rows alone: each fold's by an aggregator that has not seen it.
 
+    Args:
+        name: Name of the aggregator.
+        train: The training rows.
+        fitter: How it is fitted.
+        count: Number of folds; with fewer than two groups per fold, each group is a fold of its
+            own.
+        repeats: Permutations per feature.
+
     Raises:
         DataError: The folds are too small to learn from.
     """
+    groups = len(np.unique(train.groups))
+    if groups < 2 * count:  # with one group to learn from, nothing that needs folds of its own fits
+        count = max(count, groups)
     fold = folds(train.groups, count, seed=fitter.seed)
     found = []
     for number in range(int(fold.max()) + 1):

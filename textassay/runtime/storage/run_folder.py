@@ -13,6 +13,7 @@ it.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -64,6 +65,21 @@ class RunFolder:
         self.tally = RunSummary()
         self._lock = lock
         self._journal: Journal | None = None
+
+    @staticmethod
+    def check_new(path: str | Path) -> None:
+        """Refuse, without making anything, a place where `create` could not make a folder.
+
+        Raises:
+            RunFolderError: It holds a run or something else, or cannot be written to.
+        """
+        path = Path(path)
+        _refuse_foreign(path)
+        nearest = next(place for place in (path, *path.absolute().parents) if place.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            raise RunFolderError(
+                f"the run folder {path} cannot be created: {nearest} is not writable"
+            )
 
     @classmethod
     def create(cls, path: str | Path) -> RunFolder:
