@@ -23,6 +23,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.run_folder import RunFolder
+from textassay.runtime.storage.threads import in_thread
 from textassay.tools import Tool
 from textassay.tools.dry_run import dry_run_tool
 
@@ -164,7 +165,11 @@ async def _connected(
 
 
 async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFolder:
-    folder = await asyncio.to_thread(RunFolder.resume, out) if resume else RunFolder.create(out)
+    folder = (
+        await in_thread(lambda: RunFolder.resume(out), discard=RunFolder.close)
+        if resume
+        else RunFolder.create(out)
+    )
     stack.push_async_callback(folder.aclose)
     return folder
 

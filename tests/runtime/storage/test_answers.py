@@ -1,9 +1,12 @@
 """The store of answers: what it takes it never loses, and what it did not write it never trusts."""
 
 import asyncio
+import os
 import pickle
+import shutil
 import sqlite3
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -354,6 +357,94 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
     (newer / MARKER).write_text("{")
     with pytest.raises(StorageError, match="damaged"):
         DiskStore(newer)
+
+
+def test_a_folder_whose_maker_was_killed_at_once_is_taken(tmp_path):
+    """Whatever the unfinished marker is called: the folder holds nothing of anybody."""
+    for name in (".lock", f".{MARKER}.tmp", f".{MARKER}.0123456789abcdef.tmp"):
+        (tmp_path / name).write_text("{")
+    put_all(tmp_path, {"a": b"1"})
+    assert info(tmp_path).entries == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("part", ["shard-000", "shard-000/cache.db", "shard-000/cache.db-wal"])
+def test_links_are_neither_followed_nor_cleared(tmp_path, part):
+    """A folder from somebody else can lead nowhere: what is linked to keeps every byte."""
+    ours, foreign = tmp_path / "ours", tmp_path / "foreign"
+    for folder in (ours, foreign):
+        put_all(folder, {"a": b"1"})
+    before = {path: path.read_bytes() for path in foreign.rglob("*") if path.is_file()}
+    planted = ours / part
+    if planted.is_dir():
+        planted.rename(tmp_path / "aside")
+    planted.unlink(missing_ok=True)
+    planted.symlink_to(foreign / part)
+    for attempt in (lambda: DiskStore(ours), lambda: clear(ours), lambda: info(ours)):
+        with pytest.raises(StorageError, match="is a link"):
+            attempt()
+    assert not verify(ours).ok
+    after = {path: path.read_bytes() for path in foreign.rglob("*") if path.is_file()}
+    assert {path: after[path] for path in before} == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_a_pipe_in_place_of_the_database_does_not_hang(tmp_path):
+    """It is refused before it is opened."""
+    put_all(tmp_path, {"a": b"1"})
+    (tmp_path / "shard-000" / "cache.db").unlink()
+    os.mkfifo(tmp_path / "shard-000" / "cache.db")
+    with pytest.raises(StorageError, match="no regular file"):
+        DiskStore(tmp_path)
+    assert not verify(tmp_path).ok
+
+
+@pytest.mark.asyncio
+async def test_a_folder_that_is_deleted_stops_the_writer(tmp_path):
+    """SQLite would go on writing to the deleted file, and every answer would be paid for in vain."""
+    async with DiskStore(tmp_path / "cache") as store:
+        await store.put("a", b"1")
+        shutil.rmtree(tmp_path / "cache")
+        with pytest.raises(StorageError, match="cannot be used"):
+            await store.put("b", b"2")
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.answers import verify
+from textassay.runtime.storage.shard import ShardReader
+if os.geteuid() == 0:
+    os.setuid(65534)
+folder = Path(sys.argv[1])
+found = verify(folder)
+print(found.entries, *found.problems)
+if found.ok:
+    print(ShardReader(folder / "shard-000").get("a"))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file modes are those of POSIX")
+def test_a_read_only_folder_is_read():
+    """As on a share or a mounted image; where that is impossible, it is said what to do."""
+    with tempfile.TemporaryDirectory() as parent:
+        Path(parent).chmod(0o755)
+        folder = Path(parent) / "cache"
+        put_all(folder, {"a": b"1"})
+        shard = folder / "shard-000"
+        for path in (folder, shard):
+            path.chmod(0o555)
+        for path in (*folder.glob("*.json"), *shard.iterdir()):
+            path.chmod(0o444)
+        try:
+            assert finished(READ_ONLY, folder) == "1\nb'1'\n"
+            (shard / "cache.db-wal").write_bytes(b"some answers")
+            (shard / "cache.db-wal").chmod(0o444)
+            assert "copy " in finished(READ_ONLY, folder)
+        finally:
+            for path in (folder, shard):
+                path.chmod(0o755)
 
 
 def test_clearing_leaves_other_files(tmp_path):

@@ -1,5 +1,7 @@
 """Files written in one step: the old or the new content, and nothing beside them."""
 
+import sys
+
 import pytest
 
 from textassay.runtime.storage.files import write_json
@@ -27,3 +29,30 @@ def test_a_failure_leaves_the_old_file(tmp_path):
     with pytest.raises(OSError, match="folder"):
         write_json(tmp_path / "folder", {"a": 1})
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "manifest.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
+def test_no_link_is_written_through(tmp_path):
+    """Neither one in the file's place nor one where the unfinished file was known to be: both lead elsewhere."""
+    foreign, path = tmp_path / "foreign", tmp_path / "run" / "summary.json"
+    foreign.write_text("not ours")
+    path.parent.mkdir()
+    for name in ("summary.json", ".summary.json.tmp"):
+        path.with_name(name).symlink_to(foreign)
+    write_json(path, {"a": 1})
+    assert foreign.read_text() == "not ours"
+    assert decode(path.read_bytes()) == {"a": 1}
+    assert not path.is_symlink()
+    assert [entry.name for entry in path.parent.iterdir()] == ["summary.json"]
+
+
+def test_what_a_killed_process_began_is_removed_by_the_next(tmp_path):
+    """Unfinished files have random names, and do not pile up; files of other names stay."""
+    for name in (".a.json.0123456789abcdef.tmp", ".a.json.tmp", ".b.json.tmp", "a.json.tmp"):
+        (tmp_path / name).write_text("{")
+    write_json(tmp_path / "a.json", {})
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+        ".b.json.tmp",
+        "a.json",
+        "a.json.tmp",
+    ]

@@ -1,6 +1,7 @@
 """The journal: a row that was acknowledged is in the file, whole, whatever happens next."""
 
 import asyncio
+import os
 import sys
 
 import pytest
@@ -105,11 +106,63 @@ async def test_a_row_is_one_line(tmp_path):
 def test_a_broken_line_in_the_middle_is_an_error(tmp_path, broken):
     """It names file and line; the rows before it were given."""
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(b'{"a": 0}\n\n' + broken + b'\n{"a": 2}\n')
+    path.write_bytes(b'{"a": 0}\n' + broken + b'\n{"a": 2}\n')
     rows = read_rows(path)
     assert next(rows) == {"a": 0}
-    with pytest.raises(DataError, match=r"rows\.jsonl:3: not "):
+    with pytest.raises(DataError, match=r"rows\.jsonl:2: not "):
         next(rows)
+
+
+@pytest.mark.parametrize(
+    ("added", "told"),
+    [
+        (b"\n", "2: a blank line"),
+        (b"  \n", "2: a blank line"),
+        (b"\xef\xbb\xbf{}\n", "2: a byte order mark"),
+    ],
+)
+def test_what_an_editor_adds_is_told(tmp_path, added, told):
+    """A blank line or a byte order mark is none of ours: somebody has edited the file."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": 0}\n' + added + b'{"a": 2}\n')
+    with pytest.raises(DataError, match=rf"rows\.jsonl:{told}.*was edited"):
+        list(read_rows(path))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("how", ["deleted", "replaced", "moved"])
+async def test_a_file_that_goes_away_stops_the_writer(tmp_path, how):
+    """Rows that nobody would find are refused, not written into nothing."""
+    path = tmp_path / "run" / "rows.jsonl"
+    path.parent.mkdir()
+    async with Journal(path) as journal:
+        await journal.append(b"{}")
+        if how == "moved":
+            path.parent.rename(tmp_path / "elsewhere")
+        else:
+            path.unlink()
+        if how == "replaced":
+            path.write_bytes(b"")
+        with pytest.raises(StorageError, match=r"rows\.jsonl cannot be written"):
+            await journal.append(b"{}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_nothing_is_written_through_a_link_or_a_pipe(tmp_path, kind):
+    """What a link leads to stays as it is, and a pipe does not hang."""
+    path, foreign = tmp_path / "rows.jsonl", tmp_path / "foreign"
+    foreign.write_bytes(b"not ours")
+    if kind == "link":
+        path.symlink_to(foreign)
+    else:
+        os.mkfifo(path)
+    with pytest.raises(StorageError, match=r"is a link|no regular file"):
+        Journal(path)
+    if kind == "pipe":
+        with pytest.raises(StorageError, match="no regular file"):
+            list(read_rows(path))
+    assert foreign.read_bytes() == b"not ours"
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"a": "' + b"x" * 200_000, b"\x00" * 4096, b"\xff"])

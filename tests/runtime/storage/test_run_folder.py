@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.processes import finished, killed_after, start
-from textassay.runtime.errors import DataError, RunFolderError
+from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, ScoreError, Usage
 from textassay.runtime.storage.run_folder import (
     RunFolder,
@@ -336,6 +336,60 @@ sys.stdin.read()
     assert (tmp_path / "run" / "answers").is_dir()
     write(tmp_path / "run", scored("a", 1.0))
     assert len(list(read_scores(tmp_path / "run"))) == 1
+
+
+@pytest.mark.parametrize("left", [".lock", ".textassay-cache.json.tmp", None])
+def test_a_run_killed_while_it_made_its_answers_can_be_begun_again(tmp_path, left):
+    """Between making the folder and its marker: what is there is ours."""
+    (tmp_path / "run" / "answers").mkdir(parents=True)
+    if left is not None:
+        (tmp_path / "run" / "answers" / left).write_text("{")
+    write(tmp_path / "run", scored("a", 1.0))
+    assert len(list(read_scores(tmp_path / "run"))) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("name", ["scores.jsonl", "summary.json", ".lock", "answers"])
+def test_a_run_with_links_is_not_resumed(tmp_path, name):
+    """A run folder from somebody else cannot have foreign files written."""
+    write(tmp_path / "run", scored("a", 1.0))
+    foreign = tmp_path / "foreign"
+    foreign.mkdir() if name == "answers" else foreign.write_bytes(b"not ours")
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    (tmp_path / "run" / name).symlink_to(foreign)
+    with pytest.raises(RunFolderError, match="is a link"):
+        RunFolder.resume(tmp_path / "run")
+    assert (
+        list(foreign.iterdir()) == [] if name == "answers" else foreign.read_bytes() == b"not ours"
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_pipes_in_a_run_do_not_hang(tmp_path):
+    """Each file is refused that is not a regular one."""
+    write(tmp_path, scored("a", 1.0))
+    for name, read in (("manifest.json", read_manifest), ("summary.json", read_summary)):
+        (tmp_path / name).unlink()
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(RunFolderError, match="no regular file"):
+            read(tmp_path)
+    (tmp_path / "scores.jsonl").unlink()
+    os.mkfifo(tmp_path / "scores.jsonl")
+    with pytest.raises(StorageError, match="no regular file"):
+        list(read_scores(tmp_path))
+
+
+def test_depth_beyond_reading_is_an_error(tmp_path):
+    """Of the manifest and of evidence: refused as other damage is, not a RecursionError."""
+    write(tmp_path, scored("a", 1.0))
+    deep = "[" * 100_000
+    with (tmp_path / "scores.jsonl").open("a") as file:
+        file.write('{"id": "b", "evidence": ' + deep + "\n{}\n")
+    with pytest.raises(DataError, match=r"scores\.jsonl:2: not JSON"):
+        list(read_scores(tmp_path))
+    (tmp_path / "manifest.json").write_text('{"format": 1, "settings": ' + deep)
+    with pytest.raises(RunFolderError, match="nested too deeply"):
+        read_manifest(tmp_path)
 
 
 HOLDS = """

@@ -8,6 +8,8 @@ any number of processes on one folder: each writes to a shard of its own and rea
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -34,6 +36,7 @@ from textassay.runtime.storage.shard import (
     ShardReader,
     checksum,
     connect_read_only,
+    refuse_links,
     unusable,
 )
 
@@ -140,9 +143,11 @@ class ShardWriter:
         Raises:
             StorageError: It is damaged or cannot be written.
         """
+        refuse_links(self._folder)
         try:
             _check_settings(self._folder)
             self._cache = diskcache.Cache(str(self._folder), disk=BytesDisk, **_SETTINGS)
+            self._made = (self._folder / DATABASE).stat()
         except (sqlite3.Error, OSError) as error:
             raise unusable(self._folder / DATABASE, error) from error
 
@@ -153,12 +158,16 @@ class ShardWriter:
             StorageError: The disk is full, or the file is damaged or gone.
         """
         assert self._cache is not None
+        file = self._folder / DATABASE
         try:
+            # SQLite goes on writing to a file that was deleted, and what it takes is paid for
+            if not os.path.samestat(file.stat(), self._made):
+                raise FileNotFoundError(errno.ENOENT, "was replaced by another file", str(file))
             with self._cache.transact():
                 for key, value in batch:
                     self._cache.set(key, value, tag=checksum(key, value))
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            raise unusable(self._folder / DATABASE, error) from error
+            raise unusable(file, error) from error
 
     def idle(self) -> None:
         """Do nothing; every batch is committed when it is written."""

@@ -20,8 +20,14 @@ import filelock
 import orjson
 
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.storage.files import unfinished_name, write_json
-from textassay.runtime.storage.shard import DATABASE, ShardReader, files_of, size_on_disk
+from textassay.runtime.storage.files import is_unfinished, read_regular, write_json
+from textassay.runtime.storage.shard import (
+    DATABASE,
+    ShardReader,
+    files_of,
+    refuse_links,
+    size_on_disk,
+)
 
 FORMAT = 1
 MARKER = "textassay-cache.json"
@@ -64,6 +70,13 @@ class Verification:
 def is_cache_folder(folder: Path) -> bool:
     """Return whether `folder` bears the marker of a cache folder."""
     return (folder / MARKER).is_file()
+
+
+def was_begun(folder: Path) -> bool:
+    """Return whether a folder holds no more than a cache folder does whose maker was killed at once."""
+    return folder.is_dir() and all(
+        entry.name == _LOCK or is_unfinished(entry.name, MARKER) for entry in folder.iterdir()
+    )
 
 
 def shard_folders(folder: Path) -> list[Path]:
@@ -133,7 +146,7 @@ def require(folder: Path) -> None:
     if not is_cache_folder(folder):
         raise ConfigurationError(f"{folder} is no cache folder: it has no {MARKER}")
     try:
-        number = orjson.loads((folder / MARKER).read_bytes())["format"]
+        number = orjson.loads(read_regular(folder / MARKER))["format"]
     except OSError as error:
         raise StorageError(f"{folder / MARKER} cannot be read: {error}") from error
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
@@ -231,6 +244,8 @@ def clear(folder: str | Path) -> StoreInfo:
     require(folder)
     with locked(folder), ExitStack() as stack:
         shards = shard_folders(folder)
+        for shard in shards:
+            refuse_links(shard)
         locks = [_lock(lock) for lock in sorted(folder.glob("shard-*.lock"))]
         for lock in locks:
             try:
@@ -281,12 +296,7 @@ def _undecodable(key: str, value: bytes, decode: Callable[[bytes], object]) -> s
 def _refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"the cache folder {folder} is a file")
-    ours = {_LOCK, unfinished_name(folder / MARKER).name}
-    if (
-        folder.is_dir()
-        and not is_cache_folder(folder)
-        and any(entry.name not in ours for entry in folder.iterdir())
-    ):
+    if folder.is_dir() and not is_cache_folder(folder) and not was_begun(folder):
         raise ConfigurationError(
             f"{folder} holds other files and is no cache folder; name an empty or a new folder"
         )

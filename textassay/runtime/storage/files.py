@@ -1,22 +1,34 @@
-"""Files that are either the old or the new one, whatever happens while they are written."""
+"""Files that are replaced in one step, and files that are opened only if they are regular.
+
+A run folder may come from somebody else, so nothing here writes through a link, and nothing waits
+for a pipe.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
 from textassay.runtime.storage.json_text import encode
 
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)
+_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
 
 def write_json(path: Path, value: Any) -> None:
     """Replace the file at `path` by `value` as indented JSON, in one step that survives a crash and a power cut.
 
-    The new content is first written to `.NAME.tmp` beside it. One process at a time may write to a
-    path.
+    The new content is first written to a file of a random name beside it, `.NAME.RANDOM.tmp`; what
+    an earlier process left there is removed. One process at a time may write to a path.
 
     Args:
-        path: The file; its folder exists.
+        path: The file; its folder exists. A link at this place is replaced, never followed.
         value: JSON values.
 
     Raises:
@@ -36,13 +48,71 @@ def write_text(path: Path, text: str) -> None:
     _write(path, text.encode("utf-8"))
 
 
-def _write(path: Path, content: bytes) -> None:
-    unfinished = unfinished_name(path)
+def is_unfinished(entry: str, name: str) -> bool:
+    """Return whether a file called `entry` is what `write_json` began for the file `name`."""
+    return re.fullmatch(rf"\.{re.escape(name)}\.([0-9a-f]{{16}}\.)?tmp", entry) is not None
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """Return a descriptor of a regular file, which is created where `flags` say so.
+
+    Args:
+        path: The file. Its folder may be reached through links, the file itself may not be one if
+            it is to be written to.
+        flags: As for `os.open`.
+
+    Raises:
+        OSError: It is a link that would be written through, a pipe, a device or a folder, or cannot
+            be opened.
+    """
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        flags |= _NO_LINKS
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "is a link, through which nothing is written", str(path))
+    descriptor = os.open(path, flags | _NO_WAITING | _BINARY, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return descriptor
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file.
+
+    Raises:
+        OSError: As `open_regular`.
+    """
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def refuse_irregular(path: Path) -> None:
+    """Refuse a link, pipe, device or folder where a file of ours belongs; nothing there is fine.
+
+    Raises:
+        OSError: It is one of these.
+    """
     try:
-        with unfinished.open("wb") as file:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        what = "is a link" if stat.S_ISLNK(mode) else "is no regular file"
+        raise OSError(errno.EINVAL, what, str(path))
+
+
+def _write(path: Path, content: bytes) -> None:
+    _remove_unfinished(path)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    with os.fdopen(open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    try:
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
@@ -50,9 +120,11 @@ def _write(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
-def unfinished_name(path: Path) -> Path:
-    """Return where `write_json` keeps the new content until it is complete."""
-    return path.with_name(f".{path.name}.tmp")
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a process that was killed in the middle of a write has left."""
+    for entry in path.parent.iterdir():
+        if is_unfinished(entry.name, path.name):
+            entry.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from typing import Generic, Protocol, TypeVar
 
 from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.threads import in_thread
 
 MAX_BATCH = 500
 LINGER_SECONDS = 0.001
@@ -153,7 +154,7 @@ class GroupCommit(Generic[T]):
         Raises:
             StorageError: Something failed that no `put` has told of.
         """
-        await asyncio.to_thread(self.close)
+        await in_thread(self.close)
 
     def close(self) -> None:
         """Do what `aclose` does, blocking."""

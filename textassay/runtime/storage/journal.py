@@ -7,6 +7,8 @@ when the journal is closed. Knows nothing of what the rows mean.
 
 from __future__ import annotations
 
+import codecs
+import errno
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +17,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.storage.files import open_regular
 from textassay.runtime.storage.group_commit import GroupCommit
 from textassay.runtime.storage.json_text import decode
 
@@ -102,6 +105,11 @@ def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
     Raises:
         DataError: It is not a JSON object; names file and line.
     """
+    if line.isspace() or line.startswith(codecs.BOM_UTF8):
+        what = "a blank line" if line.isspace() else "a byte order mark"
+        raise DataError(
+            f"{path}:{number}: {what}, which textassay never writes: the file was edited; remove it"
+        )
     try:
         row = decode(line)
     except ValueError as error:
@@ -112,18 +120,17 @@ def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Iterate over line numbers, from 1, and lines that are complete and not blank.
+    """Iterate over line numbers, from 1, and lines that are complete.
 
     Raises:
         StorageError: The file cannot be read.
     """
     try:
-        with Path(path).open("rb") as file:
+        with os.fdopen(open_regular(Path(path), os.O_RDONLY), "rb") as file:
             for number, line in enumerate(file, start=1):
                 if not line.endswith(b"\n") and not _is_complete(line):
                     return
-                if not line.isspace():
-                    yield number, line
+                yield number, line
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
 
@@ -148,12 +155,10 @@ class _LineWriter:
 
     def open(self) -> None:
         try:
-            with self._path.open("a+b") as file:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+            with os.fdopen(open_regular(self._path, flags), "r+b") as file:
                 _mend_last_line(file)
-            flags = (
-                os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-            )
-            self._descriptor = os.open(self._path, flags)
+            self._descriptor = open_regular(self._path, os.O_WRONLY | os.O_APPEND)
             self._size = os.fstat(self._descriptor).st_size
         except OSError as error:
             raise self._refused(error) from error
@@ -162,6 +167,7 @@ class _LineWriter:
         rest = memoryview(b"".join(batch))
         written = 0
         try:
+            self._refuse_absence()
             while written < len(rest):
                 written += os.write(self._descriptor, rest[written:])
             self._unsynced = True
@@ -186,6 +192,11 @@ class _LineWriter:
                 os.close(self._descriptor)
         except OSError as error:
             raise self._refused(error) from error
+
+    def _refuse_absence(self) -> None:
+        """Stop a run whose folder was deleted or moved: what it writes would be lost, and is paid for."""
+        if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+            raise FileNotFoundError(errno.ENOENT, "was replaced by another file", str(self._path))
 
     def _sync(self) -> None:
         if self._unsynced:

@@ -30,15 +30,21 @@ def encode(
         default: Gives what is written in place of a value of any other type, or raises `TypeError`.
 
     Raises:
-        TypeError: Something in `value` is not JSON.
+        TypeError: Something in `value` is not JSON, such as NaN, or it is nested very deeply.
     """
     try:
         return orjson.dumps(
             value, default, sort_keys * orjson.OPT_SORT_KEYS | indent * orjson.OPT_INDENT_2
         )
-    except orjson.JSONEncodeError:
+    except orjson.JSONEncodeError as error:
+        if "recursion" in str(error).lower():  # deeper than every reader can go
+            raise TypeError("nested too deeply to be written as JSON") from None
         layout: dict[str, Any] = {"indent": 2} if indent else {"separators": (",", ":")}
-        return json.dumps(value, default=default, sort_keys=sort_keys, **layout).encode("ascii")
+    try:
+        text = json.dumps(value, default=default, sort_keys=sort_keys, allow_nan=False, **layout)
+    except (ValueError, RecursionError) as error:  # NaN, or an object inside itself
+        raise TypeError(str(error)) from None
+    return text.encode("ascii")
 
 
 def decode(text: bytes) -> Any:
@@ -50,7 +56,11 @@ def decode(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
+        pass
+    try:
         return json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def _refuse(constant: str) -> Any:

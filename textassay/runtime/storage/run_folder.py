@@ -26,11 +26,18 @@ from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, ScoreError, Usage
-from textassay.runtime.storage.cache_folder import is_cache_folder
-from textassay.runtime.storage.files import unfinished_name, write_json, write_text
+from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
+from textassay.runtime.storage.files import (
+    is_unfinished,
+    read_regular,
+    refuse_irregular,
+    write_json,
+    write_text,
+)
 from textassay.runtime.storage.journal import Journal, parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
 from textassay.runtime.storage.run_summary import Completed, RunSummary, digest
+from textassay.runtime.storage.threads import in_thread
 
 __all__ = [
     "FORMAT",
@@ -119,6 +126,7 @@ class RunFolder:
         """
         path = Path(path)
         manifest = read_manifest(path)
+        _refuse_links(path)
         run = cls(path, _locked(path))
         try:
             run.manifest = manifest
@@ -236,7 +244,7 @@ class RunFolder:
 
     async def aclose(self) -> None:
         """Do what `close` does, off the event loop."""
-        await asyncio.to_thread(self.close)
+        await in_thread(self.close)
 
     async def __aenter__(self) -> Self:
         """Return the run folder."""
@@ -361,7 +369,7 @@ def parse_score(path: Path, number: int, line: bytes) -> Score:
 def _read_json(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     try:
-        value = decode(path.read_bytes())
+        value = decode(read_regular(path))
     except FileNotFoundError as error:
         raise RunFolderError(f"{folder} holds no run: it has no {name}") from error
     except (OSError, ValueError) as error:
@@ -383,12 +391,33 @@ def _refuse_foreign(path: Path) -> None:
         )
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; name a folder for the run")
-    ours = {_LOCK, unfinished_name(path / MANIFEST).name}
     for entry in path.iterdir() if path.exists() else ():
-        if entry.name not in ours and not (entry.name == ANSWERS and is_cache_folder(entry)):
+        if not _is_ours(entry):
             raise RunFolderError(
                 f"{path} holds other files ({entry.name}) and no run; name an empty or a new folder"
             )
+
+
+def _is_ours(entry: Path) -> bool:
+    """Return whether something in a folder without a manifest was left there by a run that was killed."""
+    if entry.name == ANSWERS:
+        return not entry.is_symlink() and (is_cache_folder(entry) or was_begun(entry))
+    return entry.name == _LOCK or is_unfinished(entry.name, MANIFEST)
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse to write to a run whose files lead elsewhere, as they may in a folder from somebody else."""
+    for name in (SCORES, SUMMARY, MANIFEST, _LOCK):
+        try:
+            refuse_irregular(path / name)
+        except OSError as error:
+            raise RunFolderError(
+                f"{path / name} {error.strerror}; textassay writes only to files of the run folder"
+            ) from error
+    if (path / ANSWERS).is_symlink():
+        raise RunFolderError(
+            f"{path / ANSWERS} is a link; name the folder that it leads to with --cache"
+        )
 
 
 def _locked(path: Path) -> filelock.BaseFileLock:

@@ -8,6 +8,7 @@ before 3.51.3 can corrupt a file with two writing connections.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.files import refuse_irregular
 
 DATABASE = "cache.db"
 """Name of a shard's file, as diskcache gives it; SQLite keeps `-wal` and `-shm` beside it."""
@@ -40,6 +42,7 @@ class ShardReader:
             StorageError: It is damaged or cannot be read.
         """
         self.file = folder / DATABASE
+        refuse_links(folder)
         try:
             self._connection = connect_read_only(self.file)
             try:
@@ -138,10 +141,46 @@ def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any)
     return None
 
 
+def refuse_links(folder: Path) -> None:
+    """Refuse a shard with links or pipes in place of its files, which would lead elsewhere or hang.
+
+    Raises:
+        StorageError: The folder is a link, or something in it is no regular file.
+    """
+    if folder.is_symlink():
+        raise StorageError(
+            f"{folder} is a link, which textassay never makes; remove it, or name the folder it "
+            "leads to with --cache"
+        )
+    for file in files_of(folder):
+        try:
+            refuse_irregular(file)
+        except OSError as error:
+            raise unusable(file, error.strerror) from error
+
+
 def connect_read_only(file: Path) -> sqlite3.Connection:
-    """Return a connection that cannot write to the database."""
+    """Return a connection that cannot write to the database.
+
+    In a folder that cannot be written to, SQLite is told that the file never changes: it would
+    otherwise want to make an index beside it.
+
+    Raises:
+        StorageError: The folder cannot be written to, and some answers are still in the log beside
+            the file, where they can only be read together with such an index.
+    """
+    mode = "mode=ro"
+    if not os.access(file.parent, os.W_OK):
+        log = file.with_name(f"{file.name}-wal")
+        if log.exists() and log.stat().st_size and not file.with_name(f"{file.name}-shm").exists():
+            raise StorageError(
+                f"{log} holds answers that cannot be read in a folder that is read-only; copy "
+                f"{file.parent.parent} to where it can be written to, and read the copy"
+            )
+        if not log.exists() or not log.stat().st_size:
+            mode = "immutable=1"
     return sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode=ro",
+        f"{file.absolute().as_uri()}?{mode}",
         uri=True,
         timeout=60,
         isolation_level=None,
