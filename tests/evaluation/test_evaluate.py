@@ -7,18 +7,30 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import textassay
 from textassay import Aspect, Example, Graph, Node, Score, each, evaluate, evaluate_sync
+from textassay.evaluation.run import Run
 from textassay.methods import LLMScore
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.messages import Assignment
+from textassay.runtime.errors import (
+    AgentExited,
+    AuthenticationFailed,
+    ConfigurationError,
+    DataError,
+    ModelNotFound,
+    RunFolderError,
+    UnknownName,
+)
+from textassay.runtime.messages import Assignment, Usage
 from textassay.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -67,10 +79,11 @@ async def test_a_folder_says_the_same_as_memory(tmp_path):
         here.scores, key=lambda score: score.id
     )
     assert kept.summary() == here.summary()
-    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {
-        "format": 1,
-        **kept.summary(),
-    }
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert datetime.now(UTC) - datetime.fromisoformat(summary.pop("started")) < timedelta(minutes=5)
+    assert 0 < summary.pop("seconds") < 300
+    assert summary == {"format": 1, **kept.summary()}
+    assert all(0 <= score.seconds < 300 for score in kept)
     assert len(kept.to_pandas()) == 5
 
 
@@ -353,3 +366,164 @@ def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")
+
+
+def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
+    """A folder that is missing, or holds no run, is an error and no empty run."""
+    for folder in (tmp_path / "missing", tmp_path):
+        with pytest.raises(RunFolderError, match="holds no run"):
+            Run(folder=folder)
+
+
+@pytest.mark.asyncio
+async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
+    """An unknown model or a wrong key: the same call can be made again; once something was answered it is kept."""
+    wanted = {"method": "llm-score", "aspects": ["fluency"], "out": tmp_path / "run"}
+    for refusal in (ModelNotFound("no such model"), AuthenticationFailed("wrong key")):
+        model = ScriptedModel(lambda request, refusal=refusal: refusal)
+        with pytest.raises(type(refusal)) as stopped:
+            await evaluate(ROWS, model=model, **wanted)
+        assert not (tmp_path / "run").exists()
+        assert "nothing was answered" in stopped.value.__notes__[0]
+    calls = iter(["Rating: 3", *[ModelNotFound("gone")] * 9])
+    with pytest.raises(ModelNotFound):
+        await evaluate(
+            ROWS,
+            model=ScriptedModel(lambda request: next(calls)),
+            settings=None,
+            **wanted,
+        )
+    assert len(Run(folder=tmp_path / "run").scores) == 1
+    resumed = await evaluate(ROWS, model=judge(), resume=True, **wanted)
+    assert len(resumed.scores) == 5
+
+
+@pytest.mark.asyncio
+async def test_a_stop_waits_for_what_is_paid_for(tmp_path):
+    """One row is refused while others are being answered: those are journaled before the stop is raised."""
+    asked = asyncio.Event()
+
+    async def judge_text(example: Example, aspect: Aspect) -> Score:
+        if example.id == "x0":
+            await asked.wait()
+            raise ModelNotFound("refused")
+        asked.set()
+        for _ in range(20):  # its answer comes some turns later
+            await asyncio.sleep(0)
+        return Score(id=example.id, aspect=aspect.label, value=3.0, scale=aspect.scale)
+
+    with pytest.raises(ModelNotFound):
+        await evaluate(ROWS, method=by(judge_text), aspects=[WIT], out=tmp_path / "run")
+    assert {score.id for score in Run(folder=tmp_path / "run")} == {"x1", "x2", "x3", "x4"}
+
+
+def by(agent):
+    """A graph of one agent."""
+    node = Node("scores", agent, example="input.example", aspect=each("input.aspects"))
+    return Graph("own", input=Assignment, nodes=[node], output="scores")
+
+
+def a_copy(**update):
+    """An agent whose score is changed after it was checked."""
+
+    async def agent(example: Example, aspect: Aspect) -> Score:
+        made = Score(id=example.id, aspect=aspect.label, value=3.0, scale=aspect.scale)
+        return made.model_copy(update=update)
+
+    return agent
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("update", "kind"),
+    [
+        ({"value": float("nan")}, "InvalidScore"),
+        ({"value": 99.0}, "InvalidScore"),
+        ({"value": None}, "InvalidScore"),
+        ({"value": "3"}, "InvalidScore"),
+        ({"spread": -1.0}, "InvalidScore"),
+        ({"usage": Usage().model_copy(update={"calls": -1})}, "InvalidScore"),
+        ({"evidence": ({"parts": {1, 2}},)}, "InvalidScore"),
+        ({"evidence": ({"when": object()},)}, "InvalidScore"),
+        ({"id": "another"}, "WrongExample"),
+        ({"aspect": "another"}, "WrongExample"),
+    ],
+)
+async def test_a_score_that_could_not_be_read_again_is_an_error_of_that_score(
+    tmp_path, update, kind
+):
+    """The run goes on, and its folder stays readable."""
+    run = await evaluate(ROWS, method=by(a_copy(**update)), aspects=[WIT], out=tmp_path / "run")
+    assert {(score.id, score.aspect) for score in run} == {(row["id"], "wit") for row in ROWS}
+    assert {(score.outcome, score.error.type) for score in run} == {("error", kind)}
+
+
+@pytest.mark.asyncio
+async def test_numbers_of_numpy_become_numbers(tmp_path):
+    """In the value and in evidence, at any depth."""
+    update = {
+        "value": np.float32(2.5),
+        "spread": np.float64(0.5),
+        "samples": np.int64(2),
+        "evidence": ({"text": "a", "all": np.array([1.0, 2.0]), "n": [np.int32(3)]},),
+    }
+    run = await evaluate(ROWS, method=by(a_copy(**update)), aspects=[WIT], out=tmp_path / "run")
+    for score in run:
+        assert (score.value, score.spread, score.samples) == (2.5, 0.5, 2)
+        assert score.evidence == ({"text": "a", "all": [1.0, 2.0], "n": [3]},)
+
+
+@pytest.mark.asyncio
+async def test_evidence_that_is_too_deep_is_an_error_of_that_score(tmp_path):
+    """No reader could take it apart."""
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    run = await evaluate(
+        ROWS, method=by(a_copy(evidence=({"deep": deep},))), aspects=[WIT], out=tmp_path / "run"
+    )
+    assert {score.error.type for score in run} == {"InvalidScore"}
+
+
+@pytest.mark.parametrize("exit_", [SystemExit(0), KeyboardInterrupt()])
+def test_an_agent_that_ends_the_process_frees_the_folder(tmp_path, exit_):
+    """Whether or not the loop cleans up after itself: the run can be resumed in this very process."""
+    ended = True
+
+    async def agent(example: Example, aspect: Aspect) -> Score:
+        if ended and example.id == "x3":
+            raise exit_
+        return Score(id=example.id, aspect=aspect.label, value=3.0, scale=aspect.scale)
+
+    async def main(**more):
+        return await evaluate(ROWS, method=by(agent), aspects=[WIT], out=tmp_path / "run", **more)
+
+    loop = asyncio.new_event_loop()
+    try:
+        expected = KeyboardInterrupt if isinstance(exit_, KeyboardInterrupt) else AgentExited
+        with pytest.raises(expected):
+            loop.run_until_complete(main())
+        ended = False
+        run = loop.run_until_complete(main(resume=True))
+        assert len(run.scores) == 5
+    finally:
+        loop.close()
+
+
+@pytest.mark.asyncio
+async def test_cancelled_resumes_leave_nothing_open(tmp_path):
+    """Wherever the cancellation comes, threads end, and the folder is free for the next."""
+    wanted = {"method": "llm-score", "model": judge(), "aspects": ["fluency"]}
+    await evaluate(ROWS[:2], **wanted, out=tmp_path / "run")
+    (tmp_path / "run" / "scores.jsonl").write_bytes(b"")
+    threads = {thread for thread in threading.enumerate() if "journal" in thread.name}
+    for turns in range(30):
+        task = asyncio.create_task(evaluate(ROWS[:2], **wanted, out=tmp_path / "run", resume=True))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        left = {thread for thread in threading.enumerate() if "journal" in thread.name}
+        assert left == threads
+    run = await evaluate(ROWS[:2], **wanted, out=tmp_path / "run", resume=True)
+    assert len(run.scores) == 2

@@ -12,7 +12,12 @@ from textassay.evaluation.request import Models, Request, session_of
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.methods.method import Method
-from textassay.runtime.errors import ConfigurationError, StorageError, TextassayError
+from textassay.runtime.errors import (
+    ConfigurationError,
+    FatalModelError,
+    StorageError,
+    TextassayError,
+)
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords
 from textassay.runtime.messages import Aspect, Score
@@ -202,6 +207,11 @@ async def writing_summary(session: Session) -> AsyncIterator[None]:
     try:
         yield
     except TextassayError as error:
+        if isinstance(error, FatalModelError) and session.discard():
+            error.add_note(
+                f"nothing was answered, so {folder.path} is not kept: repeat the command when this is mended"
+            )
+            raise
         if not isinstance(error, StorageError):
             session.write_summary()
         if not isinstance(error, ConfigurationError):

@@ -5,17 +5,20 @@ Knows graphs and run folders; knows nothing of names, files of data or the comma
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any
 
+from textassay.evaluation.checking import checked
 from textassay.evaluation.progress import Progress
 from textassay.methods.method import Method
 from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connect import ConnectedModel
-from textassay.runtime.errors import BudgetReached
+from textassay.runtime.errors import AgentExited, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -30,12 +33,16 @@ from textassay.runtime.messages import (
 )
 from textassay.runtime.storage.run_folder import Completed, RunFolder
 
+GRACE_SECONDS = 30.0
+"""Time for the examples in work once the model has refused to answer at all."""
+
 
 class Engine:
     """One session of one run.
 
-    A budget that is spent lets the calls in flight finish (they are paid for) and then raises; any
-    other error that stops a run cancels them, for they would fail as well.
+    What stops a run lets the examples in work finish and be journaled, for their calls are paid
+    for: without a time limit where the budget is spent, for `GRACE_SECONDS` where the model refuses
+    to answer. Errors of storage and configuration stop at once.
     """
 
     def __init__(
@@ -67,7 +74,8 @@ class Engine:
         self._outcomes: Counter[str] = Counter()
         self._ledger = UsageTotal()
         self._began = time.monotonic()
-        self._out_of_budget: BudgetReached | None = None
+        self._stop: BudgetReached | ModelError | None = None
+        self._in_work: set[asyncio.Timeout] = set()
 
     @property
     def progress(self) -> Progress:
@@ -93,19 +101,24 @@ class Engine:
             TextassayError: What stopped the run; all scores yielded before are journaled.
         """
         self._began = time.monotonic()
-        async with aclosing(
-            run_workers(self._assignments(), self._judge, workers=self._workers)
-        ) as finished:
-            async for scores in finished:
-                for score in scores:
-                    yield score
-        if self._out_of_budget is not None:
-            raise self._out_of_budget
+        try:
+            async with aclosing(
+                run_workers(self._assignments(), self._judge, workers=self._workers)
+            ) as finished:
+                async for scores in finished:
+                    for score in scores:
+                        yield score
+        except AgentExited as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
+            raise
+        if self._stop is not None:
+            raise self._stop
 
     def _assignments(self) -> Iterator[Assignment]:
         aspects = tuple(self._method.aspects)
         for example in self._examples:
-            if self._out_of_budget is not None:
+            if self._stop is not None:
                 return
             open_ones = aspects
             if self._settled is not None:
@@ -117,21 +130,53 @@ class Engine:
                 self._settled_before += 1
 
     async def _judge(self, assignment: Assignment) -> Sequence[Score]:
+        started, began = datetime.now(UTC), time.monotonic()
         with track_usage() as ledger:
-            try:
-                result = await self._method.graph.run(assignment)
-            except BudgetReached as error:
-                self._out_of_budget = self._out_of_budget or error
-                self._ledger.add(ledger)
-                return ()
-        scores = complete(result, assignment, ledger, self._method)
+            result = await self._result(assignment)
+        self._ledger.add(ledger)
+        if result is None:
+            return ()
+        timing = {"started": started, "seconds": round(time.monotonic() - began, 6)}
+        scores = [
+            score.model_copy(update=timing)
+            for score in complete(result, assignment, ledger, self._method)
+        ]
         if self._folder is not None:
             await self._folder.append(scores)
-        self._ledger.add(ledger)
         self._done += 1
         for score in scores:
             self._outcomes[score.outcome] += 1
         return scores
+
+    async def _result(self, assignment: Assignment) -> Any:
+        """Return what the graph yields; `None` where the run stops before that."""
+        deadline = asyncio.timeout(None)
+        try:
+            async with deadline:
+                self._in_work.add(deadline)
+                try:
+                    return await self._method.graph.run(assignment)
+                finally:
+                    self._in_work.discard(deadline)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            return None
+        except (BudgetReached, ModelError) as error:
+            if not error.stops_run:
+                raise
+            self._stop_soon(error)
+            return None
+
+    def _stop_soon(self, error: BudgetReached | ModelError) -> None:
+        """Take no more examples, and bound the time for those in work."""
+        if self._stop is not None:
+            return
+        self._stop = error
+        if isinstance(error, ModelError):
+            latest = asyncio.get_running_loop().time() + GRACE_SECONDS
+            for deadline in self._in_work:
+                deadline.reschedule(latest)
 
 
 def complete(
@@ -152,10 +197,13 @@ def complete(
         raise TypeError(
             f"method {method.name!r} yielded {len(items)} scores for {len(aspects)} aspects"
         )
-    scores = [
-        failed(assignment.example, aspect, item, method) if isinstance(item, Failure) else item
-        for item, aspect in zip(items, aspects, strict=True)
-    ]
+    scores = []
+    for item, aspect in zip(items, aspects, strict=True):
+        if not isinstance(item, Failure):
+            item = checked(item, assignment.example.id, aspect.label)
+        scores.append(
+            failed(assignment.example, aspect, item, method) if isinstance(item, Failure) else item
+        )
     return add_unattributed_usage(scores, ledger)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
 from textassay.runtime.messages import Score
-from textassay.runtime.storage.run_folder import RunSummary, read_scores
+from textassay.runtime.storage.run_folder import RunSummary, read_manifest, read_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,12 @@ class Run:
             folder: The run folder, or `None` for a run that wrote nothing.
             scores: The scores of a run without a folder.
             progress: The last state of the session that made it.
+
+        Raises:
+            RunFolderError: The folder holds no run.
         """
+        if folder is not None:
+            read_manifest(folder)
         self.folder, self.progress = folder, progress
         self._scores = scores
 

@@ -49,6 +49,12 @@ class Session:
         each = {id(model): ledger_of(model).usage for model in self.models.values()}
         return sum(each.values(), Usage())
 
+    def discard(self) -> bool:
+        """Have the run folder removed where no model has answered anything; return whether it will be."""
+        asked = self.asked
+        answered = asked.calls + asked.cached_calls
+        return self.folder is not None and not answered and self.folder.discard()
+
     def write_summary(self) -> None:
         """Write the summary and what the method made for people to read, if there is a run folder.
 

@@ -27,6 +27,7 @@
     |       |-- ServerUnusable    down for too long, or fails every call
     |       `-- ModelClosed       used after it was closed
     |-- StorageError              cache or journal cannot be read or written: stops the run, which stays resumable
+    |-- AgentExited               an agent tried to end the process: stops the run, which stays resumable
     `-- BudgetReached             `--max-cost` is spent: stops the run, which stays resumable
 
 The first family is never retried and exits 2; the rest become typed outcomes of single scores or
@@ -225,5 +226,11 @@ class StorageError(TextassayError):
 
 class BudgetReached(TextassayError):
     """The cost limit is reached; the run stops and stays resumable."""
+
+    stops_run = True
+
+
+class AgentExited(TextassayError):
+    """An agent raised `SystemExit` or `KeyboardInterrupt`, its cause; the run stops in good order."""
 
     stops_run = True

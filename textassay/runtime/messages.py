@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A finite number; ints are taken, booleans and strings are not."""
@@ -311,6 +311,18 @@ class Score(Message):
     """Why there is no value; `None` exactly when `outcome` is `scored`."""
     signature: str = ""
     """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
+    started: AwareDatetime | None = None
+    """When work on the example began (UTC); `None` in runs of earlier versions."""
+    seconds: float | None = Field(default=None, ge=0)
+    """From there until its scores were there, waits and retries included; the same for all aspects
+    that were judged together."""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two scores say the same, whenever and however fast they were made."""
+        if not isinstance(other, Score):
+            return NotImplemented
+        untimed = {"started": None, "seconds": None}
+        return {**self.__dict__, **untimed} == {**other.__dict__, **untimed}
 
     @classmethod
     def unscored(

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,11 @@ def write(folder, *scores):
             run.write_summary()
 
     asyncio.run(main())
+
+
+def untimed(summary):
+    """A summary without when and how long."""
+    return {name: value for name, value in summary.items() if name not in ("started", "seconds")}
 
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -150,7 +156,7 @@ def test_the_summary_counts_the_last_line_and_pays_for_all(tmp_path):
         unscored("e4", "abstained", "Declined"),
         unscored("e1", "error", "TimedOut", aspect="fluency"),
     )
-    first = read_summary(tmp_path)
+    first = untimed(read_summary(tmp_path))
     assert first == {
         "format": 1,
         "outcomes": {"scored": 1, "abstained": 1, "invalid": 1, "error": 2},
@@ -170,7 +176,7 @@ def test_the_summary_counts_the_last_line_and_pays_for_all(tmp_path):
         scored("e1", 2.0),
         unscored("e9", "error", "E", usage=Usage(cost=None)),
     )
-    second = read_summary(tmp_path)
+    second = untimed(read_summary(tmp_path))
     assert second["outcomes"] == {"scored": 2, "abstained": 1, "invalid": 1, "error": 2}
     assert second["errors"] == {"Declined": 1, "E": 1, "NoScoreFound": 1, "TimedOut": 1}
     assert second["aspects"]["coherence"] == {"n": 2, "mean": 3.0}
@@ -277,6 +283,37 @@ def test_a_run_that_is_there_is_not_overwritten(tmp_path):
         RunFolder.create(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert sorted(before) == [".lock", "manifest.json", "scores.jsonl", "summary.json"]
+
+
+def test_a_run_without_scores_gives_way_to_another(tmp_path):
+    """The command that was stopped at its start can be typed again; a foreign manifest.json is not touched."""
+    write(tmp_path / "run")
+    run = RunFolder.create(tmp_path / "run")
+    run.write_manifest({**MANIFEST, "second": True})
+    run.close()
+    assert read_manifest(tmp_path / "run")["second"]
+    for content in ('{"name": "my extension"}', '{"format": 2, "models": {}}'):
+        (tmp_path / "run" / "manifest.json").write_text(content)
+        with pytest.raises(RunFolderError, match="holds a run already"):
+            RunFolder.create(tmp_path / "run")
+        assert (tmp_path / "run" / "manifest.json").read_text() == content
+
+
+def test_a_discarded_run_leaves_nothing(tmp_path):
+    """Neither in a folder that was made for it nor in one that was given; what holds scores is kept."""
+    (tmp_path / "given").mkdir()
+    for name, left in (("new", None), ("given", [])):
+        run = RunFolder.create(tmp_path / name)
+        run.write_manifest(MANIFEST)
+        assert run.discard()
+        run.close()
+        assert (tmp_path / name).exists() == (left is not None)
+        assert list((tmp_path / "given").iterdir()) == []
+    write(tmp_path / "kept", scored("a", 1.0))
+    run = RunFolder.resume(tmp_path / "kept")
+    assert not run.discard()
+    run.close()
+    assert len(list(read_scores(tmp_path / "kept"))) == 1
 
 
 def test_foreign_folders_are_refused_and_left_alone(tmp_path):
@@ -524,4 +561,9 @@ def test_a_run_without_scores_can_be_read(tmp_path):
 def test_a_row_holds_what_a_dump_of_the_score_holds(score):
     row = json.loads(score_row(score))
     assert list(row) == FIELDS
-    assert row == json.loads(json.dumps(score.model_dump()))
+    assert row == json.loads(json.dumps(score.model_dump(exclude={"started", "seconds"})))
+    timed = score.model_copy(update={"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5})
+    row = json.loads(score_row(timed))
+    assert list(row) == [*FIELDS, "started", "seconds"]
+    assert timed == score
+    assert Score.model_validate(row).started == timed.started

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from textassay.runtime.errors import AgentExited
 from textassay.runtime.graph.concurrency import gather, leading
 from textassay.runtime.graph.node import Agent
 from textassay.runtime.messages import Failure
@@ -75,7 +76,11 @@ class Step:
         return await self._call_each(arguments, lists)
 
     async def _call(self, arguments: dict[str, Any]) -> Any:
-        value = await self.agent(**arguments)
+        try:
+            value = await self.agent(**arguments)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # asyncio lets these end the event loop at once: no task of the run would be cleaned up
+            raise AgentExited(f"the agent of {self.name!r} raised {error!r}") from error
         if isinstance(value, Failure):
             return (
                 value.model_copy(update={"node": f"{self.name}/{value.node}"})

@@ -15,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -57,6 +59,7 @@ __all__ = [
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
 _LOCK = ".lock"
+_TIMING = frozenset({"started", "seconds"})
 _BARE = frozenset({Score, ScoreError, Usage})
 """Messages that hold their fields and nothing besides, such as properties that were looked up
 once."""
@@ -67,9 +70,12 @@ class RunFolder:
 
     def __init__(self, path: Path, lock: filelock.BaseFileLock, *, made: bool = False) -> None:
         """Store a locked folder and whether it was just made; use `create` or `resume`."""
-        self.path, self._made = path, made
+        self.path, self._made, self._resumed = path, made, False
         self.manifest: dict[str, Any] = {}
         self.tally = RunSummary()
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._began, self._earlier_seconds = time.monotonic(), 0.0
+        self._discarded = False
         self._lock = lock
         self._journal: Journal | None = None
 
@@ -93,7 +99,8 @@ class RunFolder:
         """Make and lock a folder for a new run; it is one once `write_manifest` was called.
 
         Args:
-            path: A new or an empty folder.
+            path: A new or an empty folder, or that of a run without a single score, whose answers
+                are kept.
 
         Raises:
             RunFolderError: It holds a run or something else, is in use, or cannot be written to.
@@ -129,9 +136,10 @@ class RunFolder:
         _refuse_links(path)
         run = cls(path, _locked(path))
         try:
-            run.manifest = manifest
+            run.manifest, run._resumed = manifest, True
             run._open_journal()
             run.tally = _tally_of(path)
+            run._started, run._earlier_seconds = _timing_of(path, run._started)
             return run
         except BaseException:
             run.close()
@@ -187,8 +195,14 @@ class RunFolder:
         return Completed(self.tally)
 
     def summary(self) -> dict[str, Any]:
-        """Return what the run amounts to so far, as `write_summary` writes it."""
-        return {"format": FORMAT, **self.tally.summary()}
+        """Return what the run amounts to so far, as `write_summary` writes it.
+
+        Beside what `RunSummary` counts that is when the first session began (`started`, UTC) and
+        the `seconds` of all sessions whose summary was written.
+        """
+        seconds = self._earlier_seconds + time.monotonic() - self._began
+        timing = {"started": self._started, "seconds": round(seconds, 3)}
+        return {"format": FORMAT, **self.tally.summary(), **timing}
 
     def write_summary(self) -> None:
         """Write `summary.json` for the scores so far.
@@ -218,10 +232,19 @@ class RunFolder:
         except (OSError, UnicodeEncodeError) as error:
             raise StorageError(f"{path} cannot be written: {error}") from error
 
+    def discard(self) -> bool:
+        """Have `close` remove the run, so that it can be begun anew; refused where it holds any score.
+
+        Returns:
+            Whether it will be removed.
+        """
+        self._discarded = not self._resumed and not _has_scores(self.path)
+        return self._discarded
+
     def close(self) -> None:
         """Force the scores to the disk and free the folder; safe to call twice.
 
-        A folder that never got a manifest is left as it was found.
+        A folder that never got a manifest, or that was discarded, is left as it was found.
 
         Raises:
             StorageError: The disk refused scores that had been accepted.
@@ -232,15 +255,19 @@ class RunFolder:
         finally:
             self._journal = None
             if self._lock.is_locked:
-                if not self.manifest:
-                    with suppress(OSError):  # not empty, or not removable while open: then it stays
-                        (self.path / _LOCK).unlink(missing_ok=True)
-                        if self._made:
-                            shutil.rmtree(
-                                self.answers, ignore_errors=True
-                            )  # without a manifest nothing was asked
-                            self.path.rmdir()
+                if self._discarded or not self.manifest:
+                    self._remove()
                 self._lock.release()
+
+    def _remove(self) -> None:
+        """Leave the folder as it was found; nothing was answered, so there is nothing to lose."""
+        with suppress(OSError):  # not empty, or not removable while open: then it stays
+            for name in (MANIFEST, SCORES, SUMMARY) if self._discarded else ():
+                (self.path / name).unlink(missing_ok=True)
+            (self.path / _LOCK).unlink(missing_ok=True)
+            if self._made:
+                shutil.rmtree(self.answers, ignore_errors=True)
+                self.path.rmdir()
 
     async def aclose(self) -> None:
         """Do what `close` does, off the event loop."""
@@ -271,17 +298,25 @@ class RunFolder:
 
 
 def score_row(score: Score) -> bytes:
-    """Return a score as one line of `scores.jsonl`, without the line break."""
+    """Return a score as one line of `scores.jsonl`, without the line break.
+
+    Raises:
+        TypeError: Its value or evidence holds something that is not JSON.
+    """
     return encode(score, default=_fields)
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def _fields(value: Any) -> Any:
     """Return the fields of a message, for `encode`, which asks again for messages among them."""
+    if type(value) is Score and value.started is None:
+        return {name: item for name, item in vars(value).items() if name not in _TIMING}
     if type(value) in _BARE:
         fields: dict[str, Any] = vars(value)  # a dump takes five times as long
         return fields
     if isinstance(value, BaseModel):
         return value.model_dump()
+    if isinstance(value, datetime):
+        return value.isoformat()
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
@@ -384,8 +419,8 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse a folder for a new run unless it is absent, empty, or left by a run that never got a manifest."""
-    if (path / MANIFEST).exists():
+    """Refuse a folder for a new run unless it is absent, empty, or left by a run without any score."""
+    if (path / MANIFEST).exists() and not _is_empty_run(path):
         raise RunFolderError(
             f"{path} holds a run already; go on with `textassay resume {path}`, or name another folder"
         )
@@ -399,10 +434,40 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _is_ours(entry: Path) -> bool:
-    """Return whether something in a folder without a manifest was left there by a run that was killed."""
+    """Return whether something in a folder was left there by a run that ended before its first score."""
+    if entry.is_symlink():
+        return False
     if entry.name == ANSWERS:
-        return not entry.is_symlink() and (is_cache_folder(entry) or was_begun(entry))
-    return entry.name == _LOCK or is_unfinished(entry.name, MANIFEST)
+        return is_cache_folder(entry) or was_begun(entry)
+    files = (MANIFEST, SUMMARY, SCORES, _LOCK) if (entry.parent / MANIFEST).exists() else (_LOCK,)
+    return entry.name in files or is_unfinished(entry.name, MANIFEST)
+
+
+def _has_scores(path: Path) -> bool:
+    """Return whether a run holds any line, a torn one included."""
+    try:
+        return (path / SCORES).stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _is_empty_run(path: Path) -> bool:
+    """Return whether a folder holds a run of ours that ended before its first score."""
+    try:
+        return "models" in read_manifest(path) and not _has_scores(path)
+    except RunFolderError:  # somebody else's manifest.json, or one of a later version
+        return False
+
+
+def _timing_of(path: Path, now: str) -> tuple[str, float]:
+    """Return when a run began and how long its sessions took, as far as its summary tells."""
+    try:
+        summary = read_summary(path)
+    except RunFolderError:  # killed before its first summary; it is written anew in any case
+        return now, 0.0
+    started, seconds = summary.get("started", now), summary.get("seconds", 0.0)
+    known = isinstance(started, str) and isinstance(seconds, int | float)
+    return (started, float(seconds)) if known else (now, 0.0)
 
 
 def _refuse_links(path: Path) -> None:
