@@ -50,22 +50,16 @@ def test_a_wrong_key_stops_the_run_and_shows_nowhere(data, run, tmp_path, monkey
     """The server echoes the key in its refusal; neither output nor any file holds it. The right one finishes."""
     monkeypatch.setenv("JUDGE_KEY", "sk-wrong-0123456789")
     with served(require_key="sk-right-9876543210") as server:
-        stopped = textassay(
-            "score",
-            data,
-            *flags(server.url),
-            "--out",
-            run,
-            "--cache",
-            tmp_path / "cache",
-            "--api-key-env",
-            "JUDGE_KEY",
-        )
+        kept = ("--out", run, "--cache", tmp_path / "cache", "--api-key-env", "JUDGE_KEY")
+        command = ("score", data, *flags(server.url), *kept)
+        stopped = textassay(*command)
         assert stopped.code == 3
         assert "401" in stopped.err
         assert "--api-key-env names the variable that holds it" in stopped.err
+        assert not run.exists()  # nothing was answered: the same command can be typed again
         monkeypatch.setenv("JUDGE_KEY", "sk-right-9876543210")
-        assert textassay("resume", run).code == 0
+        again = textassay(*command)
+        assert again.code == 0, again.err
     for path in [*run.rglob("*"), *(tmp_path / "cache").rglob("*")]:
         if path.is_file():
             assert b"sk-wrong" not in path.read_bytes(), path

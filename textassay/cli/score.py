@@ -14,6 +14,7 @@ from textassay.cli.console import plain_table, printable, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import STYLES, Style, shown
 from textassay.evaluation.api import finish
+from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec, spec_of
@@ -94,7 +95,8 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
 
     Raises:
         RunFolderError: There is no run in the folder.
-        ConfigurationError: The run's data were not read from a file.
+        ConfigurationError: The run's data were not read from a file, or its server or key must be
+            given again.
     """
     manifest = read_manifest(folder)
     spec = spec_of(manifest)
@@ -103,14 +105,7 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
             f"{folder}: the run's data came from memory; resume it in Python with "
             "evaluate(examples, ..., out=..., resume=True)"
         )
-    before = {
-        **manifest["settings"],
-        "max_cost": None,
-    }  # a spent budget must not stop the resumed run at once
-    given = settings_in(flags)
-    if given.get("cache") is not None or given.get("no_cache"):
-        before |= {"cache": None, "no_cache": False}
-    settings = Settings(**{**before, **given})
+    settings = settings_to_resume(folder, manifest, spec, settings_in(flags))
     return Order(
         spec=spec,
         settings=settings,

@@ -19,19 +19,20 @@ NODE = "scores"
 """What a failure names as the place where it came up."""
 
 
-def checked(score: Any, example_id: str, aspect: str) -> Score | Failure:
+def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
     """Return the score as it can be journaled, or the failure that stands for it.
 
     Numbers of numpy become Python's. Anything that JSON cannot hold, a value that is not finite,
     off its scale or missing, and a score of another example or aspect are failures.
 
     Args:
-        score: What an agent yielded.
+        yielded: What an agent yielded.
         example_id: The example it was asked about.
         aspect: What scores call the aspect it was asked about.
     """
-    if not isinstance(score, Score):
-        return _refused("InvalidScore", f"this is {type(score).__name__} and no Score")
+    if not isinstance(yielded, Score):
+        return _refused("InvalidScore", f"this is {type(yielded).__name__} and no Score")
+    score: Score = yielded
     if (score.id, score.aspect) != (example_id, aspect):
         return _refused(
             "WrongExample",

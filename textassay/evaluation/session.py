@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.engine import Engine
+from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
 from textassay.methods import build, tools_for
 from textassay.methods.method import ChecksData, Method
@@ -18,7 +19,7 @@ from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Example, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
@@ -114,22 +115,26 @@ async def open_session(
             planned.check_data(info)
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_store(settings, folder, stack)
+        if folder is not None and resume:
+            check_manifest(folder.path, folder.manifest)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}
         cached = {
             role: with_store(model, store, dry=dry, identity=moved(model, before.get(role)))
             for role, model in given.items()
         }
         chosen = method or _build(spec, cached, _opened(spec, specs, cached, stack, dry=dry))
+        judged = data if spec.limit is None else _First(data, spec.limit)
         if folder is not None:
             manifest = manifest_of(spec, chosen, cached, info, settings)
             if resume:
                 check_same_run(folder.manifest, manifest)
+                await in_thread(lambda: _check_scores(folder, judged, chosen))
             else:
                 folder.write_manifest(manifest)
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
         in_flight = max([settings.concurrency, *(m.settings.concurrency for m in connected)])
         engine = Engine(
-            data if spec.limit is None else _First(data, spec.limit),
+            judged,
             chosen,
             total=info.count if spec.limit is None else min(info.count, spec.limit),
             folder=folder,
@@ -200,6 +205,12 @@ def _opened(
         if tool not in specs:
             stack.push_async_callback(tool.aclose)
     return tuple(dry_run_tool(tool) for tool in made) if dry else made
+
+
+def _check_scores(folder: RunFolder, judged: Iterable[Example], method: Method) -> None:
+    """Refuse a run with scores of something else than its data, before anything is asked."""
+    labels = [aspect.label for aspect in method.aspects]
+    folder.check_pairs(lambda: ((example.id, label) for example in judged for label in labels))
 
 
 def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -1,7 +1,7 @@
 """Puts a model together: the backend that a name stands for, and the wrappers around it in their one order.
 
     draws -> meter -> cache -> single-flight -> health -> retry -> budget -> limit -> keep ->
-    deadline -> backend
+    deadline -> mask -> backend
 
 This is the only file that knows all of them.
 """
@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.dry_run import DryRunModel, Price
-from textassay.runtime.backends.endpoint import endpoint_of
+from textassay.runtime.backends.endpoint import VARIABLE, endpoint_of
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
 from textassay.runtime.backends.llamacpp.embedded import embedded_model
@@ -29,6 +29,7 @@ from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.limit import LimitedModel, Limiter
+from textassay.runtime.calls.masking import MaskedModel, known_secrets
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
@@ -119,7 +120,8 @@ class ConnectedModel(Wrapper):
         backend = self.backend if identity is None else WithIdentity(self.backend, identity)
         # a local model's queue is its own: what waits there is not stuck
         timed: Model = DeadlineModel(
-            backend, timeout=None if self._is_local else self.settings.timeout
+            backend if self._is_local else MaskedModel(backend, secrets_of(self.settings)),
+            timeout=None if self._is_local else self.settings.timeout,
         )
         if store is not None:
             timed = StoringModel(timed, store, timed.identity)
@@ -279,3 +281,11 @@ def _key(settings: Settings) -> str | None:
             f"--api-key-env names {settings.api_key_env}, but that variable is not set"
         )
     return key
+
+
+def secrets_of(settings: Settings) -> tuple[str, ...]:
+    """Return what an answer must not show: the key, and what headers, query and proxy take from variables."""
+    named = [settings.api_key_env or ""]
+    for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
+        named += VARIABLE.findall(text)
+    return known_secrets((os.environ.get(name, "") for name in named), os.environ)

@@ -21,7 +21,7 @@ from textassay.runtime.settings import EndpointSettings, Settings
 MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
 """Longest answer that is read where nothing else is said, in bytes."""
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _filled(text: str, what: str, secrets: list[str]) -> str:
         secrets.append(found)
         return found
 
-    return _VARIABLE.sub(value, text)
+    return VARIABLE.sub(value, text)
 
 
 def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:

@@ -76,6 +76,7 @@ class RecordedModel:
             identities = {name: dict(model["identity"]) for name, model in models.items()}
             settings = manifest["settings"]
             cache, none_kept = settings["cache"], settings["no_cache"]
+            answers = folder / ANSWERS if cache is None else Path(cache)
         except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
             raise RunFolderError(
                 f"{folder / MANIFEST} does not tell which models were asked: {error}"
@@ -89,12 +90,7 @@ class RecordedModel:
                 f"replay/{folder}: the run kept no answers (--no-cache), so none can be replayed"
             )
         (name,) = models
-        return cls(
-            name,
-            identities[name],
-            capabilities[name],
-            folder / ANSWERS if cache is None else Path(cache),
-        )
+        return cls(name, identities[name], capabilities[name], answers)
 
     def _find(self, request: AnyRequest, kind: type[A]) -> A:
         if self._readers is None:

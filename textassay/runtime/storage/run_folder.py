@@ -16,7 +16,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -193,6 +193,27 @@ class RunFolder:
     def settled(self) -> Completed:
         """Return what needs no asking: every pair of example and aspect whose last score is not an `error`."""
         return Completed(self.tally)
+
+    def check_pairs(self, pairs: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        """Refuse scores of examples or aspects that are not the run's: they would count in its means.
+
+        Args:
+            pairs: Returns every pair of example and aspect of the run; called twice where a score
+                is foreign.
+
+        Raises:
+            DataError: There is such a score; names file, line, example and aspect.
+        """
+        if sum(pair in self.tally for pair in pairs()) == len(self.tally):
+            return
+        known, path = {digest(*pair) for pair in pairs()}, self.path / SCORES
+        for number, line in _lines(path):
+            score = parse_score(path, number, line)
+            if digest(score.id, score.aspect) not in known:
+                raise DataError(
+                    f"{path}:{number}: {score.id!r} on {score.aspect!r} is no example and aspect of "
+                    "this run: the file was edited; remove the line"
+                )
 
     def summary(self) -> dict[str, Any]:
         """Return what the run amounts to so far, as `write_summary` writes it.

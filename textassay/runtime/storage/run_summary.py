@@ -93,6 +93,10 @@ class RunSummary:
         """Return the number of pairs of example and aspect."""
         return len(self._last)
 
+    def __contains__(self, pair: tuple[str, str]) -> bool:
+        """Return whether there is any score of this example and aspect."""
+        return digest(*pair) in self._last
+
     @property
     def usage(self) -> Usage:
         """What all scores cost, the replaced ones included."""

@@ -1,0 +1,129 @@
+"""What of a run folder is believed when its run is resumed.
+
+A run folder may come from somebody else, and its manifest may have been edited. How the run goes on
+(limits, time limits, prices) is taken from it; what could send a secret somewhere is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from textassay.evaluation.spec import RunSpec
+from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
+from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.settings import EndpointSettings, Settings
+
+_OFFLINE = ("llamacpp", "replay", EMBEDDED)
+_ENDPOINT = frozenset(EndpointSettings.model_fields)
+
+
+def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest whose parts are not of the kind that textassay writes.
+
+    Raises:
+        RunFolderError: It is damaged or was edited.
+    """
+    models = manifest.get("models")
+    whole = isinstance(models, Mapping) and all(
+        isinstance(model, Mapping)
+        and isinstance(model.get("name"), str)
+        and isinstance(model.get("identity"), Mapping)
+        for model in models.values()
+    )
+    if not whole:
+        raise _damaged(folder, "'models' does not tell name and identity of each model")
+    try:
+        Settings(**_mapping(manifest.get("settings")))
+    except (TypeError, ValidationError) as error:
+        raise _damaged(folder, f"'settings' cannot be used: {error}") from error
+
+
+def settings_to_resume(
+    folder: Path, manifest: Mapping[str, Any], spec: RunSpec, given: Mapping[str, Any]
+) -> Settings:
+    """Return the settings of a resumed run: those of the run, replaced by what is given now.
+
+    Keys, headers, certificates and proxies are never taken from the manifest, nor is an address to
+    which a key would be sent: a key that is named now, or one that litellm finds by itself. A server
+    that is asked without any key is reached at the recorded address.
+
+    Args:
+        folder: The run folder.
+        manifest: Its manifest.
+        spec: What the run does.
+        given: Settings that were given for this session, by name.
+
+    Raises:
+        RunFolderError: The manifest is damaged.
+        ConfigurationError: The run needs `--api-base` or `--api-key-env` once more.
+    """
+    check_manifest(folder, manifest)
+    recorded = dict(_mapping(manifest["settings"]))
+    roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
+    given_roles = given.get("roles") or {}
+    for role, name in spec.models.items():
+        if name.partition("/")[0] in _OFFLINE:
+            continue
+        here = {**given, **given_roles.get(role, {})}
+        _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
+    kept = {role: _without_secrets(own) for role, own in roles.items()}
+    for role in kept:
+        if "api_base" in given:  # the address that was given now is meant for all
+            kept[role].pop("api_base", None)
+    before = {**_without_secrets(recorded), "roles": kept}
+    before["max_cost"] = None  # a spent budget must not stop the resumed run at once
+    if given.get("cache") is not None or given.get("no_cache"):
+        before |= {"cache": None, "no_cache": False}
+    return Settings(**{**before, **given})
+
+
+def _check_endpoint(
+    folder: Path, name: str, recorded: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    """Refuse to send a key, or one that litellm finds, to an address that only the manifest names."""
+    address, key = recorded.get("api_base"), recorded.get("api_key_env")
+    is_direct = name.startswith("direct/")
+    if "://" in name and not is_direct:
+        raise ConfigurationError(
+            f"{folder}: the model {name!r} holds an address, which is not taken from a run folder; "
+            "resume the run in Python, with evaluate(..., resume=True)"
+        )
+    missing = []
+    sends_key = key is not None or not is_direct or _names_secret(given)
+    if address is not None and sends_key and given.get("api_base") is None:
+        missing.append(f"--api-base {address}")
+    if key is not None and not _names_secret(given):
+        missing.append(f"--api-key-env {key}")
+    if missing:
+        raise ConfigurationError(
+            f"{folder} names the server or the key of {name!r}, and a run folder may come from "
+            "anybody: neither is taken from it. If you trust this server with this key, give them "
+            f"again: textassay resume {folder} {' '.join(missing)}"
+        )
+
+
+def _names_secret(given: Mapping[str, Any]) -> bool:
+    """Return whether settings that are given now bring a key of their own."""
+    return any(given.get(name) for name in ("api_key_env", "headers", "query", "client_cert"))
+
+
+def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in _ENDPOINT or name == "api_base"
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"not an object but {type(value).__name__}")
+    return value
+
+
+def _damaged(folder: Path, why: str) -> RunFolderError:
+    return RunFolderError(f"{folder / 'manifest.json'} is damaged or was edited: {why}")

@@ -1,0 +1,109 @@
+"""Keys that a server echoes never get past the backend: not into scores, errors, caches or logs.
+
+A gateway may show the headers of a request in its answer. What a judge says ends up as the
+explanation of a score, so it is looked through before anything else sees it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import accumulate
+
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.model import (
+    A,
+    Model,
+    Q,
+    Response,
+    Sample,
+    TokenLogprob,
+    Wrapper,
+)
+
+MASK = "[key]"
+MIN_SECRET = 8
+"""Characters of the shortest secret that is looked for: local servers are given keys such as
+`EMPTY` or `1`, which answers hold by chance."""
+_SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+_MIN_FOUND = 12
+
+
+def known_secrets(named: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what must not be shown: secrets in use, and those in variables that litellm may read.
+
+    Args:
+        named: Secrets that the settings name.
+        environment: Variables; those count that end in KEY, TOKEN, SECRET or PASSWORD.
+    """
+    found = {secret for secret in named if len(secret) >= MIN_SECRET}
+    for name, value in environment.items():
+        if len(value) >= _MIN_FOUND and _SECRET_VARIABLE.search(name):
+            found.add(value)
+    return tuple(sorted(found, key=len, reverse=True))  # a key that begins another goes last
+
+
+class MaskedModel(Wrapper):
+    """Replaces known secrets in answers and errors by `[key]`."""
+
+    def __init__(self, wrapped: Model, secrets: Iterable[str]) -> None:
+        """Wrap a model.
+
+        Args:
+            wrapped: The model.
+            secrets: From `known_secrets`.
+        """
+        super().__init__(wrapped)
+        self._pattern = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer, with secrets replaced in texts, tokens and the messages of errors."""
+        try:
+            response = await call(request)
+        except TextassayError as error:
+            error.args = tuple(
+                self._masked(part) if isinstance(part, str) else part for part in error.args
+            )
+            raise
+        update: dict[str, object] = {}
+        if response.model and self._pattern.search(response.model):
+            update["model"] = self._masked(response.model)
+        if isinstance(response, Response) and any(map(self._shows, response.samples)):
+            update["samples"] = tuple(map(self._masked_sample, response.samples))
+        return response.model_copy(update=update) if update else response
+
+    def _masked(self, text: str) -> str:
+        return self._pattern.sub(MASK, text)
+
+    def _shows(self, sample: Sample) -> bool:
+        if self._pattern.search(sample.text):
+            return True
+        tokens = sample.logprobs or ()
+        return any(
+            self._pattern.search(text)
+            for token in tokens
+            for text in (token.token, *_others(token))
+        ) or bool(self._pattern.search("".join(token.token for token in tokens)))
+
+    def _masked_sample(self, sample: Sample) -> Sample:
+        update: dict[str, object] = {"text": self._masked(sample.text)}
+        if sample.logprobs is not None:
+            update["logprobs"] = self._masked_tokens(sample.logprobs)
+        return sample.model_copy(update=update)
+
+    def _masked_tokens(self, tokens: tuple[TokenLogprob, ...]) -> tuple[TokenLogprob, ...]:
+        """Return the tokens, those replaced that hold any part of a secret."""
+        ends = list(accumulate(len(token.token) for token in tokens))
+        spans = [match.span() for match in self._pattern.finditer("".join(t.token for t in tokens))]
+        masked = []
+        for token, end in zip(tokens, ends, strict=True):
+            start = end - len(token.token)
+            inside = any(start < last and first < end for first, last in spans)
+            top = tuple((self._masked(text), logprob) for text, logprob in token.top)
+            update = {"token": MASK, "top": ()} if inside else {"top": top}
+            masked.append(token.model_copy(update=update))
+        return tuple(masked)
+
+
+def _others(token: TokenLogprob) -> Iterable[str]:
+    return (text for text, _ in token.top)
