@@ -34,7 +34,8 @@ ALLOWED = {
         "fitting",
         "report",
     }
-    | {"demo"},
+    | {"demo", "annotate"},
+    "annotate": {"runtime", "meta", "agents"},
     "report": {"runtime", "tools", "learning", "meta", "methods"},
     "version": set(),
     "__main__": {"cli"},

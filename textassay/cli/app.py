@@ -19,6 +19,8 @@ COMMANDS = (
     "demo",
     "meta",
     "report",
+    "annotate",
+    "ratings",
     "tree",
     "plan",
     "graph",

@@ -24,11 +24,14 @@ def results() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
+def messages() -> Console:
+    """Return the console for messages."""
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
 def say(message: str, *, style: str = "") -> None:
     """Write a message to standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(
-        Text(printable(message), style=style)
-    )
+    messages().print(Text(printable(message), style=style))
 
 
 def plain_table(*columns: str, left: int = 1) -> Table:

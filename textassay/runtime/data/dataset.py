@@ -56,8 +56,8 @@ class DataInfo(Message):
 class Examples:
     """A data set that can be iterated any number of times; the first time it is checked as a whole.
 
-    >>> examples = Examples([{"output": "It rained."}, {"response": "It snowed.", "human.fluency":
-    4}]) >>> examples.check().human
+    >>> rows = [{"output": "It rained."}, {"response": "It snowed.", "human.fluency": 4}]
+    >>> Examples(rows).check().human
     {'fluency': 1}
     """
 

@@ -30,18 +30,22 @@ _BLOCK = 1 << 16
 class Journal:
     """A file of JSON lines that this process alone appends to."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, sync_seconds: float = SYNC_SECONDS) -> None:
         """Open or create the file, without a torn last line.
 
         Args:
             path: The file; its folder exists.
+            sync_seconds: Longest time that rows are in the kernel only; 0 forces every batch to
+                the disk before its `append` returns.
 
         Raises:
             StorageError: It cannot be written to.
         """
         self.path = Path(path)
         self._commits = GroupCommit(
-            _LineWriter(self.path), name=f"the journal {self.path}", idle_seconds=SYNC_SECONDS
+            _LineWriter(self.path, sync_seconds),
+            name=f"the journal {self.path}",
+            idle_seconds=SYNC_SECONDS,
         )
 
     async def append(self, *rows: bytes) -> None:
@@ -146,8 +150,9 @@ def _is_complete(line: bytes) -> bool:
 class _LineWriter:
     """Appends complete lines to a file; all its methods run on the journal's thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, sync_seconds: float) -> None:
         self._path = path
+        self._sync_seconds = sync_seconds
         self._descriptor = -1
         self._size = 0
         self._unsynced = False
@@ -171,7 +176,7 @@ class _LineWriter:
             while written < len(rest):
                 written += os.write(self._descriptor, rest[written:])
             self._unsynced = True
-            if time.monotonic() - self._synced_at >= SYNC_SECONDS:
+            if time.monotonic() - self._synced_at >= self._sync_seconds:
                 self._sync()
         except OSError as error:
             self._take_back(error)

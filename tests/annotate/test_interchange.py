@@ -1,0 +1,110 @@
+"""Ratings from and to other annotation tools."""
+
+import json
+
+import pytest
+
+from tests.annotate.studies import examples
+from textassay.annotate import interchange
+from textassay.methods.library import tasks
+from textassay.runtime.errors import DataError, UnknownName
+
+LABEL_STUDIO = json.dumps(
+    [
+        {
+            "id": 7,
+            "data": {"id": "doc-0-SECRET0", "output": "x"},
+            "annotations": [
+                {
+                    "completed_by": 3,
+                    "result": [
+                        {"from_name": "tone", "type": "choices", "value": {"choices": ["4"]}},
+                        {"from_name": "flow", "type": "rating", "value": {"rating": 2}},
+                    ],
+                },
+                {
+                    "completed_by": {"id": 9},
+                    "result": [
+                        {"from_name": "tone", "type": "choices", "value": {"choices": ["5"]}}
+                    ],
+                },
+                {"completed_by": 4, "was_cancelled": True, "result": []},
+            ],
+        }
+    ]
+)
+ARGILLA = json.dumps(
+    [
+        {
+            "id": "x1",
+            "metadata": {"id": "doc-0-SECRET0"},
+            "responses": {
+                "tone": [
+                    {"value": 4, "user_id": "u1", "status": "submitted"},
+                    {"value": 5, "user_id": "u2", "status": "submitted"},
+                    {"value": 1, "user_id": "u3", "status": "draft"},
+                ],
+                "flow": [{"value": 2, "user_id": "u1"}],
+            },
+        }
+    ]
+)
+POTATO = "\n".join(
+    json.dumps({"user_id": user, "instance_id": "doc-0-SECRET0", "label_annotations": labels})
+    for user, labels in (
+        ("ann", {"tone": {"4": "4"}, "flow": {"2": True}}),
+        ("bob", {"tone": {"scale_5": 5}}),
+    )
+)
+CSV = "id,aspect,rater,value\ndoc-0-SECRET0,tone,ann,4\ndoc-0-SECRET0,tone,bob,5\n"
+CSV += "doc-0-SECRET0,flow,ann,2\ndoc-0-SECRET0,flow,bob,\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("label-studio", LABEL_STUDIO), ("argilla", ARGILLA), ("potato", POTATO), ("csv", CSV)],
+)
+def test_every_tool_says_the_same(form, text, tmp_path):
+    """Raters become pseudonyms in a fixed order; what nobody rated is a gap, not a number."""
+    path = tmp_path / "export"
+    path.write_text(text)
+    [row] = interchange.read(form, path)
+    assert row == {
+        "id": "doc-0-SECRET0",
+        "human": {"tone": 4.5, "flow": 2.0},
+        "annotators": {"tone": [4.0, 5.0], "flow": [2.0, None]},
+        "raters": ["r1", "r2"],
+    }
+    [full] = interchange.with_examples([row], examples())
+    assert full["output"].startswith("Output 0")
+
+
+@pytest.mark.parametrize("form", ["label-studio", "argilla", "potato", "csv"])
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": 1}]', "a,b\n1,2\n"])
+def test_what_is_no_export_is_refused(form, text, tmp_path):
+    """The message names the file and the format."""
+    path = tmp_path / "export"
+    path.write_text(text)
+    with pytest.raises(DataError, match="export"):
+        interchange.read(form, path)
+
+
+def test_unknown_formats_and_ids_are_named(tmp_path):
+    """With what there is."""
+    with pytest.raises(UnknownName, match="label-studio"):
+        interchange.read("labelstudio", tmp_path)
+    with pytest.raises(DataError, match="'nowhere'"):
+        interchange.with_examples([{"id": "nowhere"}], examples())
+
+
+@pytest.mark.parametrize("form", ["label-studio", "argilla", "potato"])
+def test_exported_tasks_are_blind(form, tmp_path):
+    """Texts and questions go out; systems and scores do not, outside the ids that join them again."""
+    task = tasks.load("summarization", ["fluency"])
+    named = [example.model_copy(update={"id": f"e{n}"}) for n, example in enumerate(examples())]
+    written = interchange.write(form, named, task, tmp_path / "tasks")
+    text = "".join(path.read_text() for path in written)
+    assert "Output 0 of some system" in text
+    assert "fluency" in text
+    assert "SECRET" not in text
+    assert "4.875" not in text

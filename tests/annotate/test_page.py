@@ -1,0 +1,183 @@
+"""The page in a real browser: raters with the keyboard, a server that is killed, hostile texts."""
+
+import json
+import random
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.report.browser import browsing, complaints, wait_for
+from textassay.meta.raters import krippendorff_alpha
+from textassay.runtime.messages import Example
+
+SERVE = "from textassay.cli import main; main()"
+HOSTILE = [
+    "</script><script>document.title = 'owned'</script>",
+    "<img src=x onerror=\"document.title = 'owned'\">",
+    "\u202eright to left\u202c and \u0000 NUL",
+    "x" * 200_000,
+]
+
+
+class Server:
+    """`textassay annotate` as a process that can be killed and started again at the same port."""
+
+    def __init__(self, folder, examples, *, raters=1, port=0):
+        self.out = folder / "ratings.jsonl"
+        data = folder / "data.jsonl"
+        data.write_text("".join(example.model_dump_json() + "\n" for example in examples))
+        self.command = [sys.executable, "-c", SERVE, "annotate", str(data), "-o", str(self.out)]
+        self.command += ["--task", "summarization", "--aspects", "fluency,relevance"]
+        self.command += ["--raters", str(raters), "--repeat", "0"]
+        self.process, self.links, self.port = None, [], port
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [*self.command, "--port", str(self.port)], stderr=subprocess.PIPE, text=True
+        )
+        while len(self.links) < int(self.command[self.command.index("--raters") + 1]):
+            line = self.process.stderr.readline()
+            assert line, "the server ended"
+            if "/rate/" in line:
+                self.links.append(line.split()[-1])
+        self.port = int(self.links[0].split(":")[2].partition("/")[0])
+        return self
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def ratings(self):
+        journal = self.out.with_name("ratings.journal.jsonl").read_text().splitlines()
+        rows = [json.loads(line) for line in journal]
+        return [row for row in rows if row["event"] == "rating"]
+
+
+@contextmanager
+def running(folder, examples, **options):
+    """Serve inside the block."""
+    server = Server(folder, examples, **options).start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def press(driver, keys):
+    """Type keys, as a rater does."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(driver).send_keys(keys).perform()
+
+
+def summaries(count):
+    """Return texts whose number is readable in them."""
+    return [
+        Example(id=f"SECRET{n % 4}-{n}", output=f"Summary {n}.", source="A source.",
+                system=f"SECRET{n % 4}", group=str(n // 4))
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_a_rater_with_the_keyboard_alone(tmp_path):
+    """Digits rate, X declines, Enter continues; the last text ends with thanks."""
+    with running(tmp_path, summaries(2)) as server, browsing(tmp_path / "profile") as driver:
+        driver.get(server.links[0])
+        wait_for(driver, "document.querySelector('.output') !== null")
+        press(driver, "4x")
+        wait_for(driver, "document.activeElement.id === 'next'")
+        driver.switch_to.active_element.click()
+        wait_for(driver, "document.getElementById('count').textContent.startsWith('1 done')")
+        press(driver, "2")
+        press(driver, "\ue007")  # Enter with an aspect still open
+        assert driver.execute_script("return document.querySelectorAll('.missing').length") == 1
+        press(driver, "5")
+        driver.switch_to.active_element.click()
+        wait_for(driver, "document.body.textContent.includes('Thank you')")
+        wait_for(driver, "document.getElementById('saved').textContent === 'All saved'")
+        assert complaints(driver) == []
+    given = sorted((r["ratings"]["fluency"], r["ratings"]["relevance"]) for r in server.ratings()
+                   if r["ratings"]["relevance"] is not None)  # fmt: skip
+    assert given == [(2.0, 5.0)]
+    assert server.ratings()[0]["ratings"] == {"fluency": 4.0, "relevance": None}
+
+
+def test_hostile_texts_are_text(tmp_path):
+    """Nothing that a model wrote runs or hides in a rater's page."""
+    items = [Example(id=f"h{n}", output=text, source=text) for n, text in enumerate(HOSTILE)]
+    with running(tmp_path, items) as server, browsing(tmp_path / "profile") as driver:
+        driver.get(server.links[0])
+        seen = set()
+        for _ in HOSTILE:
+            wait_for(driver, "document.querySelector('.output p') !== null")
+            text = driver.execute_script("return document.querySelector('.output p').textContent")
+            seen.add(text.replace("\ufffd", "\x00"))
+            before = driver.execute_script("return document.getElementById('count').textContent")
+            press(driver, "3")
+            press(driver, "3")
+            driver.switch_to.active_element.click()
+            wait_for(driver, f"document.getElementById('count').textContent !== {before!r}")
+        assert seen == set(HOSTILE)
+        assert "owned" not in driver.title
+
+
+ANSWER = """
+const done = arguments[arguments.length - 1];
+const text = document.querySelector('.output p');
+if (!text) return done(null);
+const number = Number(text.textContent.match(/\\d+/)[0]);
+const rating = (aspect) => Math.max(1, Math.min(5, 1 + (number * (aspect + 3)) % 5 + arguments[0]));
+document.querySelectorAll('fieldset').forEach((set, aspect) => {
+  const value = String(rating(aspect));
+  [...set.querySelectorAll('input')].find((input) => input.value === value).click();
+});
+document.getElementById('next').click();
+setTimeout(() => done(number), 15);
+"""
+
+
+def test_three_raters_and_a_server_that_is_killed(tmp_path):
+    """60 texts by three people in three browsers: nothing acknowledged is lost, nothing doubled.
+
+    The third rater is one point stricter. Agreement is what the planted ratings give, and no page
+    ever holds a system's name.
+    """
+    rng = random.Random(5)
+    kills = sorted(rng.sample(range(10, 170), 3))
+    items = summaries(60)
+    server = Server(tmp_path, items, raters=3).start()
+    try:
+        with ExitStack() as stack:
+            drivers = [stack.enter_context(browsing(tmp_path / f"profile{n}")) for n in range(3)]
+            for driver, link in zip(drivers, server.links, strict=True):
+                driver.get(link)
+                wait_for(driver, "document.querySelector('.output') !== null")
+            for turn in range(180):
+                if kills and turn == kills[0]:
+                    kills.pop(0)
+                    server.kill()
+                    server.start()
+                drivers[turn % 3].execute_async_script(ANSWER, -(turn % 3 == 2))
+                assert "SECRET" not in drivers[turn % 3].page_source
+                wait_for(
+                    drivers[turn % 3],
+                    "document.querySelector('.output, .notice') !== null",
+                )
+            for driver in drivers:
+                wait_for(driver, "document.getElementById('saved').textContent === 'All saved'")
+    finally:
+        server.kill()
+    given = {(r["rater"], r["item"]): r["ratings"] for r in server.ratings()}
+    assert len(given) == 180
+    assert len(server.ratings()) == 180
+    planted = [
+        [max(1, min(5, 1 + number * 3 % 5 - strict)) for strict in (0, 0, 1)]
+        for number in range(60)
+    ]
+    by_item: dict[str, dict[str, float]] = {}
+    for (rater, item), ratings in given.items():
+        by_item.setdefault(item, {})[rater] = ratings["fluency"]
+    found = krippendorff_alpha([[row[f"r{n}"] for n in (1, 2, 3)] for row in by_item.values()])
+    assert found == pytest.approx(krippendorff_alpha(planted))

@@ -1,0 +1,219 @@
+"""The server: blind, durable, idempotent, and closed to other pages."""
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from tests.annotate.studies import examples, study
+from textassay.annotate import output
+from textassay.annotate.ratings import Ratings
+from textassay.annotate.server import AnnotationServer
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example
+
+
+@asynccontextmanager
+async def serving(tmp_path, shown=None, raters=1):
+    """Serve a study; yield the ratings, the address, the tokens and a client."""
+    async with Ratings(shown or study(per_item=raters), tmp_path / "j.jsonl") as ratings:
+        tokens = [(await ratings.add_rater())[1] for _ in range(raters)]
+        server = AnnotationServer(ratings, tmp_path / "out.jsonl")
+        async with server.serving(0) as port, aiohttp.ClientSession() as client:
+            yield ratings, f"http://127.0.0.1:{port}", tokens, client
+
+
+async def items(client, base, token):
+    """Return the items that the server offers."""
+    async with client.get(f"{base}/api/{token}/items") as response:
+        assert response.status == 200
+        return (await response.json())["items"]
+
+
+async def post(client, base, token, item, ratings, revision=1, **headers):
+    """Send an answer; return the status and the reply."""
+    answer = {"key": item["key"], "repeat": item["repeat"], "revision": revision}
+    answer |= {"ratings": ratings, "seconds": 3.2, "comment": ""}
+    async with client.post(f"{base}/api/{token}/ratings", json=answer, headers=headers) as response:
+        return response.status, await response.json()
+
+
+GOOD = {"tone": 4, "polite": 1}
+
+
+@pytest.mark.asyncio
+async def test_answers_reach_the_file_of_ratings(tmp_path):
+    """In our format, with raters in a fixed order and null where one did not rate."""
+    async with serving(tmp_path, raters=2) as (_, base, tokens, client):
+        first = (await items(client, base, tokens[0]))[0]
+        assert await post(client, base, tokens[0], first, GOOD) == (
+            200,
+            {"kept": 1, "done": 1, "remaining": 5},
+        )
+    [row] = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert row["human"] == {"tone": 4.0, "polite": 1.0}
+    assert row["annotators"] == {"tone": [4.0, None], "polite": [1.0, None]}
+    assert row["raters"] == ["r1", "r2"]
+    assert row["seconds"] == {"r1": 3.2}
+    Example.model_validate({k: v for k, v in row.items() if k in Example.model_fields})
+
+
+@pytest.mark.asyncio
+async def test_the_same_answer_twice_counts_once(tmp_path):
+    """A browser that heard nothing sends again; a later revision replaces, an older one does not."""
+    async with serving(tmp_path) as (ratings, base, [token], client):
+        item = (await items(client, base, token))[0]
+        for _ in range(3):
+            assert (await post(client, base, token, item, GOOD))[0] == 200
+        assert (await post(client, base, token, item, {**GOOD, "tone": 2}))[0] == 409
+        assert (await post(client, base, token, item, {**GOOD, "tone": 2}, revision=2))[0] == 200
+        assert (await post(client, base, token, item, GOOD))[0] == 409
+        [answer] = ratings.answers.values()
+        assert (answer.ratings["tone"], answer.revision) == (2.0, 2)
+    assert sum('"rating"' in line for line in (tmp_path / "j.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.asyncio
+async def test_nothing_of_the_judge_or_the_system_leaves_the_server(tmp_path):
+    """Every reply that a rater's browser can get, read as a whole."""
+    async with serving(tmp_path, raters=2) as (_, base, tokens, client):
+        first = (await items(client, base, tokens[0]))[0]
+        await post(client, base, tokens[0], first, GOOD)
+        seen = ""
+        paths = ("study", "items", "history/0")
+        for path in [f"/api/{tokens[0]}/{name}" for name in paths] + [f"/rate/{tokens[0]}"]:
+            async with client.get(base + path) as response:
+                assert response.status == 200
+                seen += await response.text()
+        other = json.dumps(await items(client, base, tokens[1]))
+    for hidden in ("SECRET", "doc-", "4.875", "judge/", tokens[1]):
+        assert hidden not in seen
+    assert "answer" not in other
+
+
+@pytest.mark.asyncio
+async def test_other_pages_and_names_are_refused(tmp_path):
+    """A page elsewhere cannot post, and a foreign name that resolves to us is not answered."""
+    async with serving(tmp_path) as (ratings, base, [token], client):
+        item = (await items(client, base, token))[0]
+        status, _ = await post(client, base, token, item, GOOD, Origin="http://evil.example")
+        assert status == 403
+        assert (await post(client, base, token, item, GOOD, Host="evil.example"))[0] == 403
+        assert (await post(client, base, token, item, GOOD, Origin=base))[0] == 200
+        async with client.get(f"{base}/rate/nobody") as response:
+            assert response.status == 404
+        async with client.get(f"{base}/rate/{token}") as response:
+            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+        assert len(ratings.answers) == 1
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "[]",
+        "{",
+        '{"key": "x", "repeat": 0, "revision": 1, "ratings": {}, "seconds": 1}',
+        '{"repeat": 0}',
+        "\ud83d",
+    ],
+)
+async def test_what_is_no_answer_is_refused(tmp_path, sent):
+    """With a status and a reason; nothing is kept."""
+    async with serving(tmp_path) as (ratings, base, [token], client):
+        body = sent.encode("utf-8", "surrogatepass")
+        async with client.post(f"{base}/api/{token}/ratings", data=body) as response:
+            assert response.status == 400
+            assert (await response.json())["error"]
+        assert not ratings.answers
+
+
+@pytest.mark.asyncio
+async def test_tokens_are_hashed_on_disk(tmp_path):
+    """Whoever reads the journal cannot rate in another's name."""
+    async with serving(tmp_path, raters=2) as (_, _base, tokens, _client):
+        pass
+    journal = (tmp_path / "j.jsonl").read_text()
+    assert all(token not in journal for token in tokens)
+
+
+@pytest.mark.asyncio
+async def test_a_swapped_comparison_is_kept_as_what_it_says_of_output(tmp_path):
+    """The rater prefers the text shown first; the rating is 1 if that was `output`, else 0."""
+    pairs = [
+        Example(id=f"p{n}", output=f"ours {n}", meta={"output_b": f"theirs {n}"}) for n in range(12)
+    ]
+    async with serving(tmp_path, study(pairs)) as (ratings, base, [token], client):
+        placed = set()
+        while offered := await items(client, base, token):
+            item = offered[0]
+            shown_first = item["outputs"][0]["text"]
+            placed.add(shown_first[:4])
+            await post(client, base, token, item, {"tone": 1, "polite": 1})
+            answer = next(a for v, a in ratings.answers.items() if v.key == item["key"])
+            assert answer.ratings["tone"] == (1.0 if shown_first.startswith("ours") else 0.0)
+            async with client.get(f"{base}/api/{token}/history/{item['position']}") as response:
+                assert (await response.json())["answer"]["ratings"]["tone"] == 1.0
+        assert placed == {"ours", "thei"}
+
+
+def test_a_journal_of_another_study_is_refused(tmp_path):
+    """The data changed since: ratings would be credited to other texts."""
+    path = tmp_path / "j.jsonl"
+    path.write_text('{"event":"study","format":1,"study":"0000000000000000"}\n')
+    with pytest.raises(DataError, match="another study"):
+        Ratings(study(), path)
+
+
+SERVE = "from textassay.cli import main; main()"
+
+
+@pytest.mark.asyncio
+async def test_kill_loses_nothing_acknowledged(tmp_path):
+    """The server is killed again and again; what it acknowledged is there, once."""
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(e.model_dump_json() + "\n" for e in examples(8, 2)))
+    out, rng = tmp_path / "ratings.jsonl", random.Random(3)
+    command = [sys.executable, "-c", SERVE, "annotate", str(data), "--task", "summarization"]
+    command += ["--aspects", "fluency", "--out", str(out), "--port", "0", "--new-links"]
+    kept: dict[str, float] = {}
+    async with aiohttp.ClientSession() as client:
+        for _ in range(3):
+            server = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
+            try:
+                address = (await anext(server.stderr)).decode().split()[-1]
+                base, _, token = address.partition("/rate/")
+                for _ in range(rng.randint(2, 5)):
+                    item = (await items(client, base, token))[0]
+                    rating = float(rng.randint(1, 5))
+                    status, _ = await post(client, base, token, item, {"fluency": rating})
+                    assert status == 200
+                    kept[item["key"]] = rating
+            finally:
+                server.send_signal(signal.SIGKILL)
+                await server.communicate()
+    journal = (tmp_path / "ratings.journal.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in journal]
+    found = [(row["item"], row["ratings"]["fluency"]) for row in rows if row["event"] == "rating"]
+    assert sorted(found) == sorted(kept.items())
+
+
+@pytest.mark.asyncio
+async def test_agreement_grows_with_the_ratings(tmp_path):
+    """Raters who agree on everything have an alpha of 1; repeated items tell self-agreement."""
+    shown = study(examples(20, 2), per_item=2, repeat_share=0.2)
+    async with serving(tmp_path, shown, raters=2) as (ratings, base, tokens, client):
+        for token in tokens:
+            while offered := await items(client, base, token):
+                tone = 1 + int(offered[0]["key"], 16) % 5
+                await post(client, base, token, offered[0], {"tone": tone, "polite": tone % 2})
+        assert output.agreement(ratings.snapshot())["tone"].alpha["ordinal"] == pytest.approx(1.0)
+        again = output.self_agreement(ratings.snapshot())["tone"]
+        assert again["n"] >= 4
+        assert again["same"] == 1.0

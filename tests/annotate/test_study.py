@@ -1,0 +1,94 @@
+"""What raters are asked, and what a browser may see."""
+
+import json
+
+import pytest
+
+from tests.annotate.studies import examples, study
+from textassay.annotate.study import Question
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Aspect, Example
+
+
+@pytest.mark.parametrize(
+    ("scale", "kind", "values"),
+    [
+        ((1, 5), "buttons", (1, 2, 3, 4, 5)),
+        ((1, 10), "buttons", tuple(range(1, 11))),
+        ((0, 1), "yes-no", (0, 1)),
+        ((0, 100), "number", (0, 100)),
+        ((0, 0.5), "number", (0, 0.5)),
+    ],
+)
+def test_the_scale_decides_how_a_question_is_answered(scale, kind, values):
+    """Buttons for a few whole ratings, yes or no for 0 and 1, a number otherwise."""
+    question = Question.of(Aspect(name="a", definition="b", scale=scale), paired=False)
+    assert (question.kind, question.values) == (kind, values)
+
+
+def test_a_yes_no_aspect_is_asked_by_its_question():
+    """The question of the task's file is what the rater reads."""
+    assert study().questions[1].definition == "Is the reply polite?"
+
+
+def test_a_browser_sees_texts_and_nothing_else():
+    """Neither ids, systems and groups, which say who wrote a text, nor recorded scores."""
+    shown = study()
+    seen = json.dumps([shown.browser_item(key) for key in shown.keys] + [shown.browser_view()])
+    assert "Output 0 of some system" in seen
+    for hidden in ("SECRET", "doc-", "4.875", "judge"):
+        assert hidden not in seen
+
+
+def test_half_a_surrogate_can_be_sent():
+    """Text that has no UTF-8 form is shown with a replacement character."""
+    shown = study([Example(id="a", output="broken \ud800 text")])
+    assert shown.browser_item(shown.keys[0])["outputs"][0]["text"] == "broken ? text"
+
+
+@pytest.mark.parametrize(
+    ("ratings", "words"),
+    [
+        ({"tone": 6, "polite": 1}, "tone"),
+        ({"tone": True, "polite": 1}, "tone"),
+        ({"tone": "4", "polite": 1}, "tone"),
+        ({"tone": 2.5, "polite": 1}, "tone"),
+        ({"tone": 4}, "lack the aspect 'polite'"),
+        ({"tone": 4, "polite": 1, "x": 1}, "unknown aspect 'x'"),
+        ([4, 1], "an object"),
+    ],
+)
+def test_answers_off_the_question_are_refused(ratings, words):
+    """A rating that is not offered is no rating."""
+    with pytest.raises(DataError, match=words):
+        study().check(ratings)
+
+
+def test_cannot_judge_is_no_number():
+    """Null stays null."""
+    assert study().check({"tone": None, "polite": 0}) == {"tone": None, "polite": 0.0}
+
+
+def test_comparisons_show_both_texts_and_not_which_is_which():
+    """The two texts come in the order that chance gave."""
+    pair = study([Example(id="a", output="Left.", meta={"output_b": "Right."})])
+    straight, swapped = (pair.browser_item(pair.keys[0], swapped=s) for s in (False, True))
+    assert [part["text"] for part in straight["outputs"]] == ["Left.", "Right."]
+    assert [part["text"] for part in swapped["outputs"]] == ["Right.", "Left."]
+    assert {question.kind for question in pair.questions} == {"choice"}
+
+
+def test_mixed_comparisons_are_refused():
+    """A study asks one kind of question."""
+    items = [Example(id="a", output="x", meta={"output_b": "y"}), Example(id="b", output="x")]
+    with pytest.raises(ConfigurationError, match="two studies"):
+        study(items)
+
+
+def test_only_sampled_examples_are_rated():
+    """Ids that were sampled but are not in the data are an error that names one."""
+    items = examples()
+    chosen = study(items, probabilities={items[3].id: 0.5, items[1].id: 0.25})
+    assert [example.id for example in chosen.examples] == [items[1].id, items[3].id]
+    with pytest.raises(DataError, match="'nowhere'"):
+        study(items, probabilities={"nowhere": 0.5})

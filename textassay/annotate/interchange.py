@@ -1,0 +1,308 @@
+"""Ratings from and to other annotation tools: Label Studio, Argilla, Potato and plain CSV.
+
+Every format is read into the same rows: example, aspect, rater and rating. Formats carry the raters'
+user names or numbers; they become pseudonyms `r1`, `r2`, ... in order of appearance.
+
+References:
+    Label Studio, "Label Studio JSON format of annotated tasks"; Argilla 2, `Record.to_dict`;
+    Potato, `annotated_instances.jsonl`.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textassay.agents.task import Task
+from textassay.annotate.study import Question
+from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.messages import Example
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """One rating by one person.
+
+    Attributes:
+        id: The example's.
+        aspect: What was rated.
+        rater: Name in the other tool.
+        value: The rating; `None` if the rater declined.
+    """
+
+    id: str
+    aspect: str
+    rater: str
+    value: float | None
+
+
+def read(name: str, path: str | Path) -> list[dict[str, Any]]:
+    """Return rows with `id`, `human`, `annotators` and `raters` from another tool's export.
+
+    Args:
+        name: One of `FORMATS`.
+        path: The file.
+
+    Raises:
+        UnknownName: There is no such format.
+        DataError: The file cannot be read, or a part of it is not as the format has it.
+    """
+    if name not in FORMATS:
+        raise UnknownName("format", name, list(FORMATS))
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    try:
+        rated = list(FORMATS[name].read(text))
+    except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
+        raise DataError(f"{path} is not a {name} export: {error!r}") from error
+    if not rated:
+        raise DataError(f"{path} holds no ratings in the {name} format")
+    return merge(rated)
+
+
+def merge(rated: Iterable[Rated]) -> list[dict[str, Any]]:
+    """Return one row per example with the raters in a fixed order; a later rating replaces an earlier."""
+    raters: dict[str, int] = {}
+    values: dict[str, dict[str, dict[int, float | None]]] = {}
+    for one in rated:
+        number = raters.setdefault(one.rater, len(raters))
+        values.setdefault(one.id, {}).setdefault(one.aspect, {})[number] = one.value
+    rows = []
+    for name, aspects in values.items():
+        annotators = {
+            aspect: [given.get(number) for number in range(len(raters))]
+            for aspect, given in aspects.items()
+        }
+        means = {aspect: _mean(given) for aspect, given in annotators.items()}
+        rows.append(
+            {
+                "id": name,
+                "human": {aspect: mean for aspect, mean in means.items() if mean is not None},
+                "annotators": annotators,
+                "raters": [f"r{number + 1}" for number in range(len(raters))],
+            }
+        )
+    return rows
+
+
+def with_examples(
+    rows: Sequence[Mapping[str, Any]], examples: Iterable[Example]
+) -> list[dict[str, Any]]:
+    """Return the rows with the texts of their examples.
+
+    Raises:
+        DataError: A rated id is not in the data.
+    """
+    by_id = {example.id: example for example in examples}
+    lacking = [row["id"] for row in rows if row["id"] not in by_id]
+    if lacking:
+        raise DataError(f"{len(lacking)} rated ids are not in the data, such as {lacking[0]!r}")
+    full = []
+    for row in rows:
+        known = by_id[row["id"]].model_dump(exclude_defaults=True, exclude={"human", "annotators"})
+        meta = known.pop("meta", {})
+        full.append({**known, **meta, **row})
+    return full
+
+
+def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> list[Path]:
+    """Write the examples as tasks for another tool; return the files.
+
+    Neither systems nor scores are written: raters see what textassay's own page shows.
+
+    Raises:
+        UnknownName: There is no such format, or it holds ratings only.
+        OSError: The folder cannot be written to.
+    """
+    writers = {name: form.write for name, form in FORMATS.items() if form.write is not None}
+    if name not in writers:
+        raise UnknownName("format to export", name, list(writers))
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for file_name, text in writers[name](list(examples), task).items():
+        (folder / file_name).write_text(text, encoding="utf-8")
+        written.append(folder / file_name)
+    return written
+
+
+def _mean(given: Sequence[float | None]) -> float | None:
+    numbers = [value for value in given if value is not None]
+    return math.fsum(numbers) / len(numbers) if numbers else None
+
+
+def _number(value: object) -> float:
+    number = float(str(value).split()[0]) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a rating")
+    return number
+
+
+# ---- CSV: one line per rating ----
+
+
+def _read_csv(text: str) -> Iterator[Rated]:
+    rows = csv.DictReader(io.StringIO(text))
+    for row in rows:
+        value = row["value"]
+        yield Rated(row["id"], row["aspect"], row["rater"], _number(value) if value else None)
+
+
+# ---- Label Studio ----
+
+
+def _read_label_studio(text: str) -> Iterator[Rated]:
+    for task in json.loads(text):
+        for annotation in task["annotations"]:
+            if annotation.get("was_cancelled"):
+                continue
+            user = annotation.get("completed_by")
+            rater = str(user.get("id") if isinstance(user, dict) else user)
+            for result in annotation["result"]:
+                value = result["value"]
+                rating = value["rating"] if "rating" in value else value["choices"][0]
+                yield Rated(str(task["data"]["id"]), result["from_name"], rater, _number(rating))
+
+
+def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
+    tasks = [{"data": {"id": e.id, **_texts(e)}} for e in examples]
+    lines = ["<View>"]
+    for field, label in _labels(examples, task):
+        lines += [
+            f"  <Header value={_quoted(label)}/>",
+            f'  <Text name="{field}" value="${field}"/>',
+        ]
+    for question in _questions(task):
+        name = _quoted(question.aspect)
+        lines.append(f"  <Header value={name}/>")
+        lines.append(f"  <Text name={_quoted(question.aspect + '-definition')} "
+                     f"value={_quoted(question.definition)}/>")  # fmt: skip
+        lines.append(f'  <Choices name={name} toName="output" choice="single" required="true">')
+        lines += [f'    <Choice value="{value:g}"/>' for value in question.values]
+        lines.append("  </Choices>")
+    lines.append("</View>")
+    return {"tasks.json": _dump(tasks), "config.xml": "\n".join(lines) + "\n"}
+
+
+def _quoted(text: str) -> str:
+    return f'"{html.escape(text, quote=True)}"'
+
+
+# ---- Argilla ----
+
+
+def _read_argilla(text: str) -> Iterator[Rated]:
+    for record in _records(text):
+        name = str((record.get("metadata") or {}).get("id") or record["id"])
+        for aspect, responses in record["responses"].items():
+            for response in responses:
+                if response.get("status", "submitted") == "submitted":
+                    user = str(response["user_id"])
+                    yield Rated(name, aspect, user, _number(response["value"]))
+
+
+def _write_argilla(examples: list[Example], task: Task) -> dict[str, str]:
+    records = [{"id": e.id, "fields": _texts(e), "metadata": {"id": e.id}} for e in examples]
+    settings = {
+        "guidelines": task.intro,
+        "fields": [{"name": field, "title": label} for field, label in _labels(examples, task)],
+        "questions": [
+            {
+                "name": question.aspect,
+                "title": question.definition,
+                "type": "rating",
+                "values": [int(v) if v.is_integer() else v for v in map(float, question.values)],
+            }
+            for question in _questions(task)
+        ],
+    }
+    return {"records.json": _dump(records), "settings.json": _dump(settings)}
+
+
+# ---- Potato ----
+
+
+def _read_potato(text: str) -> Iterator[Rated]:
+    for row in _records(text):
+        for aspect, labels in row["label_annotations"].items():
+            for label, value in labels.items():
+                if value not in (None, False, "", "false"):
+                    rating = label if value is True or value == "true" else value
+                    user, name = (
+                        str(row.get("user_id", "")),
+                        str(row.get("instance_id", row.get("id"))),
+                    )
+                    yield Rated(name, aspect, user, _number(rating))
+
+
+def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
+    lines = [
+        json.dumps({"id": e.id, "text": "\n\n".join(_texts(e).values())}, ensure_ascii=False)
+        for e in examples
+    ]
+    schemes = [
+        {
+            "annotation_type": "likert",
+            "name": question.aspect,
+            "description": question.definition,
+            "size": len(question.values),
+            "min_label": f"{question.values[0]:g}",
+            "max_label": f"{question.values[-1]:g}",
+        }
+        for question in _questions(task)
+    ]
+    config = {
+        "item_properties": {"id_key": "id", "text_key": "text"},
+        "annotation_schemes": schemes,
+    }
+    return {"items.jsonl": "\n".join(lines) + "\n", "config.json": _dump(config)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    read: Callable[[str], Iterator[Rated]]
+    write: Callable[[list[Example], Task], dict[str, str]] | None
+
+
+FORMATS: Mapping[str, _Format] = {
+    "csv": _Format(_read_csv, None),
+    "label-studio": _Format(_read_label_studio, _write_label_studio),
+    "argilla": _Format(_read_argilla, _write_argilla),
+    "potato": _Format(_read_potato, _write_potato),
+}
+"""Readers and writers by name; CSV has the columns `id`, `aspect`, `rater` and `value`."""
+
+
+def _records(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON list, or of JSON Lines."""
+    if text.lstrip().startswith("["):
+        yield from json.loads(text)
+    else:
+        yield from (json.loads(line) for line in text.splitlines() if line.strip())
+
+
+def _texts(example: Example) -> dict[str, str]:
+    named = {"source": example.source, "context": example.context, "output": example.output}
+    return {field: text for field, text in named.items() if text}
+
+
+def _labels(examples: list[Example], task: Task) -> list[tuple[str, str]]:
+    present = {field for example in examples for field in _texts(example)}
+    names = {"source": task.source_name, "context": task.context_name, "output": task.output_name}
+    return [(field, label) for field, label in names.items() if field in present]
+
+
+def _questions(task: Task) -> list[Question]:
+    return [Question.of(aspect, paired=False) for aspect in task.aspects]
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"

@@ -1,0 +1,285 @@
+"""What raters have answered, and the journal that keeps it: every answer is on the disk before it is acknowledged.
+
+The journal is a file of JSON lines: one `study` line, one `rater` line per rater, and one `rating`
+line per answer. A later revision of an answer replaces the earlier; both stay in the journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from textassay.annotate.study import Study
+from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.storage.journal import Journal, read_rows
+from textassay.runtime.storage.json_text import encode
+
+FORMAT = 1
+TOKEN_BYTES = 16
+
+
+class StaleRevision(Exception):
+    """An answer of this revision is kept already and says something else; the browser shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One showing of an item to a rater.
+
+    Attributes:
+        rater: Pseudonym, such as `r1`.
+        key: Key of the item.
+        repeat: 0 for the first showing, 1 for the second, which measures self-agreement.
+    """
+
+    rater: str
+    key: str
+    repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a rater answered on one visit.
+
+    Attributes:
+        ratings: Rating by aspect; `None` if the rater could not judge it.
+        revision: Counts from 1 with every change by the rater.
+        seconds: Time that the item was in view.
+        position: Place of the visit in the rater's own order, from 0.
+        swapped: Whether the second text of a comparison was shown first.
+        comment: The rater's remark, empty if none.
+    """
+
+    ratings: Mapping[str, float | None]
+    revision: int
+    seconds: float
+    position: int
+    swapped: bool = False
+    comment: str = ""
+
+
+@dataclass
+class Rater:
+    """One person with a personal link.
+
+    Attributes:
+        name: Pseudonym; no real name is kept anywhere.
+        token_hash: SHA-256 of the token in the rater's link.
+        visits: The rater's answered visits, in order.
+    """
+
+    name: str
+    token_hash: str
+    visits: list[Visit] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All answers at one moment.
+
+    Attributes:
+        study: What is rated.
+        raters: Pseudonyms, in the order of the columns of `annotators`.
+        answers: The last answer of each visit.
+    """
+
+    study: Study
+    raters: tuple[str, ...]
+    answers: Mapping[Visit, Answer]
+
+    def first_ratings(self, key: str) -> dict[str, Answer]:
+        """Return the answers to an item by rater, repeated showings left out."""
+        found = {rater: self.answers.get(Visit(rater, key)) for rater in self.raters}
+        return {rater: answer for rater, answer in found.items() if answer is not None}
+
+    def repeats(self) -> list[tuple[Visit, Answer, Answer]]:
+        """Return the second showings, each with the first and the second answer."""
+        pairs = []
+        for visit, second in self.answers.items():
+            first = self.answers.get(Visit(visit.rater, visit.key))
+            if visit.repeat and first is not None:
+                pairs.append((visit, first, second))
+        return pairs
+
+
+class Ratings:
+    """All answers so far.
+
+    Args:
+        study: What is rated.
+        path: The journal; created if absent.
+
+    Raises:
+        DataError: The journal belongs to another study, or a line of it is unusable.
+        StorageError: It cannot be read or written.
+    """
+
+    def __init__(self, study: Study, path: str | Path) -> None:
+        self.study, self.path = study, Path(path)
+        self.raters: dict[str, Rater] = {}
+        self.answers: dict[Visit, Answer] = {}
+        self.revisions: dict[Visit, int] = {}
+        self._fresh = not self.path.exists() or self.path.stat().st_size == 0
+        if not self._fresh:
+            self._load()
+        try:
+            self._journal = Journal(self.path, sync_seconds=0)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be written: {error}") from error
+
+    async def __aenter__(self) -> Self:
+        """Write the study's line to a new journal, and return the ratings."""
+        if self._fresh:
+            await self._write(event="study", format=FORMAT, study=self.study.digest)
+            self._fresh = False
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the journal."""
+        await self._journal.aclose()
+
+    async def add_rater(self) -> tuple[Rater, str]:
+        """Add a rater; return it with the token for its personal link, which is kept nowhere."""
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        rater = Rater(f"r{len(self.raters) + 1}", hash_of(token))
+        await self._write(event="rater", rater=rater.name, token=rater.token_hash)
+        self.raters[rater.name] = rater
+        return rater, token
+
+    async def new_token(self, rater: Rater) -> str:
+        """Return a new token for a rater whose link was lost; the old link stops working."""
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        await self._write(event="rater", rater=rater.name, token=hash_of(token))
+        rater.token_hash = hash_of(token)
+        return token
+
+    def rater_of(self, token: str) -> Rater | None:
+        """Return whose link holds the token, `None` if it is nobody's."""
+        wanted = hash_of(token)
+        for rater in self.raters.values():
+            if secrets.compare_digest(rater.token_hash, wanted):
+                return rater
+        return None
+
+    async def record(self, visit: Visit, answer: Answer) -> bool:
+        """Keep an answer; return once it is on the disk.
+
+        The same answer may be sent any number of times: a browser repeats it until it hears that it
+        is kept.
+
+        Args:
+            visit: What was rated by whom.
+            answer: Its ratings were checked by the study.
+
+        Returns:
+            Whether it is new.
+
+        Raises:
+            StaleRevision: This or a later revision is kept and differs.
+            StorageError: The disk refused it; nothing is kept.
+        """
+        known = self.answers.get(visit)
+        if known is not None and answer.revision <= known.revision:
+            same = known.ratings == answer.ratings and known.comment == answer.comment
+            if same and answer.revision == known.revision:
+                return False
+            raise StaleRevision
+        self._keep(visit, answer)  # before the write, so that a second copy in flight is seen
+        try:
+            await self._write(event="rating", **_row(visit, answer))
+        except BaseException:
+            self._restore(visit, known)
+            raise
+        return True
+
+    def snapshot(self) -> Answers:
+        """Return the answers as they are now, for a reader on another thread."""
+        return Answers(self.study, tuple(self.raters), dict(self.answers))
+
+    def _keep(self, visit: Visit, answer: Answer) -> None:
+        if visit not in self.answers:
+            self.raters[visit.rater].visits.append(visit)
+        self.answers[visit] = answer
+
+    def _restore(self, visit: Visit, before: Answer | None) -> None:
+        if before is None:
+            del self.answers[visit]
+            self.raters[visit.rater].visits.remove(visit)
+        else:
+            self.answers[visit] = before
+
+    async def _write(self, **row: Any) -> None:
+        await self._journal.append(encode(row))
+
+    def _load(self) -> None:
+        for number, row in enumerate(read_rows(self.path), start=1):
+            try:
+                self._take(row)
+            except (KeyError, TypeError, ValueError) as error:
+                raise DataError(
+                    f"{self.path}:{number}: not a line of a journal of ratings: {error!r}"
+                ) from error
+
+    def _take(self, row: dict[str, Any]) -> None:
+        event = row["event"]
+        if event == "study":
+            self._check_study(row)
+        elif event == "rater":
+            known = self.raters.setdefault(row["rater"], Rater(row["rater"], row["token"]))
+            known.token_hash = str(row["token"])
+        elif event == "rating":
+            visit = Visit(row["rater"], row["item"], int(row["repeat"]))
+            ratings = self.study.check(row["ratings"])
+            self._keep(
+                visit,
+                Answer(
+                    ratings=ratings,
+                    revision=int(row["revision"]),
+                    seconds=float(row["seconds"]),
+                    position=int(row["position"]),
+                    swapped=bool(row["swapped"]),
+                    comment=str(row["comment"]),
+                ),
+            )
+        else:
+            raise ValueError(f"unknown event {event!r}")
+
+    def _check_study(self, row: dict[str, Any]) -> None:
+        if row["format"] != FORMAT:
+            raise DataError(
+                f"{self.path} has format {row['format']!r}; this version reads {FORMAT}"
+            )
+        if row["study"] != self.study.digest:
+            raise DataError(
+                f"{self.path} holds ratings of another study: the data, the task, the aspects or "
+                "the design differ; give the same ones again, or another out"
+            )
+
+
+def hash_of(token: str) -> str:
+    """Return the SHA-256 of a token in hex: what the journal keeps of it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _row(visit: Visit, answer: Answer) -> dict[str, Any]:
+    return {
+        "rater": visit.rater,
+        "item": visit.key,
+        "repeat": visit.repeat,
+        "revision": answer.revision,
+        "ratings": dict(answer.ratings),
+        "seconds": answer.seconds,
+        "position": answer.position,
+        "swapped": answer.swapped,
+        "comment": answer.comment,
+    }

@@ -1,0 +1,239 @@
+"""Serves the page on which people rate, and takes their answers.
+
+Whoever has a personal link rates; there are no passwords. Requests are refused unless they name
+this server in Host (a page elsewhere could otherwise reach it by a name that resolves to the
+loopback) and, if they change something, come from its own page (Origin).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from textassay.annotate import output
+from textassay.annotate.assignment import Assignment
+from textassay.annotate.ratings import Answer, Rater, Ratings, StaleRevision, Visit
+from textassay.runtime.errors import DataError, StorageError
+
+PAGE = Path(__file__).parent / "page"
+MAX_AHEAD = 5
+"""Items that a browser may hold ahead of the shown one."""
+MAX_BODY = 64 * 1024
+MAX_COMMENT = 2000
+WRITE_SECONDS = 1.0
+"""Longest time until an acknowledged answer is in the file of ratings; it is in the journal at once."""
+ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class AnnotationServer:
+    """The web application of one study.
+
+    Args:
+        ratings: Open ratings.
+        out: File of ratings that is kept up to date.
+        host: Name under which the server is reached besides the loopback's names.
+        assignment: Deals the items; by default with leases of half an hour.
+    """
+
+    def __init__(
+        self,
+        ratings: Ratings,
+        out: Path,
+        *,
+        host: str = "127.0.0.1",
+        assignment: Assignment | None = None,
+    ) -> None:
+        self.ratings, self.out, self.host = ratings, out, host
+        self.assignment = assignment or Assignment(ratings)
+        self._changed = asyncio.Event()
+        self._closing = False
+
+    def application(self) -> web.Application:
+        """Return the routes, for `web.AppRunner` or a test client."""
+        app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
+        app.router.add_get("/", self._front)
+        app.router.add_get("/assets/{name}", self._asset)
+        app.router.add_get("/rate/{token}", self._page)
+        app.router.add_get("/api/{token}/study", self._study)
+        app.router.add_get("/api/{token}/items", self._items)
+        app.router.add_get("/api/{token}/history/{position}", self._history)
+        app.router.add_post("/api/{token}/ratings", self._rate)
+        return app
+
+    @asynccontextmanager
+    async def serving(self, port: int) -> AsyncIterator[int]:
+        """Serve inside the block; yield the port, which is a free one for `port` 0.
+
+        Raises:
+            OSError: The address is taken.
+        """
+        runner = web.AppRunner(self.application(), access_log=None)
+        await runner.setup()
+        writing = asyncio.create_task(self._keep_writing())
+        try:
+            site = web.TCPSite(runner, self.host, port)
+            await site.start()
+            yield runner.addresses[0][1]
+        finally:
+            await runner.cleanup()
+            self._closing = True
+            self._changed.set()
+            await writing
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self._is_ours(request.headers.get("Host", "")):
+            return _refusal(403, "this server does not go by that name")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin.split("://")[-1] != request.headers.get("Host"):
+            return _refusal(403, "requests come from this server's own page")
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            response = _refusal(error.status, error.reason)
+        response.headers.update(HEADERS)
+        return response
+
+    def _is_ours(self, host: str) -> bool:
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        return name in (*LOOPBACK, self.host)
+
+    def _rater(self, request: web.Request) -> Rater:
+        rater = self.ratings.rater_of(request.match_info["token"])
+        if rater is None:
+            raise web.HTTPNotFound(reason="this link is not valid; ask for a new one")
+        return rater
+
+    async def _front(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text="Open your personal link to rate.\n", content_type="text/plain")
+
+    async def _asset(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        if name not in ASSETS:
+            raise web.HTTPNotFound
+        text = (PAGE / name).read_text(encoding="utf-8")
+        return web.Response(text=text, content_type=ASSETS[name], charset="utf-8")
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        self._rater(request)
+        text = (PAGE / "page.html").read_text(encoding="utf-8")
+        return web.Response(text=text, content_type="text/html", charset="utf-8")
+
+    async def _study(self, request: web.Request) -> web.StreamResponse:
+        rater = self._rater(request)
+        study = self.ratings.study.browser_view()
+        return web.json_response({**study, "rater": rater.name, **self._progress(rater)})
+
+    async def _items(self, request: web.Request) -> web.StreamResponse:
+        rater = self._rater(request)
+        upcoming = self.assignment.upcoming(rater, 1 + MAX_AHEAD)
+        items = [self._item(visit, position) for visit, position in upcoming]
+        return web.json_response({"items": items, **self._progress(rater)})
+
+    async def _history(self, request: web.Request) -> web.StreamResponse:
+        rater = self._rater(request)
+        position = request.match_info["position"]
+        if not position.isdecimal() or int(position) >= len(rater.visits):
+            raise web.HTTPNotFound(reason="there is no such earlier item")
+        visit = rater.visits[int(position)]
+        answer = self.ratings.answers[visit]
+        item = self._item(visit, int(position))
+        item["answer"] = {
+            "ratings": self._as_shown(visit, dict(answer.ratings)),
+            "revision": answer.revision,
+            "seconds": answer.seconds,
+            "comment": answer.comment,
+        }
+        return web.json_response(item)
+
+    async def _rate(self, request: web.Request) -> web.StreamResponse:
+        rater = self._rater(request)
+        try:
+            sent = await request.json()
+            visit, answer = self._read(rater, sent)
+        except (DataError, ValueError, KeyError, TypeError) as error:
+            return _refusal(400, f"not an answer: {error}")
+        try:
+            await self.ratings.record(visit, answer)
+        except StaleRevision:
+            kept = self.ratings.answers[visit]
+            return web.json_response(
+                {"error": "another answer is kept", "revision": kept.revision}, status=409
+            )
+        except StorageError as error:
+            return _refusal(507, str(error))
+        self._changed.set()
+        return web.json_response({"kept": answer.revision, **self._progress(rater)})
+
+    def _read(self, rater: Rater, sent: dict[str, Any]) -> tuple[Visit, Answer]:
+        """Read an answer; one may come for any item of the study, also after its lease has run out."""
+        key, repeat = sent["key"], sent["repeat"]
+        if key not in self.ratings.study.by_key or repeat not in (0, 1):
+            raise DataError("it names no item of this study")
+        visit = Visit(rater.name, key, repeat)
+        if repeat and Visit(rater.name, key) not in self.ratings.answers:
+            raise DataError("it repeats an item that was not rated before")
+        revision, seconds = sent["revision"], float(sent["seconds"])
+        if not isinstance(revision, int) or not 1 <= revision <= 1000:
+            raise DataError("its revision is not a number from 1 to 1000")
+        known = self.ratings.answers.get(visit)
+        return visit, Answer(
+            ratings=self._as_shown(visit, self.ratings.study.check(sent["ratings"])),
+            revision=revision,
+            seconds=min(max(seconds, 0.0), 86400.0),
+            position=len(rater.visits) if known is None else known.position,
+            swapped=self.assignment.swapped(visit),
+            comment=str(sent.get("comment", ""))[:MAX_COMMENT],
+        )
+
+    def _as_shown(self, visit: Visit, ratings: dict[str, float | None]) -> dict[str, float | None]:
+        """Reverse the choices of a swapped comparison: what is kept is always about `output`."""
+        if not self.assignment.swapped(visit):
+            return ratings
+        return {name: None if value is None else 1.0 - value for name, value in ratings.items()}
+
+    def _item(self, visit: Visit, position: int) -> dict[str, Any]:
+        swapped = self.assignment.swapped(visit)
+        item = self.ratings.study.browser_item(visit.key, swapped=swapped)
+        return {**item, "repeat": visit.repeat, "position": position}
+
+    def _progress(self, rater: Rater) -> dict[str, int]:
+        return {"done": len(rater.visits), "remaining": self.assignment.remaining(rater)}
+
+    async def _keep_writing(self) -> None:
+        """Write the file of ratings when answers came, and a last time when the server closes.
+
+        One task does it all: two writers would take each other's unfinished file away.
+        """
+        while not self._closing:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._write()
+            if not self._closing:
+                await asyncio.sleep(WRITE_SECONDS)
+
+    async def _write(self) -> None:
+        await asyncio.to_thread(output.write, self.ratings.snapshot(), self.out)
+
+
+def _refusal(status: int, reason: str) -> web.Response:
+    return web.Response(
+        status=status, text=json.dumps({"error": reason}), content_type="application/json"
+    )

@@ -1,0 +1,228 @@
+"""What raters are asked: the items of a study, the questions per aspect, and what a browser may see of them.
+
+Knows examples and tasks; nothing of raters, servers or files of ratings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from textassay.agents.answer_form import is_whole, points_of
+from textassay.agents.task import Task
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Aspect, Example
+
+OTHER_OUTPUT = "output_b"
+"""Field of an example that holds the second text of a comparison."""
+
+MAX_BUTTONS = 11
+"""Most ratings that are offered as buttons; wider scales get a field for a number."""
+
+QuestionKind = Literal["buttons", "number", "yes-no", "choice"]
+
+CHOICES = ((1.0, "first"), (0.5, "equal"), (0.0, "second"))
+"""Ratings of a comparison: how much better `output` is than `output_b`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One aspect as a rater is asked for it.
+
+    Attributes:
+        aspect: Its name.
+        definition: What to look at, in the task's words.
+        kind: How it is answered.
+        values: Ratings that may be given, lowest first; the two ends of the scale for `number`.
+    """
+
+    aspect: str
+    definition: str
+    kind: QuestionKind
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, aspect: Aspect, *, paired: bool) -> Question:
+        """Return the question that asks for an aspect's rating.
+
+        Args:
+            aspect: What is judged.
+            paired: Whether two texts are compared rather than one rated.
+        """
+        if paired:
+            values = tuple(value for value, _ in reversed(CHOICES))
+            return cls(aspect.label, aspect.definition, "choice", values)
+        points = tuple(point.value for point in points_of(aspect.scale, "number"))
+        if points == (0.0, 1.0) and is_whole(aspect.scale):
+            return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
+        if len(points) == 2 or len(points) > MAX_BUTTONS:
+            return cls(aspect.label, aspect.definition, "number", (points[0], points[-1]))
+        return cls(aspect.label, aspect.definition, "buttons", points)
+
+    def accepts(self, value: object) -> bool:
+        """Return whether a rater may give this rating; `None` says that it cannot be judged."""
+        if value is None:
+            return True
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if self.kind == "number":
+            return self.values[0] <= value <= self.values[-1]
+        return float(value) in self.values
+
+
+class Study:
+    """The items that are rated, and what a browser is given of each.
+
+    Args:
+        examples: What is rated, in the order of the data.
+        task: Names of the texts, definitions and scales.
+        per_item: Raters per item.
+        repeat_share: Share of a rater's items that are shown a second time, from 0 to 0.5.
+        seed: Seed of every order.
+        probabilities: Probability by id with which an example was sampled to be rated; given, only
+            these examples are shown.
+
+    Raises:
+        ConfigurationError: A number is out of range, or some examples are comparisons and some not.
+        DataError: There is nothing to rate, or an id was sampled that the data lack.
+    """
+
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        task: Task,
+        *,
+        per_item: int = 1,
+        repeat_share: float = 0.07,
+        seed: int = 0,
+        probabilities: Mapping[str, float] | None = None,
+    ) -> None:
+        if per_item < 1:
+            raise ConfigurationError(f"per_item must be at least 1, not {per_item}")
+        if not 0 <= repeat_share <= 0.5:
+            raise ConfigurationError(f"repeat_share must be from 0 to 0.5, not {repeat_share:g}")
+        self.task, self.per_item, self.seed = task, per_item, seed
+        self.repeat_share = repeat_share
+        self.probabilities = dict(probabilities or {})
+        self.examples = _chosen(tuple(examples), self.probabilities)
+        paired = {OTHER_OUTPUT in example.meta for example in self.examples}
+        if len(paired) > 1:
+            raise ConfigurationError(
+                f"some examples have {OTHER_OUTPUT!r} and some do not: rate comparisons and single "
+                "texts in two studies"
+            )
+        self.paired = paired == {True}
+        self.questions = tuple(Question.of(a, paired=self.paired) for a in task.aspects)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """One opaque key per example: ids often name the system, so no browser gets them."""
+        return tuple(self._key(example.id) for example in self.examples)
+
+    @cached_property
+    def by_key(self) -> dict[str, Example]:
+        """The examples by their keys."""
+        return dict(zip(self.keys, self.examples, strict=True))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex digits that change with the examples, the task, the aspects or the design."""
+        parts = [
+            self.task.name,
+            self.task.digest,
+            repr(self.questions),
+            f"{self.per_item} {self.repeat_share} {self.seed}",
+            *(repr((e.id, e.output, e.source, e.context)) for e in self.examples),
+        ]
+        joined = "\x1e".join(parts).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(joined).hexdigest()[:16]
+
+    def browser_view(self) -> dict[str, Any]:
+        """Return what every rater is told before the first item."""
+        return {
+            "intro": self.task.intro,
+            "paired": self.paired,
+            "questions": [
+                {
+                    "aspect": question.aspect,
+                    "definition": question.definition,
+                    "kind": question.kind,
+                    "values": question.values,
+                }
+                for question in self.questions
+            ],
+        }
+
+    def browser_item(self, key: str, *, swapped: bool = False) -> dict[str, Any]:
+        """Return what a browser may see of an item: texts with their labels, and nothing else.
+
+        Args:
+            key: Key of the item.
+            swapped: Whether the second text of a comparison is shown first.
+        """
+        example = self.by_key[key]
+        texts = [
+            (self.task.source_name, example.source),
+            (self.task.context_name, example.context),
+        ]
+        outputs = [(self.task.output_name, example.output)]
+        if self.paired:
+            pair = [example.output, str(example.meta[OTHER_OUTPUT])]
+            pair = pair[::-1] if swapped else pair
+            outputs = [(f"{self.task.output_name} {n}", text) for n, text in enumerate(pair, 1)]
+        return {
+            "key": key,
+            "given": [_shown(label, text) for label, text in texts if text and text.strip()],
+            "outputs": [_shown(label, text) for label, text in outputs],
+        }
+
+    def check(self, ratings: object) -> dict[str, float | None]:
+        """Return a rater's answers by aspect, checked against the questions.
+
+        Raises:
+            DataError: An aspect is missing or unknown, or a rating is not offered.
+        """
+        if not isinstance(ratings, Mapping):
+            raise DataError("ratings must be an object with one entry per aspect")
+        known = {question.aspect: question for question in self.questions}
+        for name in ratings:
+            if name not in known:
+                raise DataError(f"ratings name the unknown aspect {name!r}")
+        checked: dict[str, float | None] = {}
+        for name, question in known.items():
+            if name not in ratings:
+                raise DataError(f"ratings lack the aspect {name!r}; send null if it is unratable")
+            value = ratings[name]
+            if not question.accepts(value):
+                offered = ", ".join(f"{number:g}" for number in question.values)
+                raise DataError(f"the rating of {name!r} is one of {offered} or null")
+            checked[name] = None if value is None else float(value)
+        return checked
+
+    def _key(self, example_id: str) -> str:
+        return hashlib.blake2b(
+            example_id.encode("utf-8", "surrogatepass"),
+            key=f"textassay study {self.seed}".encode(),
+            digest_size=8,
+        ).hexdigest()
+
+
+def _chosen(examples: Sequence[Example], sampled: Mapping[str, float]) -> tuple[Example, ...]:
+    if sampled:
+        lacking = sampled.keys() - {example.id for example in examples}
+        if lacking:
+            raise DataError(
+                f"{len(lacking)} sampled ids are not in the data, such as {min(lacking)!r}"
+            )
+        examples = [example for example in examples if example.id in sampled]
+    if not examples:
+        raise DataError("there is nothing to rate: the data hold no example")
+    return tuple(examples)
+
+
+def _shown(label: str, text: str) -> dict[str, str]:
+    # half of a surrogate pair has no UTF-8 form and would make the reply unreadable
+    return {"label": label, "text": text.encode("utf-8", "replace").decode("utf-8")}

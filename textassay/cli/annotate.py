@@ -1,0 +1,122 @@
+"""`textassay annotate`: serves the page on which people rate, until everything is rated or Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.live import Live
+from rich.table import Table
+
+from textassay.annotate import output
+from textassay.annotate.ratings import Answers, Ratings
+from textassay.annotate.sampled import read_sampled
+from textassay.annotate.server import AnnotationServer
+from textassay.annotate.study import Study
+from textassay.cli.console import messages, plain_table, say
+from textassay.methods.library import tasks
+from textassay.runtime.data import Examples
+from textassay.runtime.errors import ConfigurationError
+
+SHOWN_EVERY = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What to serve, as the command line says it."""
+
+    data: str
+    out: Path
+    task: str | None
+    aspects: tuple[str, ...] | None
+    raters: int
+    per_item: int | None
+    repeat: float
+    host: str
+    port: int
+    next_from: Path | None
+    seed: int
+    fields: dict[str, str]
+    new_links: bool
+
+
+async def serve(wanted: Annotation) -> int:
+    """Serve the study until it is done or interrupted; return 0.
+
+    Raises:
+        TextassayError: The data, the task or an earlier journal do not fit; nothing is served.
+    """
+    examples = await asyncio.to_thread(lambda: tuple(Examples(wanted.data, fields=wanted.fields)))
+    study = Study(
+        examples,
+        tasks.load(wanted.task, wanted.aspects),
+        per_item=wanted.per_item or wanted.raters,
+        repeat_share=wanted.repeat,
+        seed=wanted.seed,
+        probabilities=read_sampled(wanted.next_from) if wanted.next_from else None,
+    )
+    async with Ratings(study, journal_of(wanted.out)) as ratings:
+        server = AnnotationServer(ratings, wanted.out, host=wanted.host)
+        try:
+            async with server.serving(wanted.port) as port:
+                await _show_links(ratings, wanted, port)
+                await _watch(ratings)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve at {wanted.host}:{wanted.port}: {error.strerror or error}; "
+                "give another --port"
+            ) from error
+        finally:
+            say(f"{len(ratings.answers)} answers are in {wanted.out}")
+    return 0
+
+
+def journal_of(out: Path) -> Path:
+    """Return where the journal of a file of ratings is."""
+    return out.with_name(f"{out.stem}.journal.jsonl")
+
+
+async def _show_links(ratings: Ratings, wanted: Annotation, port: int) -> None:
+    """Print personal links: for new raters, and for all of them if new links are wanted.
+
+    A link cannot be shown again: only a hash of its token is kept.
+    """
+    host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
+    if wanted.new_links:
+        for rater in ratings.raters.values():
+            token = await ratings.new_token(rater)
+            say(f"{rater.name}: http://{host}:{port}/rate/{token}")
+    elif ratings.raters:
+        say(f"{len(ratings.raters)} raters keep their links; --new-links makes new ones")
+    while len(ratings.raters) < wanted.raters:
+        rater, token = await ratings.add_rater()
+        say(f"{rater.name}: http://{host}:{port}/rate/{token}")
+
+
+async def _watch(ratings: Ratings) -> None:
+    """Show how far it is until Ctrl-C."""
+    console = messages()
+    if not console.is_terminal:
+        await asyncio.Event().wait()
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while True:
+            live.update(table(ratings.snapshot()), refresh=True)
+            await asyncio.sleep(SHOWN_EVERY)
+
+
+def table(ratings: Answers) -> Table:
+    """Return items, agreement and self-agreement by aspect as a table."""
+    shown = plain_table("aspect", "items", "ratings", "alpha", "again", "same")
+    again = output.self_agreement(ratings)
+    for aspect, found in output.agreement(ratings).items():
+        alpha, own = found.alpha["ordinal"], again[aspect]
+        shown.add_row(
+            aspect,
+            str(found.items),
+            str(found.ratings),
+            "-" if alpha is None else f"{alpha:.2f}",
+            str(own["n"]),
+            "-" if own["same"] is None else f"{own['same']:.0%}",
+        )
+    return shown

@@ -1,0 +1,79 @@
+"""`textassay annotate`: people rate in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli.flags import JUDGING, Data, Given
+from textassay.cli.registry import LOOKING, command
+
+
+@command(
+    "annotate",
+    panel=LOOKING,
+    examples=(
+        "textassay annotate data.jsonl --task summarization --aspects coherence -o ratings.jsonl",
+        "textassay annotate data.jsonl --task dialogue --raters 3 --per-item 2 -o ratings.jsonl",
+    ),
+)
+def annotate(
+    data: Data,
+    *,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
+    ],
+    given: Annotated[Given, JUDGING.only("task", "aspects")],
+    raters: Annotated[
+        int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
+    ] = 1,
+    per_item: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Raters per item (default: all of them).", min=1),
+    ] = None,
+    repeat: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Share of a rater's items that are shown twice."),
+    ] = 0.07,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Address to serve at (default: this machine only).")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", help="Port; 0 takes a free one.")] = 8765,
+    next_from: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Rate only these examples, as label-plan wrote them."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the orders.")] = 0,
+    new_links: Annotated[
+        bool, typer.Option("--new-links", help="Replace the links of raters who lost theirs.")
+    ] = False,
+) -> int:
+    """Let people rate the examples in a browser, blind: no score, no system, no other rater's answer.
+
+    Every answer is on the disk before the page hears that it is saved. Stop with Ctrl-C; the same
+    command continues.
+    """
+    from textassay.cli import arguments
+    from textassay.cli.annotate import Annotation, serve
+    from textassay.cli.exits import run_async
+
+    names = arguments.names(given.get("aspects"))
+    wanted = Annotation(
+        data=data,
+        out=out,
+        task=given.get("task"),
+        aspects=None if names is None else tuple(names),
+        raters=raters,
+        per_item=per_item,
+        repeat=repeat,
+        host=host,
+        port=port,
+        next_from=next_from,
+        seed=seed,
+        fields={},
+        new_links=new_links,
+    )
+    return run_async(serve(wanted))
