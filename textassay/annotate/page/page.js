@@ -13,7 +13,7 @@ let past = [];              // items answered in this page, for Back
 let shown = null;           // {item, answer, draft, since, seconds, past: index or null}
 let outbox = [];
 let progress = { done: 0, remaining: 0 };
-let sending = false;
+let sending = null;         // the promise of the answers that are being sent, if any are
 let retryIn = 1;
 
 /* ---- what survives a reload ---- */
@@ -52,9 +52,12 @@ async function refill() {
   setProgress(answer);
 }
 
-async function flush() {
-  if (sending) return;
-  sending = true;
+function flush() {
+  sending = sending || send().finally(() => { sending = null; });
+  return sending;
+}
+
+async function send() {
   while (outbox.length) {
     const answer = outbox[0];
     try {
@@ -82,7 +85,6 @@ async function flush() {
     keep();
     status(outbox.length ? `${outbox.length} waiting to be saved` : "All saved", outbox.length > 0);
   }
-  sending = false;
 }
 
 /* ---- one item ---- */
@@ -267,20 +269,34 @@ async function next() {
 
 async function advance() {
   shown = null;
-  if (upcoming.length < 2) await refill().catch(() => status("No connection; answers are kept here", true));
+  let connected = true;
+  if (upcoming.length < 2) connected = await refill().then(() => true, () => false);
+  if (!upcoming.length && connected) {          // the server may still offer what is on its way there
+    await flush();
+    connected = !outbox.length && await refill().then(() => true, () => false);
+  }
   if (upcoming.length) {
+    $("form").hidden = false;
+    $("next").disabled = false;
     show(upcoming.shift());
-  } else {
+  } else if (connected) {
     finish();
+  } else {
+    notice("No connection. Your answers are kept in this browser; the next text comes by itself.");
+    setTimeout(advance, 2000);
   }
   keep();
 }
 
 async function back() {
-  if (!shown || shown.item.position === 0) return;
-  if (shown.past === null) upcoming.unshift(shown.item);
-  const index = (shown.past === null ? past.length : shown.past) - 1;
-  if (index >= 0) return show(past[index].item, past[index].answer, index);
+  if (shown ? shown.item.position === 0 : !past.length) return;
+  if (shown && shown.past === null) upcoming.unshift(shown.item);
+  const index = (!shown || shown.past === null ? past.length : shown.past) - 1;
+  if (index >= 0) {
+    $("form").hidden = false;
+    $("next").disabled = false;
+    return show(past[index].item, past[index].answer, index);
+  }
   try {
     const item = await ask(`/history/${shown.item.position - 1}`);
     past.unshift({ item, answer: item.answer });
@@ -292,13 +308,16 @@ async function back() {
 }
 
 function finish() {
-  $("texts").replaceChildren();
+  notice(progress.remaining
+    ? "No text is free right now: the others are with other raters. Reload this page later."
+    : "Done. Thank you! You can close this page once everything is saved.");
+}
+
+function notice(text) {
   const words = document.createElement("p");
   words.className = "notice";
-  words.textContent = progress.remaining
-    ? "No text is free right now: the others are with other raters. Reload this page later."
-    : "Done. Thank you! You can close this page once everything is saved.";
-  $("texts").append(words);
+  words.textContent = text;
+  $("texts").replaceChildren(words);
   $("form").hidden = true;
   $("next").disabled = true;
   $("back").disabled = !past.length;
