@@ -143,7 +143,7 @@ async def test_the_papers_own_plan_stands_in_the_prompt_word_for_word():
         in request.text
     )
     assert method.describe()["plan"] is not None
-    with pytest.raises(UnknownName, match=r"summeval\.toml.*'sum_bleurt'; known: nli, bleurt"):
+    with pytest.raises(UnknownName, match=r"summeval\.toml.*'sum_bleurt'.* known: nli, bleurt"):
         fusion(model, the_papers_tools()[:2], plan="summeval")
 
 

@@ -1,0 +1,119 @@
+"""What is sent, its cache keys and the signatures of scores: equal to what earlier versions wrote.
+
+A cache or a run folder of an earlier version is worth nothing once one of these changes by
+accident. After a change on purpose (a prompt's words, a new fact in a signature), write them anew:
+
+    python tests/methods/test_golden_requests.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from textassay.methods import METHODS, build
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.cache import request_key
+from textassay.runtime.messages import Assignment, Example
+from textassay.runtime.model import (
+    Capabilities,
+    ChoicesRequest,
+    ContinuationRequest,
+    Request,
+    Sample,
+    TokenLogprob,
+)
+
+GOLDEN = Path(__file__).parent / "golden_requests.json"
+EXAMPLE = Example(
+    id="x", source="A cat sat on a mat. It slept.", output="A cat slept.", references=("It slept.",)
+)
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "coascore": [{}, {"variant": "inter", "form": "letters"}],
+    "decomp-eval": [{}, {"ask": "plain", "question_first": True}],
+    "fusion-eval": [{"n": 2}, {"fusion": "avg", "direct": True, "n": 2}],
+    "g-eval": [{}, {"n": 3, "steps": "task", "seed": 1}],
+    "gptscore": [{}, {"pmi": True, "prompt_layout": "shared-prefix"}],
+    "hd-eval": [{}, {"tree": "model", "children": 2}],
+    "llm-score": [{}, {"form": "stars", "prompt_layout": "shared-prefix"}],
+    "llm-score-cot": [{}],
+}
+CASES = [
+    (method, options, model)
+    for method in METHODS
+    for options in OPTIONS.get(method, [{}])
+    for model in ("scripted", "embedded")
+    if not (model == "embedded" and options)
+]
+
+
+def judge(request: Request) -> Sample:
+    """Answer as a dry run does; the first answer to a longer question is cut off, so that it is asked again."""
+    text = request.dry_run_answer
+    cut = len(text) > 40 and (request.max_tokens or 0) in (512, 1024) and request.n == 1
+    top = (("1", -0.5), ("2", -1.5), ("3", -2.0))
+    return Sample(
+        text=text[:20] if cut else text,
+        finish_reason="length" if cut else "stop",
+        logprobs=tuple(TokenLogprob(token=letter, logprob=-0.5, top=top) for letter in text),
+    )
+
+
+def choices(request: ChoicesRequest) -> dict[str, float]:
+    """Find every label equally likely."""
+    return dict.fromkeys(request.choices, -2.0)
+
+
+def continuation(request: ContinuationRequest) -> list[TokenLogprob]:
+    """Find every word equally likely."""
+    return [TokenLogprob(token=word, logprob=-1.0) for word in request.continuation.split()]
+
+
+async def facts_of(method: str, options: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return what must not change: signature, prompt digest, number of requests and a digest of their keys."""
+    model = ScriptedModel(
+        judge,
+        name=name,
+        capabilities=Capabilities(n=True, logprobs=True, choices=True, continuation=True),
+        choices=choices,
+        continuation=continuation,
+    )
+    built = build(method, model, task="summarization", options=options)
+    await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
+    keys = sorted(request_key(model.identity, request) for request in model.requests)
+    return {
+        "signature": built.signature.rpartition("|v:")[0],
+        "prompts": built.describe()["prompts"],
+        "requests": len(keys),
+        "keys": hashlib.sha256("".join(keys).encode()).hexdigest()[:16],
+    }
+
+
+def label(method: str, options: dict[str, Any], model: str) -> str:
+    """Return the name of a case."""
+    return f"{method} {model} {json.dumps(options, sort_keys=True)}"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("method", "options", "model"), CASES, ids=lambda part: str(part))
+async def test_requests_keys_and_signatures_are_those_of_before(method, options, model):
+    """Caches and run folders of earlier versions are still read, hit and comparable."""
+    known = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    name = label(method, options, model)
+    assert name in known, f"a new case: write it with python {Path(__file__)}"
+    assert await facts_of(method, options, model) == known[name]
+
+
+async def write() -> None:
+    """Write the facts of all cases."""
+    facts = {label(*case): await facts_of(*case) for case in CASES}
+    GOLDEN.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    asyncio.run(write())
