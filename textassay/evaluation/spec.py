@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.fitted.features import rooted_scores
-from textassay.methods.library.profiles import rooted as rooted_profile
+from textassay.methods.library.profiles import with_absolute_path as rooted_profile
 from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address

@@ -32,7 +32,7 @@ from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
 from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
 from textassay.methods.library import tasks
-from textassay.methods.library.profiles import rooted as rooted_profile
+from textassay.methods.library.profiles import with_absolute_path as rooted_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS
 from textassay.runtime.calls.budget import Budget

@@ -16,17 +16,16 @@ from textassay.agents.individual_scorer import IndividualScorer
 from textassay.agents.joint_scorer import JointScorer, Ratings
 from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.task import Task
-from textassay.methods.judging import RatingMethod
+from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph, Node, each
+from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
     AspectTree,
-    Assignment,
     Example,
     How,
     Score,
@@ -39,7 +38,6 @@ MAX_ASPECTS = 50
 Variant = Literal["full", "inter", "no-scores", "random", "average"]
 """`full` is CoAScore; the others are the paper's ablations (its tables 5 and 6 and figure 2)."""
 Chains = Callable[[Aspect], Awaitable[Decomposition]]
-Raters = Callable[[Example, Decomposition], Awaitable[Ratings]]
 
 
 class CoAScoreOptions(Options):
@@ -77,53 +75,36 @@ class CoAScore(RatingMethod):
     options: CoAScoreOptions
 
     def __init__(self, models: Models, task: Task, options: CoAScoreOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(
-            options or CoAScoreOptions(), self.name, models, task
-        )
-        if self.options.variant == "inter" and (
-            options is None or "aspects_file" not in options.model_fields_set
-        ):
-            self.options = self.options.model_copy(
-                update={"aspects_file": None}
-            )  # a profile's default, not needed
-        self._task = task
-        self._chains, chains_digest = self._source_of_chains(models)
-        self.joint = self._rater_of_chains(models)
-        self.scorer = self.scorer_for(
-            models,
-            task,
-            self.options,
-            variant="|".join((self.options.variant, chains_digest, self.joint.digest)),
-        )
+        self._given = options.model_fields_set if options is not None else frozenset[str]()
+        super().__init__(models, task, options)
+
+    def prepare(self) -> None:
+        """Find where the chains come from, and who rates them."""
+        if self.options.variant == "inter" and "aspects_file" not in self._given:
+            # a profile's default, not needed
+            self.options = self.options.model_copy(update={"aspects_file": None})
+        self._chains, self._chains_digest = self._source_of_chains(self.models)
+        self.joint = self._rater_of_chains(self.models)
         self._average = Average(signature=self.signature)
-        judge: Callable[..., Awaitable[Score]] = self._judge
-        if self.options.variant == "average":
-            judge = self._take_mean
-        elif self.options.variant == "no-scores":
-            judge = self._judge_unrated
-        nodes = [
-            Node("chain", self._chains, aspect=each("input.aspects")),
-            Node("ratings", self._raters(), example="input.example", chain=each("chain")),
-            Node(
-                "scores",
-                judge,
-                example="input.example",
-                aspect=each("input.aspects"),
-                chain=each("chain"),
-                ratings=each("ratings"),
-            ),
-        ]
+
+    @property
+    def variant(self) -> str:
+        """The variant, the chains and how they are rated."""
+        return "|".join((self.options.variant, self._chains_digest, self.joint.digest))
+
+    def nodes(self) -> list[Node]:
+        """Name the chain of an aspect once, rate it for every example, and rate the aspect with it in view."""
+        chain = Node("chain", self._chains, aspect=each("input.aspects"))
+        wires = {**PER_ASPECT, "chain": each("chain")}
         if self.options.variant == "no-scores":
-            nodes[1:] = [
-                Node(
-                    "scores",
-                    judge,
-                    example="input.example",
-                    aspect=each("input.aspects"),
-                    chain=each("chain"),
-                )
-            ]
-        self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+            return [chain, Node("scores", self._judge_unrated, **wires)]
+        raters = self._draw_ratings if self.options.variant == "random" else self._rate
+        judge = self._take_mean if self.options.variant == "average" else self._judge
+        return [
+            chain,
+            Node("ratings", raters, example="input.example", chain=each("chain")),
+            Node("scores", judge, **wires, ratings=each("ratings")),
+        ]
 
     def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
         """Return what yields a target's chain, and what tells it apart from other sources."""
@@ -152,18 +133,8 @@ class CoAScore(RatingMethod):
                 update={"prompt": self.profile.prompt(LLMScore.prompt)}
             )
             return IndividualScorer(self.scorer_for(models, self._task, once_each))
-        ask = Ask(
-            model_for(models, "scorer"),
-            self.profile.prompt(RATINGS_PROMPT),
-            self._task,
-            layout=self.options.prompt_layout,
-            seed=self.options.seed,
-            profile=self.profile,
-        )
+        ask = self.ask(RATINGS_PROMPT, seed=self.options.seed)
         return JointScorer(ask, self.options.form, self.options.parse_retries)
-
-    def _raters(self) -> Raters:
-        return self._draw_ratings if self.options.variant == "random" else self._rate
 
     async def _rate(self, example: Example, chain: Decomposition) -> Ratings:
         return await self.joint(example, chain.aspects)

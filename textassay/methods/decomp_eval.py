@@ -7,19 +7,16 @@ from pathlib import Path
 from pydantic import Field
 
 from textassay.agents.answerer import Answerer, AnswersInOrder
-from textassay.agents.ask import Ask
 from textassay.agents.profile import Asking
 from textassay.agents.questions import QuestionTable, SentenceQuestions
-from textassay.agents.task import Task
 from textassay.agents.yes_no_aggregator import YesNoAggregator
-from textassay.methods.judging import PromptMethod
-from textassay.methods.library import profiles
+from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_table, validated
-from textassay.methods.method import Models, PromptOptions, model_for
+from textassay.methods.method import PromptOptions
 from textassay.prompts.packaged import table_file
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph, Node, each
-from textassay.runtime.messages import Aspect, Assignment, How
+from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.messages import Aspect, How
 
 
 class DecompEvalOptions(PromptOptions):
@@ -68,63 +65,51 @@ class DecompEval(PromptMethod):
 
     name = "decomp-eval"
     prompt = "decomp_eval"
+    judge = "answerer"
     how: How = "logprob"
     Options = DecompEvalOptions
     options: DecompEvalOptions
 
-    def __init__(
-        self, models: Models, task: Task, options: DecompEvalOptions | None = None
-    ) -> None:
-        self.options, self.profile = profiles.settled(
-            options or DecompEvalOptions(), self.name, models, task, "answerer"
-        )
-        if self.options.question_first and self.options.prompt_layout != "paper":
+    def prepare(self) -> None:
+        """Read the questions and say how they are asked."""
+        options, task = self.options, self._task
+        if options.question_first and options.prompt_layout != "paper":
             raise ConfigurationError(
                 "question_first puts the question before the texts, prompt_layout=shared-prefix behind them; choose one"
             )
-        self._task = task
-        book, book_digest = read_questions(self.options.questions)
-        ask = Ask(
-            model_for(models, "answerer"),
-            self.options.prompt or self.profile.prompt(self.prompt),
-            task,
-            layout=self.options.prompt_layout,
-            profile=self.profile.model_copy(update={"ask": self.options.ask}),
-        )
-        questions = SentenceQuestions(ask.template, book, decompose=self.options.subquestions)
-        answerer = Answerer(
+        book, book_digest = read_questions(options.questions)
+        ask = self.ask(profile=self.profile.model_copy(update={"ask": options.ask}))
+        self.questions = SentenceQuestions(ask.template, book, decompose=options.subquestions)
+        self.answerer = Answerer(
             ask,
-            book if self.options.instruction else book.model_copy(update={"instruction": ""}),
-            question_first=self.options.question_first,
-            least_mass=self.options.least_mass,
+            book if options.instruction else book.model_copy(update={"instruction": ""}),
+            question_first=options.question_first,
+            least_mass=options.least_mass,
         )
-        asked = (self.options.instruction, self.options.subquestions, self.options.question_first)
-        self.prompt_digest = ask.digest(ask.layout, *asked, book_digest, task.digest)
+        shape = (options.instruction, options.subquestions, options.question_first)
+        self.prompt_digest = ask.digest(ask.layout, *shape, book_digest, task.digest)
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
-            ask=self.options.ask,
+            ask=options.ask,
             how=self.how,
-            sentences=questions.splitter.signature,
-            mass=f"{answerer.least_mass:g}",
+            sentences=self.questions.splitter.signature,
+            mass=f"{options.least_mass:g}",
         )
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                Node("questions", questions, example="input.example", aspect=each("input.aspects")),
-                Node("answers", AnswersInOrder(answerer), inquiry=each("questions")),
-                Node(
-                    "scores",
-                    YesNoAggregator(self.signature),
-                    example="input.example",
-                    aspect=each("input.aspects"),
-                    inquiry=each("questions"),
-                    replies=each("answers"),
-                ),
-            ],
-            output="scores",
-        )
+
+    def nodes(self) -> list[Node]:
+        """Ask about an aspect sentence by sentence, answer in order, and make a score of the answers."""
+        return [
+            Node("questions", self.questions, **PER_ASPECT),
+            Node("answers", AnswersInOrder(self.answerer), inquiry=each("questions")),
+            Node(
+                "scores",
+                YesNoAggregator(self.signature),
+                **PER_ASPECT,
+                inquiry=each("questions"),
+                replies=each("answers"),
+            ),
+        ]
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:

@@ -15,13 +15,13 @@ from textassay.agents.task import Task
 from textassay.agents.tool_average import ToolAverage
 from textassay.agents.tool_descriptions import UNIT, assistants_of
 from textassay.methods.g_eval import GEval, GEvalOptions
-from textassay.methods.judging import PromptMethod
+from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph, Node, each
-from textassay.runtime.messages import Aspect, Assignment, How, Plan, Scale
+from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.messages import Aspect, How, Plan, Scale
 from textassay.tools import Tool, ToolScorer
 from textassay.version import __version__
 
@@ -101,21 +101,22 @@ class FusionEval(PromptMethod):
         *,
         tools: Sequence[Tool] = (),
     ) -> None:
-        self.options, self.profile = profiles.settled(
-            options or FusionEvalOptions(), self.name, models, task
-        )
-        self._task = _with_overall(task, self.options)
         self.tools = tuple(tools)
         self.assistants = assistants_of(self.tools)
-        self._check(models)
-        self.plan, self._plan_digest = self._source_of_plan(models)
+        super().__init__(models, task, options)
+
+    def prepare(self) -> None:
+        """Check the options, and find where the plan comes from."""
+        self._task = _with_overall(self._task, self.options)
+        self._check(self.models)
+        self.plan, self._plan_digest = self._source_of_plan(self.models)
+
+    def nodes(self) -> list[Node]:
+        """Write the plan once, measure every example with the tools, and fuse the scores."""
         make = self._judged if self.options.fusion == "llm" else self._averaged
-        nodes, self.signature, self.prompt_digest = make(models)
-        given = [] if self.plan is None else [Node("plan", self.plan)]
-        measured = Node("tools", ToolScorer(self.tools).score, example="input.example")
-        self.graph = Graph(
-            self.name, input=Assignment, nodes=[*given, measured, *nodes], output="scores"
-        )
+        fused, self.signature, self.prompt_digest = make(self.models)
+        plan = [] if self.plan is None else [Node("plan", self.plan)]
+        return [*plan, Node("tools", ToolScorer(self.tools).score, example="input.example"), *fused]
 
     def _check(self, models: Models) -> None:
         options = self.options
@@ -163,16 +164,8 @@ class FusionEval(PromptMethod):
     def _judged(self, models: Models) -> tuple[list[Node], str, str]:
         """Return the nodes in which the judge fuses, the signature of their scores and the prompts' digest."""
         options = self.options
-        ask = Ask(
-            model_for(models, "scorer"),
-            options.prompt or self.profile.prompt(self.prompt),
-            self._task,
-            layout=options.prompt_layout,
-            n=options.n,
-            temperature=options.effective_temperature,
-            seed=options.seed,
-            profile=self.profile,
-        )
+        temperature = options.effective_temperature
+        ask = self.ask(n=options.n, temperature=temperature, seed=options.seed)
         fuser = LLMFuser(
             ask,
             self.assistants,
@@ -191,11 +184,7 @@ class FusionEval(PromptMethod):
 
     def _averaged(self, models: Models) -> tuple[list[Node], str, str]:
         """Return the nodes in which numbers are averaged, the signature of their scores and the prompts' digest."""
-        wires: dict[str, Any] = {
-            "example": "input.example",
-            "aspect": each("input.aspects"),
-            "assistance": "tools",
-        }
+        wires: dict[str, Any] = {**PER_ASPECT, "assistance": "tools"}
         nodes, direct = [], None
         if self.options.direct:
             direct = self._direct(models)

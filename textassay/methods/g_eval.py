@@ -7,14 +7,14 @@ from typing import Literal
 
 from textassay.agents.ask import Ask
 from textassay.agents.prompt_template import prompt_digest
+from textassay.agents.scorer import Reading
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
-from textassay.agents.task import Task
-from textassay.methods.judging import RatingMethod
+from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles
-from textassay.methods.method import Models, Options, model_for
+from textassay.methods.method import Options, model_for
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.graph.graph import Graph, Node, each
-from textassay.runtime.messages import Aspect, Assignment
+from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.messages import Aspect
 
 STEPS_PROMPT = "g_eval_steps"
 
@@ -60,47 +60,32 @@ class GEval(RatingMethod):
     Options = GEvalOptions
     options: GEvalOptions
 
-    def __init__(self, models: Models, task: Task, options: GEvalOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(
-            options or GEvalOptions(), self.name, models, task
-        )
-        self._task = task
-        self.scorer = self.scorer_for(
-            models,
-            task,
-            self.options,
-            how="logprob" if self.options.n == 1 else "sampled",
-            variant=self._steps_variant(),
-        )
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                Node("steps", _once(self._writer(models)), aspect=each("input.aspects")),
-                Node(
-                    "scores",
-                    self.scorer,
-                    example="input.example",
-                    aspect=each("input.aspects"),
-                    steps=each("steps"),
-                ),
-            ],
-            output="scores",
-        )
+    def nodes(self) -> list[Node]:
+        """Write the steps of an aspect once, then fill in the form for every example."""
+        return [
+            Node("steps", _once(self._writer()), aspect=each("input.aspects")),
+            Node("scores", self.scorer, **PER_ASPECT, steps=each("steps")),
+        ]
 
-    def _writer(self, models: Models) -> Callable[[Aspect], Awaitable[Steps]]:
+    @property
+    def how_read(self) -> Reading:
+        """`logprob`, or `sampled` for `n` above 1."""
+        return "logprob" if self.options.n == 1 else "sampled"
+
+    @property
+    def variant(self) -> str:
+        """How the steps come about."""
+        if self.options.steps == "auto":
+            return prompt_digest((STEPS_PROMPT,))
+        return self.options.steps
+
+    def _writer(self) -> Callable[[Aspect], Awaitable[Steps]]:
         if self.options.steps == "none":
             return no_steps
         if self.options.steps == "task":
             return WrittenSteps(self._task)
         profiles.require_generation(
-            "evaluation steps", "take the task's (--set steps=task) or none (steps=none)", self.options.profile, models,
-            "steps",
+            "evaluation steps", "take the task's (--set steps=task) or none (steps=none)", self.options.profile,
+            self.models, "steps",
         )  # fmt: skip
-        return StepsWriter(Ask(model_for(models, "steps"), STEPS_PROMPT, self._task))
-
-    def _steps_variant(self) -> str:
-        """Return what tells apart scores whose steps came about differently."""
-        return (
-            prompt_digest((STEPS_PROMPT,)) if self.options.steps == "auto" else self.options.steps
-        )
+        return StepsWriter(Ask(model_for(self.models, "steps"), STEPS_PROMPT, self._task))

@@ -8,21 +8,19 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from textassay.agents.ask import Ask
 from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, OverReferences, Weights
 from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
 from textassay.agents.qualities import Qualities
-from textassay.agents.task import Task
-from textassay.methods.judging import PromptMethod
-from textassay.methods.library import profiles, tasks
+from textassay.methods.judging import PER_ASPECT, PromptMethod
+from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_table, validated
-from textassay.methods.method import Models, PromptOptions, model_for
+from textassay.methods.method import PromptOptions
 from textassay.prompts import TASKS
 from textassay.prompts.packaged import table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph, Node, each
-from textassay.runtime.messages import Assignment, Example, How
+from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.messages import Example, How
 
 
 class GPTScoreOptions(PromptOptions):
@@ -84,71 +82,57 @@ class GPTScore(PromptMethod):
     """
 
     name = "gptscore"
+    prompt = "gptscore"
     how: How = "loglikelihood"
     Options = GPTScoreOptions
     options: GPTScoreOptions
 
-    def __init__(self, models: Models, task: Task, options: GPTScoreOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(
-            options or GPTScoreOptions(), self.name, models, task
-        )
-        self._task = task
+    def prepare(self) -> None:
+        """Read the tables and say what is scored given what."""
+        options = self.options
         protocols, qualities, tables = read_protocols()
-        words = protocols.of(task)
+        words = protocols.of(self._task)
         scored = self._scored(words.asks)
-        demonstrations, shown = read_demonstrations(self.options.demonstrations, self.options.k)
+        demonstrations, shown = read_demonstrations(options.demonstrations, options.k)
         prompt = "gptscore" if scored == "output" else "gptscore_question"
-        ask = Ask(
-            model_for(models, "scorer"),
-            self.options.prompt or self.profile.prompt(prompt),
-            task,
-            layout=self.options.prompt_layout,
-            profile=self.profile,
-        )
-        writer = PassageWriter(
+        ask = self.ask(options.prompt or prompt)
+        self.reader = LikelihoodReader(ask.model)
+        self.writer = PassageWriter(
             ask.template,
             words=words,
             qualities=qualities,
-            direction=self.options.direction,
+            direction=options.direction,
             scored=scored,
-            instruct=self.options.instruction,
-            combined=qualities.chosen(self.options.combine, task.aspects),
+            instruct=options.instruction,
+            combined=qualities.chosen(options.combine, self._task.aspects),
             demonstrations=demonstrations,
-            first_reference=self.options.over_references == "first",
-            alone=self.options.pmi,
+            first_reference=options.over_references == "first",
+            alone=options.pmi,
         )
-        variants = (self.options.instruction, self.options.combine, tables, shown, task.digest)
+        variants = (options.instruction, options.combine, tables, shown, self._task.digest)
         self.prompt_digest = ask.digest(ask.layout, *variants)
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
             how=self.how,
             scored=scored,
-            weights=self.options.weights,
-            direction=self.options.direction,
-            references=self.options.over_references,
+            weights=options.weights,
+            direction=options.direction,
+            references=options.over_references,
             k=len(demonstrations),
-            pmi=self.options.pmi,
+            pmi=options.pmi,
         )
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                Node("passages", writer, example="input.example", aspect=each("input.aspects")),
-                Node("likelihoods", LikelihoodReader(ask.model), passages=each("passages")),
-                Node(
-                    "scores",
-                    LikelihoodScorer(
-                        self.options.weights, self.options.over_references, self.signature
-                    ),
-                    example="input.example",
-                    aspect=each("input.aspects"),
-                    passages=each("passages"),
-                    likelihoods=each("likelihoods"),
-                ),
-            ],
-            output="scores",
-        )
+
+    def nodes(self) -> list[Node]:
+        """Write what the text is conditioned on, ask how likely it is, and weigh its tokens."""
+        options = self.options
+        scorer = LikelihoodScorer(options.weights, options.over_references, self.signature)
+        passages = {"passages": each("passages")}
+        return [
+            Node("passages", self.writer, **PER_ASPECT),
+            Node("likelihoods", self.reader, **passages),
+            Node("scores", scorer, **PER_ASPECT, **passages, likelihoods=each("likelihoods")),
+        ]
 
     def _scored(self, asks: bool) -> Scored:
         """Return what is scored.

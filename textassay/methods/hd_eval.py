@@ -11,17 +11,16 @@ from textassay.agents.ask import Ask
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.task import Task
-from textassay.methods.judging import RatingMethod
+from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.method import Models, Options, model_for
 from textassay.prompts import TREES
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph, Node, each
+from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
     AspectTree,
-    Assignment,
     Example,
     Failure,
     How,
@@ -108,59 +107,41 @@ class HDEval(RatingMethod):
     Options = HDEvalOptions
     options: HDEvalOptions
 
-    def __init__(self, models: Models, task: Task, options: HDEvalOptions | None = None) -> None:
-        self.options, self.profile = profiles.settled(
-            options or HDEvalOptions(), self.name, models, task
-        )
-        self._given, roots = _given_branches(task, self.options)
+    def prepare(self) -> None:
+        """Find the branches that are known, and who grows the others."""
+        self._given, roots = _given_branches(self._task, self.options)
         self._growing = tuple(root for root in roots if root.id not in self._given)
-        self._task = task.model_copy(update={"aspects": roots})
+        self._task = self._task.model_copy(update={"aspects": roots})
         self._decomposer = (
-            decomposer_for(models, self._task, self.options) if self._growing else None
+            decomposer_for(self.models, self._task, self.options) if self._growing else None
         )
         self._grow = once(self._grown)
-        self.scorer = self.scorer_for(models, self._task, self.options, variant=self._digest())
         self._average = Average(signature=self.signature)
-        self.graph = (
-            self._graph_of_nodes() if self.options.output == "nodes" else self._graph_of_aspects()
-        )
 
-    def _graph_of_aspects(self) -> Graph:
-        return Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                Node("tree", self._branch, aspect=each("input.aspects")),
-                Node("criteria", self._lay_out, branches="tree"),
-                Node(
-                    "ratings",
-                    self._rate,
-                    example="input.example",
-                    criterion=each("criteria.placed"),
-                ),
-                Node(
-                    "scores",
-                    self._fuse,
-                    example="input.example",
-                    aspect=each("input.aspects"),
-                    branch=each("tree"),
-                    criteria="criteria",
-                    ratings="ratings",
-                ),
-            ],
-            output="scores",
-        )
+    def nodes(self) -> list[Node]:
+        """Rate every node of the tree; then average a branch, unless the ratings themselves are wanted."""
+        if self.options.output == "nodes":
+            return self._nodes_of_ratings()
+        criterion = each("criteria.placed")
+        branches: dict[str, Any] = {
+            "branch": each("tree"),
+            "criteria": "criteria",
+            "ratings": "ratings",
+        }
+        return [
+            Node("tree", self._branch, aspect=each("input.aspects")),
+            Node("criteria", self._lay_out, branches="tree"),
+            Node("ratings", self._rate, example="input.example", criterion=criterion),
+            Node("scores", self._fuse, **PER_ASPECT, **branches),
+        ]
 
-    def _graph_of_nodes(self) -> Graph:
+    def _nodes_of_ratings(self) -> list[Node]:
         if self._growing:
             raise ConfigurationError(
                 f"output=nodes needs a tree that is known before; {self._growing[0].name!r} stands in none. "
                 "Give one with tree=FILE (textassay tree writes one)"
             )
-        nodes = [
-            Node("scores", self._rate_one, example="input.example", aspect=each("input.aspects"))
-        ]
-        return Graph(self.name, input=Assignment, nodes=nodes, output="scores")
+        return [Node("scores", self._rate_one, **PER_ASPECT)]
 
     async def _branch(self, aspect: Aspect) -> Branch:
         """Return the branch of a first-layer criterion, grown once a run where no file gives it."""
@@ -202,8 +183,9 @@ class HDEval(RatingMethod):
         )
         return score.model_copy(update={"evidence": (*told, *branch.notes)})
 
-    def _digest(self) -> str:
-        """Return what tells apart scores over different trees."""
+    @property
+    def variant(self) -> str:
+        """The tree."""
         given = trees.digest(node for branch in self._given.values() for node in branch.tree)
         grown = (
             f"{self._decomposer.digest}|{self.options.depth}"

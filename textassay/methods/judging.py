@@ -1,26 +1,32 @@
-"""What methods have in common that judge a task's aspects by prompts: what they tell of themselves, and their judge."""
+"""Bases of the methods that judge a task's aspects by prompts: a method is its options, its prompt and its nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 from textassay.agents.ask import Ask
 from textassay.agents.label_scorer import scorer_for
-from textassay.agents.profile import Profile
 from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, Options, PromptOptions, TaskMethod, model_for
-from textassay.runtime.messages import How
+from textassay.runtime.graph.graph import Graph, Node, each
+from textassay.runtime.messages import Assignment, How
+
+PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
+"""Wires of a node that works on one example and one aspect at a time."""
 
 
 class PromptMethod(TaskMethod):
-    """A method for the aspects of one task.
+    """A method for the aspects of one task; a subclass says `nodes`, the last of which is `scores`.
 
     Attributes:
-        options: How it was set up.
-        profile: How the judge is asked, where it does not follow the papers' prompts.
+        models: One model, or models by role.
+        options: How it was set up, with the defaults of the judge's profile.
+        profile: How the judge is asked if it does not follow the papers' prompts.
+        graph: From an `Assignment` to its scores.
         prompt_digest: Hex digits that change with the words that are sent apart from the examples'
             own.
     """
@@ -28,11 +34,58 @@ class PromptMethod(TaskMethod):
     name: ClassVar[str]
     """Name as the command line takes it."""
     prompt: ClassVar[str]
-    """Prompt file, where the options name no other."""
+    """Prompt file, if the options name no other."""
+    judge: ClassVar[str] = profiles.JUDGE
+    """Role of the model whose profile counts."""
+    Options: ClassVar[type[PromptOptions]]
+    """Type of its options."""
 
     options: PromptOptions
-    profile: Profile
     prompt_digest: str
+
+    def __init__(self, models: Models, task: Task, options: Any = None) -> None:
+        """Settle the options and put the graph together.
+
+        Args:
+            models: One model, or models by role.
+            task: What is judged.
+            options: Of the type `Options`; the defaults if not given.
+
+        Raises:
+            ConfigurationError: Options, profile, models and task do not go together.
+        """
+        self.models, self._task = models, task
+        self.options, self.profile = profiles.apply_profile(
+            options or self.Options(), self.name, models, task, self.judge
+        )
+        self.prepare()
+        self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
+
+    def prepare(self) -> None:
+        """Check the options and make what the nodes share; by default nothing."""
+
+    def nodes(self) -> Sequence[Node]:
+        """Return the nodes of the graph; the output is that of `scores`."""
+        raise NotImplementedError
+
+    def ask(self, prompt: str | None = None, **fields: Any) -> Ask:
+        """Return how the judge is asked: with its profile, in the layout of the options.
+
+        Args:
+            prompt: Built-in prompt, which the profile may replace; by default the method's own,
+                which the options may replace.
+            fields: Further fields of `Ask`, such as its sampling.
+
+        Raises:
+            ConfigurationError: There is no model for the role.
+        """
+        own = self.options.prompt if prompt is None else None
+        return Ask(
+            model_for(self.models, self.judge),
+            own or self.profile.prompt(prompt or self.prompt),
+            self._task,
+            **{"layout": self.options.prompt_layout, "profile": self.profile, **fields},
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, aspects and prompt digest."""
@@ -52,15 +105,33 @@ class RatingMethod(PromptMethod):
 
     Attributes:
         scorer: The judge.
+        how_read: How its values are obtained.
+        variant: What else tells its scores apart, such as the tree it is asked about.
     """
 
     room: ClassVar[int]
-    """Longest answer in tokens, where the options name no other."""
+    """Longest answer in tokens, if the options name no other."""
     structured: ClassVar[bool | None] = None
     """Whether to ask for JSON by a schema; see `Scorer`."""
 
     options: Options
-    scorer: Scorer
+
+    @property
+    def how_read(self) -> Reading:
+        """`text`, or `sampled` for `n` above 1; methods that read log-probabilities override this."""
+        return self.options.how
+
+    @property
+    def variant(self) -> str:
+        """Nothing; methods whose prompts depend on more than options and task override this."""
+        return ""
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The method's judge."""
+        return self.scorer_for(
+            self.models, self._task, self.options, how=self.how_read, variant=self.variant
+        )
 
     @classmethod
     def scorer_for(
@@ -85,7 +156,7 @@ class RatingMethod(PromptMethod):
             ConfigurationError: There is no model for the role, or the options do not go together.
             CapabilityError: The model lacks what `how` needs.
         """
-        profile = profiles.of(options.profile, models, "scorer")
+        profile = profiles.resolve(options.profile, models, "scorer")
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"
         ask = Ask(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from textassay.agents.task import Task
-from textassay.methods.judging import RatingMethod
-from textassay.methods.library import profiles
-from textassay.methods.method import Models, Options
-from textassay.runtime.graph.graph import Graph, Node, each
-from textassay.runtime.messages import Assignment
+from textassay.methods.judging import PER_ASPECT, RatingMethod
+from textassay.methods.method import Options
+from textassay.runtime.graph.graph import Node
 
 
 class LLMScore(RatingMethod):
@@ -25,21 +22,11 @@ class LLMScore(RatingMethod):
     name = "llm-score"
     prompt = "llm_score"
     room = 512
-
-    def __init__(self, models: Models, task: Task, options: Options | None = None) -> None:
-        self.options, self.profile = profiles.settled(options or Options(), self.name, models, task)
-        self._task = task
-        self.scorer = self.scorer_for(models, task, self.options)
-        self.graph = Graph(
-            self.name,
-            input=Assignment,
-            nodes=[
-                Node("scores", self.scorer, example="input.example", aspect=each("input.aspects"))
-            ],
-            output="scores",
-        )
-
     Options = Options
+
+    def nodes(self) -> list[Node]:
+        """Rate every aspect."""
+        return [Node("scores", self.scorer, **PER_ASPECT)]
 
 
 class LLMScoreCoT(LLMScore):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from textassay.agents.scorer import Scorer
 from textassay.agents.task import Task
 from textassay.methods.hd_eval import SCALE, HDEval, HDEvalOptions
-from textassay.methods.judging import RatingMethod
+from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import trees
 from textassay.methods.method import Models
-from textassay.runtime.graph.graph import Graph, Node, each
-from textassay.runtime.messages import Aspect, AspectTree, Assignment, Example, Score
+from textassay.runtime.graph.graph import Node
+from textassay.runtime.messages import Aspect, AspectTree, Example, Score
 
 
 class NodeRatings(RatingMethod):
@@ -26,6 +27,8 @@ class NodeRatings(RatingMethod):
     """
 
     name = HDEval.name
+    prompt = HDEval.prompt
+    Options = HDEvalOptions
 
     def __init__(
         self,
@@ -36,15 +39,22 @@ class NodeRatings(RatingMethod):
         options: HDEvalOptions,
     ) -> None:
         rated = tuple(nodes)
-        self._tree, self._task, self.options = (
-            tree,
-            task.model_copy(update={"aspects": rated}),
-            options,
-        )
-        self.scorer = scorer_of(models, task, options, rated)
-        self.profile = self.scorer.ask.profile
-        wires = [Node("scores", self.rate, example="input.example", aspect=each("input.aspects"))]
-        self.graph = Graph(self.name, input=Assignment, nodes=wires, output="scores")
+        self._tree, self._as_given = tree, options
+        self._scorer = scorer_of(models, task, options, rated)  # by the task's own aspects
+        super().__init__(models, task.model_copy(update={"aspects": rated}), options)
+
+    def prepare(self) -> None:
+        """Keep the options as they are: they come from a fit, not from a profile's defaults."""
+        self.options = self._as_given
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The judge of the whole tree."""
+        return self._scorer
+
+    def nodes(self) -> list[Node]:
+        """Rate every node that is wanted."""
+        return [Node("scores", self.rate, **PER_ASPECT)]
 
     async def rate(self, example: Example, aspect: Aspect) -> Score:
         """Return one node's rating."""

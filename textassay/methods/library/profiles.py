@@ -108,7 +108,7 @@ def load(profile: str) -> Profile:
     return Profile(**fields)
 
 
-def of(option: str, models: Models, role: str) -> Profile:
+def resolve(option: str, models: Models, role: str) -> Profile:
     """Return the profile by which the model of a role is asked.
 
     Args:
@@ -129,7 +129,7 @@ def of(option: str, models: Models, role: str) -> Profile:
     return load(model.name) if model is not None and model.name in PROFILES else NO_PROFILE
 
 
-def settled(
+def apply_profile(
     options: AnyOptions, method: str, models: Models, task: Task, role: str = JUDGE
 ) -> tuple[AnyOptions, Profile]:
     """Return the profile by which a method's judge is asked, and the method's options with its defaults.
@@ -139,7 +139,7 @@ def settled(
         ConfigurationError: The profile's file cannot be used, or its options are none of the
             method's.
     """
-    profile = of(options.profile, models, role)
+    profile = resolve(options.profile, models, role)
     asked = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
     wanted = asked | profile.options.get(method, {})
     given = options.model_dump(include=options.model_fields_set)
@@ -171,7 +171,11 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
     Raises:
         ConfigurationError: The judge's profile says that it cannot be asked for that.
     """
-    profile, writer, model = of(option, models, JUDGE), _model(models, role), _model(models, JUDGE)
+    profile, writer, model = (
+        resolve(option, models, JUDGE),
+        _model(models, role),
+        _model(models, JUDGE),
+    )
     if (
         not profile.writes
         and writer is not None
@@ -185,7 +189,7 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
         )
 
 
-def rooted(option: Any) -> Any:
+def with_absolute_path(option: Any) -> Any:
     """Return the option `profile` with an absolute path where it names a folder."""
     named = isinstance(option, str) and option not in (AUTO, NONE, *PROFILES)
     return str(Path(option).absolute()) if named and Path(option).is_dir() else option
