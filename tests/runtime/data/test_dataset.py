@@ -101,7 +101,7 @@ def test_a_line_is_an_example(tmp_path: Path) -> None:
 def test_check_tells_what_is_there(tmp_path: Path) -> None:
     """Counts by field, aspect and metric."""
     info = Examples(saved(tmp_path, lines(*ROWS))).check()
-    assert (info.count, info.human, info.metrics) == (3, {"c": 1, "f": 1}, {"rouge1": 1})
+    assert (info.count, info.human, info.metrics) == (3, {"c": 2, "f": 1}, {"rouge1": 1})
     assert info.present == {"source": 1, "context": 1, "references": 1, "system": 1, "group": 1}
     assert (info.has_groups, info.has_systems, len(info.digest)) == (True, True, 64)
 
@@ -431,7 +431,7 @@ BAD_LINES = {
     '{"output": "x"': "line 2: broken JSON: ",
     "[1, 2]": "line 2: is a list, not an object with fields",
     "3": "line 2: is a number, not an object with fields",
-    '{"source": "x"}': "line 2, field 'output': is missing; fields: source; rename one to 'output' or give a field map",
+    '{"source": "x"}': "line 2, field 'output': is missing; fields: source; rename one to 'output', or map it",
     '{"output": null}': "line 2, field 'output': is missing",
     '{"summary": 3}': "line 2, field 'summary': should be text, not 3",
     '{"output": ["x"]}': "line 2, field 'output': should be text, not ['x']",
@@ -492,7 +492,7 @@ def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
         ),
         ("output,output\nx,y\n", "two columns are called 'output'"),
         ('output,b\n\nx,"y\n', "line 3: broken CSV: unexpected end of data"),
-        ("a;b\nx;y\n", "line 2, field 'output': is missing; fields: a;b"),
+        ("a;b\nx;y\n", "cells seem to be separated by semicolons"),
         ("output\n", "holds no examples"),
         ("", "holds no examples"),
     ],
@@ -550,7 +550,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     assert "there is no such file" in complaint(tmp_path / "missing.jsonl")
     assert "there is no such file" in complaint("no\0where.jsonl")
     assert "cannot be read" in complaint("x" * 5000 + ".jsonl")
-    assert "jq -c '.[]'" in complaint(saved(tmp_path, "[]", "data.json"))
+    assert "holds no examples" in complaint(saved(tmp_path, "[]", "data.json"))
     assert "unknown format" in complaint(saved(tmp_path, "", "data.xlsx"))
     assert "jq -c '.[]'" in complaint(saved(tmp_path, '[\n{"output": "x"}\n]'))
     assert "jq -c ." in complaint(saved(tmp_path, '{\n"output": "x"\n}'))

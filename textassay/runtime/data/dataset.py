@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from textassay.runtime.data.fields import FieldError, FieldReader
-from textassay.runtime.data.formats import open_table
+from textassay.runtime.data.fields import FieldError, FieldReader, with_means
+from textassay.runtime.data.formats import Table, open_table
 from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example, Message
 
@@ -65,7 +66,7 @@ class Examples:
         """Open a data set; rows are not looked at yet.
 
         Args:
-            source: A path (.jsonl, .csv, .tsv, each also .gz, or .parquet), a pandas or polars data
+            source: A path (.jsonl, .json, .csv, .tsv, each also .gz, or .parquet), a pandas or polars data
                 frame, an arrow table, a Hugging Face data set, or an iterable of examples or dicts.
             fields: From names in the rows to ours, such as `{"answer": "output", "coh":
                 "human.coherence"}`; goes before the names that are understood by themselves.
@@ -73,8 +74,11 @@ class Examples:
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
         """
-        self._table = open_table(source)
-        self._reader = FieldReader(fields)
+        self._table: Table = open_table(source)
+        self._fields = dict(fields or {})
+        self._reader = FieldReader(
+            {theirs: ours for theirs, ours in self._fields.items() if ours != RATER}
+        )
         self._state: object = None
         self._info: DataInfo | None = None
 
@@ -91,10 +95,21 @@ class Examples:
                 and field.
         """
         if self._info is None:
+            self._join_raters()
             state = self._table.state()
             self._info = self._survey()
             self._state = state
         return self._info
+
+    def _join_raters(self) -> None:
+        joined = one_row_per_example(self._table, self._fields)
+        if joined is not None:
+            self._table, self._reader = joined, FieldReader(joined.fields)
+        elif RATER in self._fields.values():
+            raise DataError(
+                f"{self.name}: the field map names a column of raters, but the rows have no 'id' that "
+                "comes once per rater"
+            )
 
     def __iter__(self) -> Iterator[Example]:
         """Yield the examples in order, after `check`.
@@ -105,7 +120,7 @@ class Examples:
         self.check()
         self._refuse_change()
         for _, _, example in self._read():
-            yield example
+            yield with_means(example)
         self._refuse_change()
 
     def _refuse_change(self) -> None:
@@ -114,10 +129,14 @@ class Examples:
 
     def _read(self) -> Iterator[tuple[int, Any, Example]]:
         table, make = self._table, self._reader.example
-        text_cells, is_plain = table.text_cells, table.plain
+        text_cells, is_plain, text_lists = table.text_cells, table.plain, table.text_lists
         for number, row in table.rows():
             try:
-                yield number, row, make(row, text_cells=text_cells, plain=is_plain)
+                yield (
+                    number,
+                    row,
+                    make(row, text_cells=text_cells, plain=is_plain, text_lists=text_lists),
+                )
             except FieldError as error:
                 raise self._bad(number, error) from None
 
@@ -137,7 +156,7 @@ class Examples:
             for name in OPTIONAL:
                 if getattr(example, name):
                     present[name] += 1
-            _count(example.human, human)
+            _count(with_means(example).human, human)
             _count(example.metrics, metrics)
         if not ids:
             raise DataError(f"{self.name}: holds no examples")

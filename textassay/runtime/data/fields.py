@@ -53,10 +53,36 @@ ALIASES = {
     ),
 }
 """Names that other tools use, by ours."""
+LAST_RESORT = {
+    "output": (
+        "text",
+        "answer",
+        "reply",
+        "completion",
+        "generated_text",
+        "generation",
+        "translation",
+        "candidate",
+    ),
+    "system": ("version", "model", "model_name", "system_name"),
+    "group": ("group_id", "source_id", "doc_id", "document_id"),
+}
+"""Names that often mean something else: they count only if no other column claims the field, the first
+listed before the others."""
+RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
+"""Columns that say who rated, in data with one row per rater."""
 KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
 
-_MEANING = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+_MEANING = {
+    **{alias: (name, 2) for name, aliases in ALIASES.items() for alias in aliases},
+    **{
+        alias: (name, 3 + place)
+        for name, aliases in LAST_RESORT.items()
+        for place, alias in enumerate(aliases)
+    },
+}
+"""What an alias means, and the rank of its claim."""
 _MAX_LAYOUTS = 256
 
 
@@ -76,6 +102,8 @@ class _Layout:
     """Key of the row and the field it is."""
     parts: tuple[tuple[str, str, str], ...]
     """Key of the row, the keyed field it belongs to, and its name in there."""
+    raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Aspect, and the keys that hold one rater's rating each."""
 
 
 class FieldReader:
@@ -104,10 +132,12 @@ class FieldReader:
                 swapped = f"; did you mean {{{ours!r}: {theirs!r}}}?" if theirs in NAMES else ""
                 raise DataError(
                     f"field map: {theirs!r} leads to {ours!r}, which is no field; fields: {', '.join(NAMES)}, "
-                    f"human.NAME, metrics.NAME, annotators.NAME, meta.NAME{swapped}"
+                    f"human.NAME, metrics.NAME, annotators.NAME, meta.NAME, rater{swapped}"
                 )
 
-    def example(self, row: Any, *, text_cells: bool = False, plain: bool = False) -> Example:
+    def example(
+        self, row: Any, *, text_cells: bool = False, plain: bool = False, text_lists: bool = False
+    ) -> Example:
         """Return the example that a row stands for; an `Example` is returned as it is.
 
         Args:
@@ -115,6 +145,8 @@ class FieldReader:
             text_cells: All values are text, as in CSV: numbers are read from it, and empty cells
                 are missing.
             plain: The values are known to be what JSON can hold.
+            text_lists: Lists and objects may be written as text, as in a data frame that was read
+                from CSV.
 
         Raises:
             FieldError: The row makes no example.
@@ -127,12 +159,23 @@ class FieldReader:
         if not plain:
             row = {key: _plain_cell(key, row[key]) for key in row}
         found: dict[str, Any] = {}
+
+        def cell(key: str, name: str) -> Any:
+            value = row[key]
+            if text_cells or (text_lists and isinstance(value, str)):
+                return _from_text(key, name, value)
+            return value
+
         for key, name in layout.whole:
-            value = _from_text(key, name, row[key]) if text_cells else row[key]
+            value = cell(key, name)
             if value is not None:
                 found[name] = value
+        for aspect, keys in layout.raters:
+            ratings = tuple(cell(key, "human.") for key in keys)
+            if any(rating is not None for rating in ratings):
+                found.setdefault("annotators", {})[aspect] = ratings
         for key, name, part in layout.parts:
-            value = _from_text(key, f"{name}.", row[key]) if text_cells else row[key]
+            value = cell(key, f"{name}.")
             if value is None and name != "meta":
                 continue
             parts = found.get(name, {})
@@ -170,7 +213,11 @@ class FieldReader:
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
         claims: dict[str, tuple[int, str]] = {}
         meta = []
+        raters = self._raters(keys)
+        of_raters = {key for group in raters.values() for key in group}
         for key in keys:
+            if key in of_raters:
+                continue
             target, rank = self._target(key)
             if target == "":
                 meta.append(key)
@@ -191,16 +238,38 @@ class FieldReader:
         if "output" not in claims:
             known = ", ".join(keys[:12]) or "none"
             raise FieldError(
-                "output", f"is missing; fields: {known}; rename one to 'output' or give a field map"
+                "output",
+                f"is missing; fields: {known}; rename one to 'output', or map it: --field NAME=output, "
+                'or fields={"NAME": "output"} in Python',
             )
         whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
         parts = tuple(
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
-        return _Layout(whole, (*parts, *((key, "meta", key) for key in meta)))  # type: ignore[arg-type]
+        in_meta = tuple((key, "meta", key) for key in meta)
+        return _Layout(whole, (*parts, *in_meta), tuple(raters.items()))  # type: ignore[arg-type]
+
+    def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return the columns of single raters by aspect: mapped to one aspect, or named `annotators.ASPECT.RATER`."""
+        by_aspect: dict[str, list[str]] = {}
+        mapped: dict[str, list[str]] = {}
+        for key in keys:
+            ours = self.fields.get(key)
+            if ours is not None:
+                mapped.setdefault(ours, []).append(key)
+                continue
+            field, _, rest = key.partition(".")
+            aspect, dot, rater = rest.rpartition(".")
+            if field == "annotators" and dot and aspect and rater:
+                by_aspect.setdefault(aspect, []).append(key)
+        for ours, group in mapped.items():
+            field, _, aspect = ours.partition(".")
+            if field == "annotators" and aspect and len(group) > 1:
+                by_aspect.setdefault(aspect, []).extend(group)
+        return {aspect: tuple(group) for aspect, group in by_aspect.items()}
 
     def _target(self, key: str) -> tuple[str, int]:
-        """Return what a key means, or `""`, and the rank of its claim: the map is 0, its own name 1, an alias 2."""
+        """Return what a key means, or `""`, and the rank of its claim: the map is 0, its own name 1, aliases more."""
         if key in self.fields:
             ours = self.fields[key]
             return (f"meta.{key}" if ours == "meta" else ours), 0
@@ -209,7 +278,18 @@ class FieldReader:
         field, dot, part = key.partition(".")
         if dot and part and field in KEYED and field != "meta":
             return key, 1
-        return _MEANING.get(key, ""), 2
+        return _MEANING.get(key, ("", 0))
+
+
+def with_means(example: Example) -> Example:
+    """Return the example with the mean human rating of every aspect that only single raters give."""
+    means = {
+        aspect: math.fsum(given) / len(given)
+        for aspect, ratings in example.annotators.items()
+        if example.human.get(aspect) is None
+        and (given := [rating for rating in ratings if rating is not None])
+    }
+    return example.model_copy(update={"human": {**example.human, **means}}) if means else example
 
 
 def _validated(found: dict[str, Any], layout: _Layout) -> Example:

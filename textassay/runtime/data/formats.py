@@ -42,6 +42,8 @@ class Table(Protocol):
     """Whether every value is text, numbers included."""
     plain: bool
     """Whether every value is known to be what JSON can hold."""
+    text_lists: bool
+    """Whether lists and objects may be written as text, as in a frame that was read from CSV."""
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows, from the start."""
@@ -67,9 +69,9 @@ def open_table(source: Any) -> Table:
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
         return Frame(source, kind)
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
-        return Rows(_Again(lambda: source.iter_rows(named=True)), kind)
+        return Columns(_Again(lambda: source.iter_rows(named=True)), kind)
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
-        return Rows(_Again(lambda: _from_batches(source.to_batches(max_chunksize=_BATCH))), kind)
+        return Columns(_Again(lambda: _from_batches(source.to_batches(max_chunksize=_BATCH))), kind)
     if isinstance(source, Mapping):
         splits = ", ".join(map(repr, list(source)[:8]))
         raise DataError(
@@ -98,7 +100,7 @@ class Rows:
     """Rows in memory."""
 
     unit: Literal["line", "row"] = "row"
-    text_cells = plain = False
+    text_cells = plain = text_lists = False
 
     def __init__(self, rows: Iterable[Any], name: str) -> None:
         """Take examples or mappings; nothing is copied."""
@@ -113,8 +115,16 @@ class Rows:
         return None
 
 
+class Columns(Rows):
+    """A polars frame or an arrow table, row by row."""
+
+    text_lists = True
+
+
 class Frame(Rows):
     """A pandas data frame; its index is no data."""
+
+    text_lists = True
 
     def __init__(self, frame: Any, name: str) -> None:
         """Take the frame.
@@ -136,7 +146,7 @@ class _File:
     """A regular file."""
 
     unit: Literal["line", "row"] = "line"
-    text_cells = plain = False
+    text_cells = plain = text_lists = False
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
@@ -232,6 +242,32 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+class JsonList(_File):
+    """One JSON list of objects, which is read as a whole."""
+
+    unit: Literal["line", "row"] = "row"
+    plain = True
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the items of the list.
+
+        Raises:
+            DataError: The file is no list.
+        """
+        text = b"".join(line for _, line in self._lines())
+        try:
+            items = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise DataError(
+                f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column {error.colno}"
+            ) from None
+        if not isinstance(items, list):
+            raise DataError(
+                f"{self.name}: is no list of objects; a file with one object a line ends in .jsonl"
+            )
+        yield from enumerate(items, start=1)
+
+
 class Csv(_File):
     """Comma- or tab-separated values with a header; cells may hold line breaks, rows are named by their first line."""
 
@@ -257,6 +293,7 @@ class Csv(_File):
                 if cells and header is None:
                     header = [cell.strip() for cell in cells]
                     _refuse_twins(header, self.name)
+                    self._check_delimiter(header)
                 elif cells and header is not None:
                     if len(cells) != len(header):
                         counts = f"has {len(cells)} cells, but the header has {len(header)}"
@@ -267,6 +304,19 @@ class Csv(_File):
                 start = reader.line_num + 1
         except csv.Error as error:
             raise DataError(f"{self.name}, line {start}: broken CSV: {error}") from error
+
+    def _check_delimiter(self, header: list[str]) -> None:
+        """Refuse a header that was not taken apart.
+
+        Raises:
+            DataError: It is one cell that holds other separators.
+        """
+        for other, name in ((";", "semicolons"), ("\t", "tabs")):
+            if len(header) == 1 and other in header[0]:
+                raise DataError(
+                    f"{self.name}: the header has one column, {header[0]!r}; cells seem to be "
+                    f"separated by {name}; separate them by commas, or by tabs in a .tsv file"
+                )
 
 
 class Parquet(_File):
@@ -301,6 +351,7 @@ def _from_batches(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
 MAX_NAME = 300
 """Characters of a path that an error shows."""
 _FORMATS: dict[str, type[_File]] = {
+    ".json": JsonList,
     ".jsonl": JsonLines,
     ".ndjson": JsonLines,
     ".csv": Csv,
@@ -336,9 +387,8 @@ def _open_file(path: Path) -> Table:
     if suffix == ".tsv":
         return Csv(path, "\t")
     if suffix not in _FORMATS or (suffix == ".parquet" and path.suffix.lower() == ".gz"):
-        hint = "; turn a JSON list into lines with: jq -c '.[]' FILE" if suffix == ".json" else ""
         raise DataError(
-            f"{path}: unknown format; give .jsonl, .jsonl.gz, .csv, .csv.gz, .tsv or .parquet{hint}"
+            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv or .parquet"
         )
     return _FORMATS[suffix](path)  # type: ignore[return-value]  # each of them has rows()
 

@@ -1,0 +1,118 @@
+"""Data with one row per rater: the rows of one text become one row with the ratings of all raters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from textassay.runtime.data.fields import RATERS
+from textassay.runtime.data.formats import Numbered, Table
+from textassay.runtime.errors import DataError
+
+RATER = "rater"
+"""What a field map calls the column that says who rated."""
+
+
+def one_row_per_example(table: Table, fields: Mapping[str, str]) -> ByRater | None:
+    """Return the table with a row per text if its rows say who rated, else `None`.
+
+    Such a table has a column of `RATERS` (or one that the field map calls `rater`), an `id` that
+    comes more than once, and ratings in columns such as `human.coherence`.
+
+    Raises:
+        DataError: The rows cannot be read.
+    """
+    first = next(iter(table.rows()), (0, None))[1]
+    if not isinstance(first, Mapping) or "annotators" in first:
+        return None
+    id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
+    named = [key for key, ours in fields.items() if ours == RATER]
+    rater = next((key for key in (*named, *RATERS) if key in first), None)
+    if rater is None or id_ not in first:
+        return None
+    seen: set[str] = set()
+    for _, row in table.rows():
+        key = str(row.get(id_))
+        if key in seen:
+            return ByRater(table, rater, id_, fields)
+        seen.add(key)
+    return None
+
+
+class ByRater:
+    """The rows of a table joined by id; every aspect has one rating per rater, in order of appearance.
+
+    Attributes:
+        fields: What is left of the field map for the joined rows.
+    """
+
+    def __init__(self, table: Table, rater: str, id_: str, fields: Mapping[str, str]) -> None:
+        """Take the table and the names of the columns for rater and id."""
+        self._table, self._rater, self._id, self._fields = table, rater, id_, fields
+        self.name = table.name
+        self.unit: Literal["line", "row"] = table.unit
+        self.text_cells, self.plain, self.text_lists = False, False, True
+        self.fields = {
+            key: ours
+            for key, ours in fields.items()
+            if ours != RATER and ours.partition(".")[0] not in ("human", "annotators")
+        }
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield one row per text, at the place of its first row.
+
+        Raises:
+            DataError: A rater rated a text twice, or a rating is no number.
+        """
+        firsts: dict[str, tuple[int, dict[str, Any]]] = {}
+        ratings: dict[str, dict[str, dict[str, float | None]]] = {}
+        raters: dict[str, None] = {}
+        for number, row in self._table.rows():
+            id_, rater = str(row[self._id]), str(row[self._rater])
+            raters.setdefault(rater)
+            texts, rated = self._split(row, number)
+            firsts.setdefault(id_, (number, texts))
+            of_text = ratings.setdefault(id_, {})
+            for aspect, value in rated.items():
+                if rater in of_text.setdefault(aspect, {}):
+                    raise DataError(
+                        f"{self.name}, {self._table.unit} {number}: rater {rater!r} rated {id_!r} before"
+                    )
+                of_text[aspect][rater] = value
+        for id_, (number, texts) in firsts.items():
+            annotators = {
+                aspect: [by_rater.get(rater) for rater in raters]
+                for aspect, by_rater in ratings[id_].items()
+            }
+            yield number, {**texts, "annotators": annotators}
+
+    def state(self) -> object:
+        """Return the state of the table."""
+        return self._table.state()
+
+    def _split(
+        self, row: Mapping[str, Any], number: int
+    ) -> tuple[dict[str, Any], dict[str, float | None]]:
+        """Return a row without ratings and rater, and the ratings by aspect."""
+        texts: dict[str, Any] = {}
+        rated: dict[str, float | None] = {}
+        for key, value in row.items():
+            field, _, aspect = self._fields.get(key, key).partition(".")
+            if field in ("human", "annotators") and aspect:
+                rated[aspect] = self._number(key, value, number)
+            elif field == "human" and isinstance(value, Mapping):
+                for name, item in value.items():
+                    rated[name] = self._number(f"human.{name}", item, number)
+            elif key != self._rater:
+                texts[key] = value
+        return texts, rated
+
+    def _number(self, key: str, value: Any, number: int) -> float | None:
+        if value is None or value == "" or value != value:
+            return None
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{self.name}, {self._table.unit} {number}, field {key!r}: should be a number, not {value!r}"
+            ) from None
