@@ -192,7 +192,7 @@ def with_config(
     """Return flags, laid over those of the file of `--config`, and the pairs of `--set`.
 
     Args:
-        flags: The flags as they were typed, `config` and `set` among them.
+        flags: The flags as they were typed, `config`, `field` and `set` among them.
         known: Keys that the file may have.
 
     Raises:
@@ -200,7 +200,10 @@ def with_config(
     """
     typed = dict(flags)
     path, pairs_set = typed.pop("config", None), typed.pop("set", None)
-    configured = config_file(path, known)
+    mapped = pairs(typed.pop("field", None) or (), "--field")
+    configured = config_file(path, [key for key in known if key not in ("config", "field")])
+    if mapped:
+        configured["fields"] = {**configured.get("fields", {}), **mapped}
     chosen = {**configured.pop("set", {}), **settings(pairs_set or ())}
     return merged(read(typed), configured), chosen
 

@@ -171,7 +171,7 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
         name: flags[name] for name in ("layers", "children", "keep") if flags.get(name) is not None
     }
     return AlignmentOrder(
-        data=Examples(flags["data"]),
+        data=Examples(flags["data"], fields=flags.get("fields")),
         models=flags["model"],
         out=None if flags.get("out") is None else Path(flags["out"]),
         task=flags.get("task"),
@@ -192,7 +192,7 @@ def fit_from_recorded(flags: dict[str, Any]) -> int:
     out = Path(flags["out"])
     check_out(out)
     found = fit_recorded(
-        Examples(flags["data"]),
+        Examples(flags["data"], fields=flags.get("fields")),
         features=tuple(flags.get("features") or ()),
         scores=tuple(flags.get("scores") or ()),
         learning=learning_from(flags),

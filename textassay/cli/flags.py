@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
@@ -27,6 +27,14 @@ Data = Annotated[
 ]
 OptionalData = Annotated[
     str | None, typer.Argument(metavar="DATA", help="Examples: JSON Lines (.gz), CSV or Parquet.")
+]
+Scores = Annotated[
+    Path,
+    typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value."),
+]
+RatedData = Annotated[
+    Path | None,
+    typer.Argument(metavar="DATA", help="Examples with human ratings (default: those of the run)."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Models = Annotated[
@@ -197,7 +205,20 @@ CONFIG = Group(
     ],
 )
 
-READING = Group(
+FIELDS = Group(
+    field=Annotated[
+        list[str] | None,
+        _option(
+            "Data",
+            "Name of a column in the data and what it is here, such as text=output or "
+            "coh=human.coherence; may repeat.",
+            metavar="THEIRS=OURS",
+        ),
+    ],
+)
+"""The field map."""
+
+READING = FIELDS | Group(
     limit=Annotated[int | None, _option("Data", "Read only the first N examples.", metavar="N")],
 )
 """How data are read."""
@@ -237,8 +258,3 @@ SAMPLING = Group(
     seed=Annotated[int | None, _option("Judging", "Random seed.", metavar="N")],
 )
 """How answers are drawn."""
-
-
-def flags_of(groups: Iterable[Group]) -> tuple[str, ...]:
-    """Return the names of all flags of some groups."""
-    return tuple(name for group in groups for name in group.flags)

@@ -25,7 +25,7 @@ COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall")
 
 def show(
     scores: Path,
-    data: Path,
+    examples: Examples,
     *,
     levels: Sequence[str],
     mapping: Sequence[str],
@@ -40,14 +40,17 @@ def show(
     """
     table = agreement_table(
         read_scores(scores),
-        Examples(data),
+        examples,
         levels=cast("Sequence[Level]", levels),
         aspect_map=mapping,
         bootstrap=bootstrap,
         seed=seed,
     )
     if table.unknown_ids:
-        say(f"{table.unknown_ids} scored ids are not in {data} and were left out", style="yellow")
+        say(
+            f"{table.unknown_ids} scored ids are not in {examples.name} and were left out",
+            style="yellow",
+        )
     if as_json:
         typer.echo(json.dumps(table.as_dict(), allow_nan=False))
     else:

@@ -100,6 +100,8 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
     """
     manifest = read_manifest(folder)
     spec = spec_of(manifest)
+    if flags.get("data") is not None:
+        spec = spec.model_copy(update={"data": str(flags["data"])})
     if spec.data is None:
         raise ConfigurationError(
             f"{folder}: the run's data came from memory; resume it in Python with "

@@ -8,6 +8,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.flags import (
+    CONFIG,
     DRY_RUN,
     JUDGING,
     PROGRESS,
@@ -107,7 +108,8 @@ GROWTH = Group(
 )
 
 FLAGS = (
-    SET
+    CONFIG
+    | SET
     | DRY_RUN
     | PROGRESS
     | LEARNING
@@ -147,4 +149,5 @@ def fit(
     from textassay.cli.fit import carry_out
 
     flags = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
-    return carry_out(*arguments.with_config(flags))
+    known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
+    return carry_out(*arguments.with_config(flags, known))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from textassay.cli.flags import AsJson
+from textassay.cli import arguments
+from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
 from textassay.cli.registry import DECIDING, command
 
 
@@ -15,20 +15,20 @@ from textassay.cli.registry import DECIDING, command
     "meta",
     panel=DECIDING,
     examples=(
-        "textassay meta runs/first data.jsonl",
-        "textassay meta runs/first data.jsonl --level dataset --level group --level system --json",
+        "textassay meta runs/first",
+        "textassay meta runs/first data.jsonl --level dataset,group,system --json",
+        "textassay meta runs/first rated.csv --field item=id --field coh=human.coherence",
     ),
 )
 def meta(
-    scores: Annotated[
-        Path,
-        typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value."),
-    ],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Examples with human ratings.")],
+    scores: Scores,
+    data: RatedData = None,
     *,
     level: Annotated[
         list[str] | None,
-        typer.Option(metavar="LEVEL", help="dataset (default), group or system; may repeat."),
+        typer.Option(
+            metavar="A,B", help="dataset (default), group, system, or several: dataset,group."
+        ),
     ] = None,
     aspect_map: Annotated[
         list[str] | None,
@@ -42,14 +42,16 @@ def meta(
     ] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the bootstrap.")] = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, CONFIG | FIELDS],
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.meta import show
+    from textassay.cli.rated import rated_examples
 
     show(
         scores,
-        data,
-        levels=level or ["dataset"],
+        rated_examples(scores, data, given),
+        levels=arguments.names(",".join(level or ())) or ["dataset"],
         mapping=aspect_map or (),
         bootstrap=bootstrap,
         seed=seed,

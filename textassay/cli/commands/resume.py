@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import typer
+
 from textassay.cli import arguments
 from textassay.cli.exits import run_async
 from textassay.cli.flags import PROGRESS, RUNTIME, Given, RunFolder
@@ -17,13 +19,24 @@ from textassay.cli.registry import SCORING, command
     examples=(
         "textassay resume runs/first",
         "textassay resume runs/first --max-cost 10 --concurrency 8",
+        "textassay resume runs/first --data /elsewhere/data.jsonl",
     ),
 )
-def resume(run: RunFolder, *, given: Annotated[Given, PROGRESS | RUNTIME]) -> int:
+def resume(
+    run: RunFolder,
+    *,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Where the run's data are now, if they were moved; same content."
+        ),
+    ] = None,
+    given: Annotated[Given, PROGRESS | RUNTIME],
+) -> int:
     """Resume a run: ask only for missing scores and errors.
 
     Flags that are given replace the settings that the run was made with.
     """
     from textassay.cli.score import carry_out, order_to_resume
 
-    return run_async(carry_out(order_to_resume(run, arguments.read(given))))
+    return run_async(carry_out(order_to_resume(run, arguments.read({**given, "data": data}))))

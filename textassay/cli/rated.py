@@ -1,0 +1,47 @@
+"""The examples that a command holds scores against: DATA, or those of the run, with its field map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from textassay.cli import arguments
+from textassay.cli.commands.score import score_keys
+from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.storage.run_folder import MANIFEST, read_manifest
+
+
+def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) -> Examples:
+    """Open the examples that scores belong to.
+
+    Args:
+        scores: Run folder, or a file of scores.
+        data: The data; `None` for those that the run was made of.
+        given: The flags `config` and `field`, which together are the field map. Without one, the
+            data of a run are read with the map of the run.
+
+    Raises:
+        ConfigurationError: There are no data, or the map does not fit.
+    """
+    fields = arguments.with_config(given, score_keys())[0].get("fields")
+    spec = _spec(scores)
+    if data is None:
+        if spec is None or spec.data is None:
+            raise ConfigurationError(
+                f"{scores} does not tell where its data are; name them: DATA after {scores}"
+            )
+        data = Path(spec.data)
+    if fields is None and spec is not None and _same(data, spec):
+        fields = spec.fields
+    return Examples(data, fields=fields or None)
+
+
+def _spec(scores: Path) -> RunSpec | None:
+    return spec_of(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
+
+
+def _same(data: Path, spec: RunSpec) -> bool:
+    return spec.data is not None and data.absolute() == Path(spec.data).absolute()
