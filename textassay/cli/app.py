@@ -19,6 +19,8 @@ COMMANDS = (
     "demo",
     "meta",
     "report",
+    "view",
+    "show",
     "annotate",
     "ratings",
     "tree",

@@ -6,7 +6,6 @@ on two scales means nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,41 +18,40 @@ _SHARE_OF_SCALE = 0.5
 """Share of the judge's scale that ratings must span to count as ratings on that scale."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gaps:
-    """Judge minus people.
+Unit = Literal["points", "ranks"]
+"""What a difference is counted in: points of the scale that judge and people share, or shares of the
+rated texts, from -1 to 1."""
 
-    Attributes:
-        values: Shape (n,); NaN if either number is missing.
-        unit: `points` of the scale they share, or `ranks`: shares of the rated texts, from -1 to 1.
+
+def unit_of(human: Floats, scale: Scale | None) -> Unit:
+    """Return `points` if the ratings lie on the judge's scale and span most of it, else `ranks`.
+
+    Args:
+        human: All ratings, shape (n,), without NaN.
+        scale: The judge's scale; `None` if unbounded.
     """
-
-    values: Floats
-    unit: Literal["points", "ranks"]
+    return "points" if len(human) and scale is not None and _on_scale(human, scale) else "ranks"
 
 
-def gaps(scores: Floats, human: Floats, scale: Scale | None) -> Gaps:
-    """Return the signed difference of each score and rating.
+def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
+    """Return judge minus people for each row, shape (n,); NaN if either number is missing.
 
-    In points if the ratings lie on the judge's scale and span most of it. Otherwise both sides are
-    ranked among the rows that have both numbers (average ranks), and the difference of the ranks
-    is divided by their number.
+    For `ranks`, both sides are ranked among the rows that have both numbers (average ranks), and
+    the difference of the ranks is divided by their number.
 
     Args:
         scores: Shape (n,); NaN if unscored.
         human: Shape (n,); NaN if unrated.
-        scale: The judge's scale; `None` if unbounded.
+        unit: What the differences are counted in.
     """
     both = ~np.isnan(scores) & ~np.isnan(human)
     found = np.full(len(scores), np.nan)
-    if not both.any():
-        return Gaps(found, "points")
-    if scale is not None and _on_scale(human[both], scale):
+    if unit == "points":
         found[both] = scores[both] - human[both]
-        return Gaps(found, "points")
-    ranks = stats.rankdata(scores[both]) - stats.rankdata(human[both])
-    found[both] = ranks / int(both.sum())
-    return Gaps(found, "ranks")
+    elif both.any():
+        ranks = stats.rankdata(scores[both]) - stats.rankdata(human[both])
+        found[both] = ranks / int(both.sum())
+    return found
 
 
 def _on_scale(human: Floats, scale: Scale) -> bool:

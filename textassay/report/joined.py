@@ -5,16 +5,18 @@ Knows the run, its data and the pairing of scores with human aspects; nothing of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from textassay.meta.ranks import Floats
-from textassay.report.disagreement import gaps
+from textassay.report.disagreement import gaps, unit_of
 from textassay.report.score_table import ScoreTable
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Scale
+
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass
@@ -48,7 +50,12 @@ class Joined:
 
 
 def join(
-    run: RunSource, data: DataSource, human_of: Mapping[str, str], second: RunSource | None
+    run: RunSource,
+    data: DataSource,
+    human_of: Mapping[str, str],
+    second: RunSource | None = None,
+    *,
+    rows: Sequence[int] | None = None,
 ) -> Joined:
     """Put scores, ratings and a second run next to each other.
 
@@ -57,27 +64,28 @@ def join(
         data: Its examples.
         human_of: Human aspect by score; a score that is not named has no ratings.
         second: Another run of the same examples, read.
+        rows: Only these rows of the run. Differences of ranks need all rows and are NaN then.
     """
     table = run.table
-    values, count = table.values, len(table)
-    aspect, example = np.array(table.aspect, int), np.array(table.example, int)
-    human, found, sizes = (np.full(count, np.nan) for _ in range(3))
+    chosen = np.arange(len(table)) if rows is None else np.array(rows, int)
+    values = table.values[chosen]
+    aspect, example = np.array(table.aspect, int)[chosen], np.array(table.example, int)[chosen]
+    human, found, sizes = (np.full(len(chosen), np.nan) for _ in range(3))
     units: dict[str, str] = {}
     for at, name in enumerate(table.aspects):
-        rows = np.flatnonzero(aspect == at)
         if name not in human_of:
             continue
-        rated = [_rating(data, table.ids[example[row]], human_of[name]) for row in rows]
-        human[rows] = rated
-        apart = gaps(values[rows], human[rows], table.scales[at])
-        found[rows], units[name] = apart.values, apart.unit
-        scale = table.scales[at]
-        width = scale[1] - scale[0] if scale is not None and apart.unit == "points" else 1.0
-        sizes[rows] = np.abs(apart.values) / width
-    other = np.full(count, np.nan) if second is None else _values_in(second.table, table)
-    changes, flips = np.full(count, np.nan), np.zeros(count, bool)
+        scale, own = table.scales[at], np.flatnonzero(aspect == at)
+        units[name] = unit = unit_of(data.ratings(human_of[name]), scale)
+        human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
+        if unit == "points" or rows is None:
+            found[own] = gaps(values[own], human[own], unit)
+        width = scale[1] - scale[0] if scale is not None and unit == "points" else 1.0
+        sizes[own] = np.abs(found[own]) / width
+    other = np.full(len(chosen), np.nan)
     if second is not None:
-        changes, flips = _changes(table, second.table, values, other)
+        other = _values_in(second.table, table, example, aspect)
+    changes, flips = _changes(run, second, aspect, values, other)
     return Joined(values, human, found, sizes, units, other, changes, flips)
 
 
@@ -87,25 +95,28 @@ def _rating(data: DataSource, example_id: str, aspect: str) -> float:
     return float("nan") if rating is None else rating
 
 
-def _values_in(second: ScoreTable, first: ScoreTable) -> Floats:
+def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Rows) -> Floats:
     """Return the second run's value for every score of the first."""
     rows = [
-        second.row(first.ids[example], first.aspects[aspect])
-        for example, aspect in zip(first.example, first.aspect, strict=True)
+        second.row(first.ids[one], first.aspects[what])
+        for one, what in zip(example.tolist(), aspect.tolist(), strict=True)
     ]
     values = second.values
     return np.array([float("nan") if row is None else values[row] for row in rows], float)
 
 
 def _changes(
-    first: ScoreTable, second: ScoreTable, values: Floats, other: Floats
+    first: RunSource, second: RunSource | None, aspect: Rows, values: Floats, other: Floats
 ) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     changes, flips = np.full(len(values), np.nan), np.zeros(len(values), bool)
-    aspect = np.array(first.aspect, int)
-    scales: dict[str, Scale | None] = dict(zip(second.aspects, second.scales, strict=True))
-    for at, name in enumerate(first.aspects):
+    if second is None:
+        return changes, flips
+    scales: dict[str, Scale | None] = dict(
+        zip(second.table.aspects, second.table.scales, strict=True)
+    )
+    for at, name in enumerate(first.table.aspects):
         rows = np.flatnonzero(aspect == at)
-        scale = first.scales[at]
+        scale = first.table.scales[at]
         if scales.get(name, scale) != scale:
             continue  # a difference of points on two scales means nothing
         changes[rows] = other[rows] - values[rows]

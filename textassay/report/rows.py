@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,12 +59,13 @@ def pack(run: RunSource, data: DataSource, joined: Joined, second: RunSource | N
     rows = selected(joined, len(run.table))
     by_example = _by_example(run, data, rows)
     order = [row for _, rows_of in by_example for row in rows_of]
+    places = {run.table.example[rows_of[0]]: at for at, (_, rows_of) in enumerate(by_example)}
     index = {
         "block": _BLOCK,
         "total": len(run.table),
         **head(run, data, joined, second),
         **example_columns(data, [example_id for example_id, _ in by_example]),
-        **score_columns(run, joined, order, [id_ for id_, _ in by_example]),
+        **score_columns(run, joined, order, places=places),
     }
     limit = _limit([data.examples.get(example_id) for example_id, _ in by_example])
     return Packed(
@@ -112,7 +113,7 @@ def head(
 def example_columns(data: DataSource, ids: Sequence[str]) -> dict[str, Any]:
     """Return id, system and the beginning of the output of each example."""
     examples = [data.examples.get(example_id) for example_id in ids]
-    systems = sorted({one.system for one in examples if one is not None and one.system is not None})
+    systems = data.systems
     places = {system: at for at, system in enumerate(systems)}
     return {
         "systems": [visible(system) for system in systems],
@@ -125,14 +126,27 @@ def example_columns(data: DataSource, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def score_columns(
-    run: RunSource, joined: Joined, rows: Sequence[int], ids: Sequence[str]
+    run: RunSource,
+    joined: Joined,
+    rows: Sequence[int],
+    *,
+    places: Mapping[int, int] | None = None,
+    base: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Return the numbers of each score; what is missing is null."""
+    """Return the numbers of each score; what is missing is null, and a column without numbers is left out.
+
+    Args:
+        run: The run.
+        joined: Its scores beside ratings and a second run.
+        rows: Rows of the run, in the order of the columns.
+        places: Where each example stands in the index; by default where it stands in the run.
+        base: The rows that `joined` has; by default all.
+    """
     table = run.table
-    places = {example_id: at for at, example_id in enumerate(ids)}
-    at = np.array(rows, int)
+    at = np.array(rows, int) if base is None else np.arange(len(base))
+    examples = [table.example[row] for row in rows]
     columns: dict[str, Any] = {
-        "example": [places[table.ids[table.example[row]]] for row in rows],
+        "example": examples if places is None else [places[example] for example in examples],
         "aspect": [table.aspect[row] for row in rows],
         "outcome": [table.outcome[row] for row in rows],
         "value": numbers(joined.values[at]),
@@ -146,9 +160,9 @@ def score_columns(
     ):
         if (~np.isnan(column[at])).any():
             columns[name] = numbers(column[at])
-    if joined.flips.any():
-        columns["flip"] = [int(joined.flips[row]) for row in rows]
-    if (calibrated := table.calibrated[at]).size and (~np.isnan(calibrated)).any():
+    if joined.flips[at].any():
+        columns["flip"] = [int(flips) for flips in joined.flips[at]]
+    if base is None and (~np.isnan(calibrated := table.calibrated[at])).any():
         columns["calibrated"] = [numbers(column) for column in calibrated.T]
     return columns
 

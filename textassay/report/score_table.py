@@ -36,6 +36,7 @@ class ScoreTable:
         example: Position in `ids` of each score.
         aspect: Position in `aspects` of each score.
         outcome: Position in `OUTCOMES` of each score.
+        read_to: Bytes of the file that were read.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -52,7 +53,7 @@ class ScoreTable:
         self._rows: dict[tuple[int, int], int] = {}
         self._id_index: dict[str, int] = {}
         self._aspect_index: dict[str, int] = {}
-        self._read_to, self._line = 0, 0
+        self.read_to, self._line = 0, 0
 
     def __len__(self) -> int:
         """Return the number of scores."""
@@ -70,15 +71,15 @@ class ScoreTable:
         for line in block[: block.rfind(b"\n") + 1].splitlines(keepends=True):
             self._line += 1
             if not line.isspace():
-                changed.append(self._add(parse_score(self.path, self._line, line), self._read_to))
-            self._read_to += len(line)
+                changed.append(self._add(parse_score(self.path, self._line, line), self.read_to))
+            self.read_to += len(line)
         return list(dict.fromkeys(changed))
 
     def read_all(self) -> ScoreTable:
         """Read everything that is there, a complete last line without its line break included."""
         before = -1
-        while before != self._read_to:
-            before = self._read_to
+        while before != self.read_to:
+            before = self.read_to
             self.read_more()
         rest = self._unread()
         if rest.strip():
@@ -86,8 +87,8 @@ class ScoreTable:
                 score = parse_score(self.path, self._line + 1, rest)
             except DataError:
                 return self  # torn: the process that wrote it died
-            self._add(score, self._read_to)
-            self._read_to += len(rest)
+            self._add(score, self.read_to)
+            self.read_to += len(rest)
         return self
 
     def _unread(self, size: int = -1) -> bytes:
@@ -96,7 +97,7 @@ class ScoreTable:
             return b""
         try:
             with self.path.open("rb") as file:
-                file.seek(self._read_to)
+                file.seek(self.read_to)
                 block = file.read(size)
                 while size > 0 and b"\n" not in block and (more := file.read(size)):
                     block += more  # a line longer than a block

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from textassay.meta.ranks import Floats
 from textassay.report.score_table import ScoreTable
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError
@@ -70,10 +73,18 @@ class DataSource:
     examples: dict[str, Example]
     missing: str | None = None
 
+    surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """Trivial measures of the texts by name and id, once somebody has asked for them."""
+
+    def ratings(self, aspect: str) -> Floats:
+        """Return all mean ratings of a human aspect, without gaps."""
+        found = (example.human.get(aspect) for example in self.examples.values())
+        return np.array([rating for rating in found if rating is not None], float)
+
     @property
-    def has_ratings(self) -> bool:
-        """Whether any example has a human rating."""
-        return any(example.human for example in self.examples.values())
+    def systems(self) -> list[str]:
+        """Names of the systems."""
+        return sorted({one.system for one in self.examples.values() if one.system is not None})
 
 
 def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:

@@ -3,7 +3,12 @@
 // Texts are set as text, never as markup; nothing is stored, and nothing is asked of anywhere else.
 (() => {
   const by = (id) => document.getElementById(id);
-  const live = document.body.dataset.live;
+  const live = document.body.dataset.live; // what names the run in requests to the viewer; undefined in a file
+  const ask = async (what, rest = "") => {
+    const answer = await fetch(`${what}?${[live, rest].filter(Boolean).join("&")}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer;
+  };
   const MORE_ROWS = 12, POLL_MS = 500, SECTIONS_MS = 3000;
   const state = { columns: null, order: [], chosen: -1, texts: null, drawn: "" };
 
@@ -19,7 +24,7 @@
     return blocks.get(number);
   }
   async function detail(example) {
-    if (live) return (await fetch(`${live}/detail?example=${example}`)).json();
+    if (live !== undefined) return (await ask("detail", `example=${example}`)).json();
     const size = state.columns.block, found = await block(Math.floor(example / size));
     return { texts: found.texts, ...found.examples[example % size] };
   }
@@ -60,7 +65,7 @@
   }
   function offer() {
     const columns = state.columns;
-    const shown = Object.entries(sorts).filter(([name]) => (name !== "size" || columns.size) && (name !== "change" || columns.change) && (name !== "last" || live));
+    const shown = Object.entries(sorts).filter(([name]) => (name !== "size" || columns.size) && (name !== "change" || columns.change) && (name !== "last" || live !== undefined));
     if (columns.change) shown.sort(([a], [b]) => (b === "change") - (a === "change"));
     fill(by("sort"), shown.map(([name, [text]]) => [name, text]));
     fill(by("aspect"), [["", "all"], ...columns.aspects.map((aspect, place) => [place, aspect.name])]);
@@ -106,7 +111,7 @@
   }
   let textsAsked = false;
   async function readTexts() { // what is searched is unpacked once somebody searches
-    if (live || textsAsked || !state.columns.texts) return;
+    if (live !== undefined || textsAsked || !state.columns.texts) return;
     textsAsked = true;
     const texts = [], count = document.getElementsByClassName("block").length;
     for (let number = 0; number < count; number++) {
@@ -289,34 +294,49 @@
   }
 
   // ---- a run that grows ----
-  function add(more) { // later lines replace earlier ones
-    const columns = state.columns ?? (state.columns = { ids: [], system: [], begins: [], example: [], aspect: [], outcome: [], value: [] });
-    const heads = JSON.stringify([columns.aspects, columns.systems, columns.runs]);
-    Object.assign(columns, more.head);
-    for (const name of ["ids", "system", "begins"]) more.examples[name].forEach((value, place) => { columns[name][more.first + place] = value; });
+  function put(more) {
     for (const [name, values] of Object.entries(more.scores)) {
-      const column = columns[name] ?? (columns[name] = []);
+      const column = state.columns[name] ?? (state.columns[name] = []);
       values.forEach((value, place) => { column[more.rows[place]] = value; });
     }
-    if (heads !== JSON.stringify([columns.aspects, columns.systems, columns.runs])) offer();
+  }
+  function add(more) { // later lines replace earlier ones
+    const columns = state.columns ?? (state.columns = { ids: [], system: [], begins: [], example: [], aspect: [], outcome: [], value: [] });
+    const named = () => JSON.stringify([columns.aspects, columns.systems, columns.runs, Boolean(columns.size), Boolean(columns.other)]);
+    const heads = named();
+    Object.assign(columns, more.head);
+    for (const name of ["ids", "system", "begins"]) more.examples[name].forEach((value, place) => { columns[name][more.first + place] = value; });
+    put(more);
+    if (heads !== named()) offer();
   }
   async function watch() {
-    let cursor = 0, version = -1, renewed = 0;
+    let cursor = 0, version = -1, renewed = 0, ended = false;
     for (;;) {
       try {
-        const more = await (await fetch(`${live}/scores?cursor=${cursor}`)).json();
+        const more = await (await ask("scores", `cursor=${cursor}&known=${state.columns?.ids.length ?? 0}`)).json();
         if (more.restart) { location.reload(); return; }
+        const first = !state.columns && more.rows.length;
         cursor = more.cursor;
-        if (more.rows.length) { add(more); by("browser").hidden = false; choose(); }
-        by("live").textContent = `${more.total.toLocaleString("en")} scores${more.running ? ", running" : ", finished"}`;
-        if (more.rows.length >= more.most) continue; // there is more already
-        if (more.version !== version && Date.now() - renewed > SECTIONS_MS) {
-          const page = await fetch(`${live}/sections`);
+        if (more.rows.length) { add(more); by("browser").hidden = false; }
+        if (first) { choose(); if (location.hash.length > 1) follow(); }
+        by("live").textContent = `${more.total.toLocaleString("en")} scores, ${more.status}`;
+        if (more.more) continue;
+        if (more.rows.length && !first) choose();
+        const finished = more.status === "finished";
+        if ((more.version !== version && Date.now() - renewed > SECTIONS_MS) || finished !== ended) {
+          const page = await ask("sections");
           version = Number(page.headers.get("X-Version"));
           renew(await page.text());
           renewed = Date.now();
+          if (finished && !ended && state.columns?.aspects.some((aspect) => aspect.unit === "ranks")) {
+            put(await (await ask("whole")).json());
+            offer();
+            choose();
+          }
+          ended = finished;
         }
-      } catch { by("live").textContent = "the viewer does not answer; trying again"; }
+        document.body.dataset.ready = "true";
+      } catch (error) { by("live").textContent = `the viewer does not answer; trying again (${error.message})`; }
       await new Promise((resolve) => setTimeout(resolve, document.hidden ? 5 * POLL_MS : POLL_MS));
     }
   }
@@ -345,7 +365,7 @@
   }
   async function main() {
     document.querySelectorAll(".script-only").forEach((one) => one.remove());
-    if (live) { start(); by("browser").hidden = true; watch(); return; }
+    if (live !== undefined) { start(); by("browser").hidden = true; watch(); return; }
     if (!by("index")) return;
     state.columns = await unpack(by("index").textContent);
     start();

@@ -106,7 +106,9 @@ def agreements(
                 bootstrap=resamples,
             )  # fmt: skip
             rows += [_row(run.name, False, row) for row in table.rows]
-    for name, values in trivial(examples):
+    if not data.surface:
+        data.surface.update(trivial(examples))
+    for name, values in data.surface.items():
         table = agreement_table(
             {name: values}, data.examples.values(), levels=levels,
             aspect_map=[f"{name}={human}" for human in humans], bootstrap=resamples,

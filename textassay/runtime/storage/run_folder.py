@@ -45,6 +45,7 @@ __all__ = [
     "FORMAT",
     "MANIFEST",
     "SCORES",
+    "SUMMARY",
     "Completed",
     "RunFolder",
     "RunSummary",

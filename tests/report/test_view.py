@@ -1,0 +1,170 @@
+"""`textassay view`: the served page follows a run that grows, and answers for its own address only."""
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+
+import aiohttp
+import pytest
+
+from tests.report.browser import complaints, requested, wait_for
+from tests.report.runs import score, small_data, small_run, write_run
+from textassay.report.live import LiveRun
+from textassay.report.server import Viewer, serve
+from textassay.runtime.errors import RunFolderError
+from textassay.runtime.storage.run_folder import score_row
+
+
+@contextmanager
+def served(path, **options):
+    """Serve in a thread beside the test; yields the address."""
+    ready, addresses = threading.Event(), []
+    loop, stop = asyncio.new_event_loop(), threading.Event()
+
+    def started(address):
+        addresses.append(address)
+        ready.set()
+
+    async def main():
+        task = asyncio.create_task(serve(Viewer(path, **options), started=started))
+        await asyncio.to_thread(stop.wait)
+        task.cancel()
+        await asyncio.wait([task])
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield addresses[0]
+    finally:
+        stop.set()
+        thread.join(10)
+        loop.close()
+
+
+def append(run, *scores):
+    with (run / "scores.jsonl").open("ab") as file:
+        file.write(b"".join(score_row(one) + b"\n" for one in scores))
+
+
+def get(address, **options):
+    async def ask():
+        async with aiohttp.ClientSession() as session, session.get(address, **options) as answer:
+            return answer.status, answer.headers, await answer.text()
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture
+def run(tmp_path):
+    return small_run(tmp_path / "runs" / "one", small_data(tmp_path / "data.jsonl"))
+
+
+def test_news_are_what_was_added(run):
+    """Each line reaches a reader once, a replaced score under its own row, a torn line not at all."""
+    live = LiveRun(run)
+    first = live.news(0, 0)
+    assert (first["total"], len(first["rows"]), len(first["examples"]["ids"])) == (48, 48, 24)
+    append(run, score("x0", value=5.0), score("new"))
+    with (run / "scores.jsonl").open("ab") as file:
+        file.write(b'{"id": "torn"')
+    second = live.news(first["cursor"], 24)
+    assert second["rows"] == [0, 48]
+    assert second["scores"]["value"] == [5.0, 3.0]
+    assert second["examples"]["ids"] == ["new"]
+    assert live.news(second["cursor"], 25)["rows"] == []
+    (run / "scores.jsonl").write_bytes(b"")
+    assert live.news(second["cursor"], 25) == {"restart": True}
+
+
+def test_news_are_those_of_the_report(run):
+    """A reader who followed the run has the columns that the report of the finished run has."""
+    from textassay.report.page import joined_of
+    from textassay.report.rows import score_columns
+
+    live = LiveRun(run)
+    news = live.news(0, 0)
+    joined = joined_of([live.run], live.data, {})
+    assert news["scores"] == score_columns(live.run, joined, list(range(48)))
+
+
+def test_page_follows_a_growing_run(run, browser):
+    """New scores appear without a reload, with their evidence, and nothing else is asked of anybody."""
+    with served(run) as address:
+        requested(browser), complaints(browser)
+        browser.get(address)
+        wait_for(browser, "document.body.dataset.ready === 'true'")
+        browser.execute_script("window.stayed = true")
+        assert browser.find_element("id", "live").text == "48 scores, finished"
+        append(run, score("</script><b>later", value=1.0, explanation="It came <i>late</i>."))
+        wait_for(browser, "document.getElementById('live').textContent.startsWith('49 scores')")
+        browser.execute_script(
+            "location.hash = '#score/' + encodeURIComponent('</script><b>later')"
+        )
+        wait_for(
+            browser,
+            "document.querySelector('#detail .said')?.textContent === 'It came <i>late</i>.'",
+        )
+        assert browser.execute_script("return window.stayed")
+        wait_for(
+            browser, "document.querySelector('.outcomes td').textContent === '48'"
+        )  # and one invalid
+        ours = (address, "data:", "about:", "blob:")
+        assert [url for url in requested(browser) if not url.startswith(ours)] == []
+        assert complaints(browser) == []
+
+
+def test_folder_of_runs_has_an_index(run, tmp_path, browser):
+    """Several runs are listed by their paths, and each leads to its page."""
+    write_run(tmp_path / "runs" / "deeper" / "two <&>", [score("a")])
+    with served(tmp_path / "runs") as address:
+        browser.get(address)
+        links = browser.find_elements("css selector", "tbody a")
+        assert [link.text for link in links] == ["deeper/two <&>", "one"]
+        links[0].click()
+        wait_for(browser, "document.getElementById('live')?.textContent === '1 scores, finished'")
+
+
+def test_other_hosts_are_refused(run):
+    """A name that somebody points at the loopback gets nothing (DNS rebinding)."""
+    with served(run) as address:
+        for host, status in (
+            ("127.0.0.1", 200),
+            ("localhost:80", 200),
+            ("[::1]:9", 200),
+            ("evil.example", 403),
+            ("127.0.0.1.evil.example", 403),
+            ("192.168.0.9", 403),
+        ):
+            assert (get(address, headers={"Host": host}))[0] == status, host
+
+
+def test_answers_are_guarded(run):
+    """Pages may connect to this server alone, and answers are neither cached nor read by other sites."""
+    with served(run) as address:
+        status, headers, page = get(address)
+        assert status == 200
+        assert "default-src &#39;none&#39;" in page
+        assert "connect-src &#39;self&#39;" in page
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["Cache-Control"] == "no-store"
+        assert (get(f"{address}detail?example=99"))[0] == 404
+        assert (get(f"{address}detail?example=x"))[0] == 400
+        assert (get(f"{address}scores?cursor=-1"))[0] == 400
+
+
+def test_no_path_leads_out_of_the_folder(run, tmp_path):
+    """Only runs that the index lists can be asked for."""
+    write_run(tmp_path / "secret", [score("a")])
+    with served(tmp_path / "runs") as address:
+        assert (get(f"{address}run?run=..%2Fsecret"))[0] == 404
+        assert (get(f"{address}run?run=one"))[0] == 200
+        _, _, text = get(f"{address}scores?run=one&cursor=0&known=0")
+        assert json.loads(text)["total"] == 48
+
+
+def test_folder_without_runs_is_refused(tmp_path):
+    """Serving nothing is a slip."""
+    with pytest.raises(RunFolderError, match="holds no run"):
+        Viewer(tmp_path)

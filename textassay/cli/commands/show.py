@@ -1,0 +1,44 @@
+"""`textassay show`: a run, or one of its texts, in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli.flags import RunFolder
+from textassay.cli.registry import LOOKING, command
+
+
+@command(
+    "show",
+    panel=LOOKING,
+    examples=("textassay show runs/first", "textassay show runs/first doc-17-M3"),
+)
+def show(
+    run: RunFolder,
+    id_: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="An example, to see with its evidence.")
+    ] = None,
+    *,
+    human: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA", help="Texts and human ratings (default: the data of the run)."
+        ),
+    ] = None,
+    aspect_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
+        ),
+    ] = None,
+) -> None:
+    """Show a run in the terminal: summary, largest disagreements with people, one text's evidence."""
+    from textassay.cli.show import show_example, show_run
+
+    if id_ is None:
+        show_run(run, human, aspect_map or ())
+    else:
+        show_example(run, id_, human, aspect_map or ())

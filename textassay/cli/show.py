@@ -1,0 +1,183 @@
+"""Draws a run for a terminal, with the same numbers and the same evidence as its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from textassay.cli.console import indented, plain_table, printable, results
+from textassay.report.evidence import Line
+from textassay.report.joined import Joined
+from textassay.report.page import figure, joined_of, mapped
+from textassay.report.sections.examples import Shown, first_rows, show
+from textassay.report.sections.overview import overview
+from textassay.report.sections.scores import AspectScores, scores
+from textassay.report.source import DataSource, RunSource, open_data, open_run
+from textassay.report.texts import clipped, visible
+from textassay.runtime.errors import UnknownName
+
+MOST_ROWS = 10
+"""Scores that a summary lists."""
+_BAR = 16
+_OUTPUT = 4000
+
+
+def show_run(folder: Path, human: Path | None, aspect_map: Sequence[str]) -> None:
+    """Print what was judged, the scores by system, and the scores to look at first.
+
+    Raises:
+        ConfigurationError: There is no run, or the data cannot be read.
+    """
+    run, data, joined = _read(folder, human, aspect_map)
+    console = results()
+    parts: list[RenderableType] = [_facts(run, data)]
+    for aspect in scores(run, data, joined) or ():
+        parts += [Text(), _aspect(aspect)]
+    if len(run.table):
+        parts += [Text(), _first(run, data, joined)]
+    console.print(Group(*parts))
+
+
+def show_example(folder: Path, id_: str, human: Path | None, aspect_map: Sequence[str]) -> None:
+    """Print one text with the evidence of all its scores.
+
+    Raises:
+        UnknownName: The run has no example of this id.
+        ConfigurationError: There is no run, or the data cannot be read.
+    """
+    run, data, joined = _read(folder, human, aspect_map)
+    rows = run.table.rows_of(id_)
+    if not rows:
+        raise UnknownName("example of this run", id_, run.table.ids)
+    found = [show(run, data, joined, row) for row in rows]
+    parts: list[RenderableType] = [_text(found[0])]
+    for one in found:
+        parts += [Text(), _evidence(one)]
+    results().print(Group(*parts))
+
+
+def _read(
+    folder: Path, human: Path | None, aspect_map: Sequence[str]
+) -> tuple[RunSource, DataSource, Joined]:
+    run = open_run(folder)
+    run.table.read_all()
+    data = open_data(run, human)
+    return run, data, joined_of([run], data, mapped(aspect_map))
+
+
+def _facts(run: RunSource, data: DataSource) -> RenderableType:
+    found = overview([run], data)
+    facts = found.runs[0]
+    table = plain_table("", "", left=2)
+    for label, value in facts.facts:
+        table.add_row(Text(label, style="dim"), _safe(value))
+    outcomes = ", ".join(f"{count:,} {name}" for name, count, _ in facts.outcomes if count)
+    table.add_row(Text("Outcomes", style="dim"), outcomes or "no scores yet")
+    for name, count in facts.errors:
+        table.add_row("", Text(f"{count:,} {printable(name)}", style="yellow"))
+    parts: list[RenderableType] = [
+        Text(printable(visible(run.name)), style="bold"),
+        indented(table),
+    ]
+    if found.missing is not None:
+        parts.append(Text(printable(f"Texts and ratings are absent: {found.missing}."), "yellow"))
+    return Group(*parts)
+
+
+def _aspect(aspect: AspectScores) -> RenderableType:
+    people = any(row.people is not None for row in aspect.rows)
+    heading = Text.assemble((printable(visible(aspect.name)), "bold"), (f"  {aspect.scale}", "dim"))
+    table = plain_table("system", "n", "mean", "95 % interval", *(["people"] if people else []))
+    for row in aspect.rows:
+        name = Text("all texts", "bold") if row.system is None else _safe(row.system)
+        cells = ["0", "-", "-"]
+        if row.mean is not None:
+            ends = row.mean.low is not None
+            interval = f"{figure(row.mean.low)} to {figure(row.mean.high)}" if ends else "-"
+            cells = [f"{row.mean.n:,}", figure(row.mean.value), interval]
+        table.add_row(name, *cells, *([figure(row.people, 2)] if people else []))
+    return Group(heading, indented(table))
+
+
+def _first(run: RunSource, data: DataSource, joined: Joined) -> RenderableType:
+    order, rows = first_rows(joined)
+    table = plain_table("id", "aspect", "system", "judge", "people", "apart", left=3)
+    for row in rows[:MOST_ROWS].tolist():
+        one = show(run, data, joined, row)
+        system = one.example.system if one.example is not None else None
+        apart = "-" if one.gap is None else f"{one.gap:+.2f} {one.unit}"
+        table.add_row(
+            _safe(one.score.id), _safe(one.score.aspect), _safe(system or ""), _value(one),
+            figure(one.human, 2), apart,
+        )  # fmt: skip
+    return Group(Text(order.capitalize(), style="bold"), indented(table))
+
+
+def _text(one: Shown) -> RenderableType:
+    heading = Text(printable(visible(one.score.id)), style="bold")
+    if one.example is None:
+        return heading
+    if one.example.system is not None:
+        heading.append(f"  {printable(visible(one.example.system))}", style="not bold dim")
+    parts: list[RenderableType] = [heading]
+    for name, text in (("source", one.example.source), ("context", one.example.context)):
+        if text:
+            parts += [Text(name, style="dim"), indented(Text(printable(clipped(text, _OUTPUT))))]
+    output = Text(printable(clipped(one.example.output, _OUTPUT)))
+    return Group(*parts, Text("output", style="dim"), indented(output))
+
+
+def _evidence(one: Shown) -> RenderableType:
+    score = one.score
+    scale = "" if score.scale is None else f" of {score.scale[0]:g} to {score.scale[1]:g}"
+    heading = Text.assemble(
+        (printable(visible(score.aspect)), "bold"), "  ", _value(one), (scale, "dim")
+    )
+    if one.human is not None:
+        heading.append(f"  people {figure(one.human, 2)}")
+    parts: list[RenderableType] = [heading, indented(Text(one.obtained, style="dim"))]
+    if score.error is not None:
+        told = printable(clipped(f"{score.error.type}: {score.error.message}", _OUTPUT))
+        parts.append(indented(Text(told, style="yellow")))
+    if score.explanation:
+        words = printable(clipped(score.explanation, _OUTPUT))
+        parts.append(indented(Text(words, style="italic")))
+    for title, lines in one.evidence:
+        parts.append(indented(Text(title, style="dim")))
+        parts.append(Padding(_lines(lines), (0, 0, 0, 4), expand=False))
+    return Group(*parts)
+
+
+def _lines(lines: Sequence[Line]) -> Table:
+    table = plain_table("", "", "", left=0)
+    table.columns[1].justify = table.columns[2].justify = "left"
+    for line in lines:
+        said = " ".join(part for part in (line.text, line.note) if part)
+        table.add_row(
+            Text(printable(visible(line.figure))), Text(_bar(line), style="cyan"),
+            Text(printable(clipped(said, _OUTPUT))),
+        )  # fmt: skip
+    return table
+
+
+def _bar(line: Line) -> str:
+    """Return a bar of as many characters at each place of a line, or nothing."""
+    if line.start is None or line.end is None:
+        return ""
+    left, right = sorted((round(line.start * _BAR), round(line.end * _BAR)))
+    return (" " * left + "█" * (right - left)).ljust(_BAR)
+
+
+def _value(one: Shown) -> Text:
+    if one.score.value is None:
+        return Text(one.score.outcome, style="yellow")
+    return Text(figure(one.score.value))
+
+
+def _safe(text: str) -> Text:
+    return Text(printable(visible(text)))

@@ -1,0 +1,33 @@
+"""Serves the page of a run until the user stops it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import typer
+
+from textassay.cli.console import say
+from textassay.cli.exits import run_async
+from textassay.report.server import Viewer, serve
+
+
+def carry_out(run: Path, *, human: Path | None, host: str, port: int) -> None:
+    """Serve until Ctrl-C, which is how this command ends.
+
+    Raises:
+        ConfigurationError: There is no run, or the address cannot be listened on.
+    """
+
+    def started(address: str) -> None:
+        typer.echo(address)
+        say("serving this page until Ctrl-C")
+
+    async def serving() -> None:
+        viewer = Viewer(run, host=host, data=human)
+        with suppress(asyncio.CancelledError):
+            await serve(viewer, port=port, started=started)
+
+    with suppress(KeyboardInterrupt):
+        run_async(serving())
