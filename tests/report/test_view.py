@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import aiohttp
 import pytest
@@ -13,7 +13,7 @@ from tests.report.runs import score, small_data, small_run, write_run
 from textassay.report.live import LiveRun
 from textassay.report.server import Viewer, serve
 from textassay.runtime.errors import RunFolderError
-from textassay.runtime.storage.run_folder import score_row
+from textassay.runtime.storage.run_folder import RunFolder, score_row
 
 
 @contextmanager
@@ -107,6 +107,9 @@ def test_page_follows_a_growing_run(run, browser):
             "document.querySelector('#detail .said')?.textContent === 'It came <i>late</i>.'",
         )
         assert browser.execute_script("return window.stayed")
+        with closing(RunFolder.resume(run)) as again:
+            again.write_summary()
+        wait_for(browser, "document.getElementById('live').textContent.endsWith('finished')")
         wait_for(
             browser, "document.querySelector('.outcomes td').textContent === '48'"
         )  # and one invalid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import typer
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
 from textassay.report.server import Viewer, serve
+
+_POLITE = 10
+"""Steps by which the viewer's priority is lower than that of other processes."""
 
 
 def carry_out(run: Path, *, human: Path | None, host: str, port: int) -> None:
@@ -29,5 +33,7 @@ def carry_out(run: Path, *, human: Path | None, host: str, port: int) -> None:
         with suppress(asyncio.CancelledError):
             await serve(viewer, port=port, started=started)
 
+    if hasattr(os, "nice"):
+        os.nice(_POLITE)  # on a busy machine the run that is watched goes first
     with suppress(KeyboardInterrupt):
         run_async(serving())

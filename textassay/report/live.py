@@ -54,9 +54,8 @@ class LiveRun:
             self._read()
             now, finished = len(self._lines), self.finished
             old = self._sections
-            if old is not None and (
-                old[:2] == (now, finished) or time.monotonic() < self._renew_at
-            ):
+            too_soon = not finished and time.monotonic() < self._renew_at
+            if old is not None and (old[:2] == (now, finished) or too_soon):
                 return old[0], old[2]
             began = time.monotonic()
             made = sections_of(self._content())
