@@ -88,14 +88,19 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         """
         if not requests:
             return []
-        futures = self._submit(requests)
+        futures = self.submit(requests)
         try:
             return [await asyncio.wrap_future(future) for future in futures]
         finally:
             for future in futures:
                 future.cancel()  # does nothing to those that are done
 
-    def _submit(self, requests: Sequence[Asked]) -> list[Future[Answer]]:
+    def submit(self, requests: Sequence[Asked]) -> list[Future[Answer]]:
+        """Queue requests and return a future for each; cancelling one takes it out of the queue.
+
+        Raises:
+            ModelClosed: The batcher was closed.
+        """
         with self._condition:
             if self._closed:
                 raise ModelClosed(f"the model of {self.name} was closed")

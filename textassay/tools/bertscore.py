@@ -1,7 +1,8 @@
 """Greedy matching of contextual token embeddings, as in BERTScore (Zhang et al., 2020), over any encoder.
 
-No weighting by rarity and no rescaling by a baseline; long texts are embedded in windows, none is
-cut off.
+Equal to the package bert-score without weighting by rarity and without rescaling by a baseline: as
+there, a token may match a special token of the other text, but special tokens count for nothing
+themselves. Long texts are embedded in windows, none is cut off.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Array, Engine, EngineName, Head
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.states import windowed
+from textassay.tools.states import Windowed, windowed
 from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
@@ -32,6 +33,20 @@ class Match(NamedTuple):
     """The same the other way round."""
     f1: float
     """Their harmonic mean; the lower of the two where one is not positive."""
+
+
+class TokenStates(NamedTuple):
+    """The embeddings of one text."""
+
+    own: Array
+    """Of the text's own tokens, shape `(tokens, width)`."""
+    candidates: Array
+    """Those and the special tokens', which tokens of another text may match."""
+
+    @classmethod
+    def of(cls, text: Windowed, states: list[Array]) -> TokenStates:
+        """Return the embeddings of a text that was read in windows."""
+        return cls(text.token_states(states), text.all_states(states))
 
 
 class BertScore(ComparingTool):
@@ -61,8 +76,8 @@ class BertScore(ComparingTool):
             layer: Layer whose states are compared; where `None` the last, and 17 for the default
                 encoder.
             measure: F1, precision (is all of the output in the other text?) or recall.
-            against: `references`, `source`, or `auto` for references where there are any and else
-                the source.
+            against: `references`, `source`, `context`, or `auto` for references if there are any
+                and else the source.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             batch_tokens: Most tokens in a batch, padding included.
@@ -89,7 +104,7 @@ class BertScore(ComparingTool):
 
     def settings(self) -> Mapping[str, object]:
         """Model, layer and measure."""
-        return {**super().settings(), "measure": self.measure_}
+        return {**super().settings(), "measure": self.measure_, "special": "matched"}
 
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
@@ -101,14 +116,14 @@ class BertScore(ComparingTool):
         answers = iter(
             await self.ask(engine, [encoding for part in parts for encoding in part.encodings])
         )
-        states = [part.token_states([next(answers) for _ in part.encodings]) for part in parts]
-        if not all(len(s) for s in states):
+        embedded = [TokenStates.of(part, [next(answers) for _ in part.encodings]) for part in parts]
+        if not all(len(one.own) for one in embedded):
             return Abstention(
                 type="NoTokens",
                 message=f"{self.name}: the model's vocabulary knows nothing of a text",
             )
         matches = await asyncio.to_thread(
-            lambda: [greedy_match(states[0], other) for other in states[1:]]
+            lambda: [greedy_match(embedded[0], other) for other in embedded[1:]]
         )
         best = max(matches, key=lambda m: m.f1)
         return Measurement(
@@ -119,18 +134,17 @@ class BertScore(ComparingTool):
         )
 
 
-def greedy_match(output: Array, other: Array) -> Match:
-    """Match the tokens of two texts greedily.
-
-    Args:
-        output: Embeddings of shape `(tokens, width)`.
-        other: The same for the other text.
-    """
-    cosines = unit(output) @ unit(other).T
-    precision, recall = float(cosines.max(axis=1).mean()), float(cosines.max(axis=0).mean())
+def greedy_match(output: TokenStates, other: TokenStates) -> Match:
+    """Match the tokens of two texts greedily."""
+    precision, recall = _best(output.own, other.candidates), _best(other.own, output.candidates)
     positive = precision > 0 and recall > 0
     f1 = 2 * precision * recall / (precision + recall) if positive else min(precision, recall)
     return Match(precision, recall, f1)
+
+
+def _best(tokens: Array, candidates: Array) -> float:
+    """Return the mean over tokens of the highest cosine with a candidate."""
+    return float((unit(tokens) @ unit(candidates).T).max(axis=1).mean())
 
 
 def unit(vectors: Array) -> Array:

@@ -48,8 +48,8 @@ class Bleurt(ComparingTool):
         Args:
             name: Name of the tool.
             model: A checkpoint with one output: a folder or a Hub id with a revision.
-            against: `references`, `source`, or `auto` for references where there are any and else
-                the source.
+            against: `references`, `source`, `context`, or `auto` for references if there are any
+                and else the source.
             combine: What several references give: the best or the mean.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
@@ -70,6 +70,7 @@ class Bleurt(ComparingTool):
             "auto": "the references, or where there are none the source (fact and conversation in dialogue)",
             "references": "the references",
             "source": "the source (fact and conversation in dialogue) in a reference's place",
+            "context": "the context in a reference's place",
         }[against]
         self.description = (
             f"BLEURT: how well the output says what {compared} say, learned from human ratings; higher is better. "
@@ -100,10 +101,14 @@ class Bleurt(ComparingTool):
             values.append(math.fsum(parts) / len(parts))
         value = max(values) if self.combine == "best" else math.fsum(values) / len(values)
         windows = sum(len(row) for plan in plans for _, row in plan)
+        compared = (
+            f"{len(texts)} references"
+            if against == "references"
+            else f"{against} in place of a reference"
+        )
         return Measurement(
             value=value,
-            explanation=f"{'source in place of a reference' if against == 'source' else f'{len(texts)} references'}, "
-            f"{windows} windows",
+            explanation=f"{compared}, {windows} windows",
             evidence=tuple(
                 {"text": text, "bleurt": v} for text, v in zip(texts, values, strict=True)
             )

@@ -11,9 +11,10 @@ from textassay.tools.model_tool import ModelTool
 from textassay.tools.sentences import SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement, premise, references
 
-Against = Literal["auto", "references", "source"]
-"""What the output is compared with; `auto` takes the references where there are any, else the
-source, and says so."""
+Against = Literal["auto", "references", "source", "context"]
+"""What the output is compared with; `auto` takes the references if there are any, else the source
+(context and source together), and says so. `context` is the example's context alone, such as the
+fact that an answer should rest on."""
 
 
 class ComparingTool(ModelTool):
@@ -36,8 +37,8 @@ class ComparingTool(ModelTool):
         Args:
             name: Name of the tool.
             model: A folder, or a Hub id with a revision.
-            against: `references`, `source`, or `auto` for references where there are any and else
-                the source.
+            against: `references`, `source`, `context`, or `auto` for references if there are any
+                and else the source.
             splitter: Finds sentences, where a text must be read in windows.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
@@ -49,7 +50,7 @@ class ComparingTool(ModelTool):
         )
         self.against, self.splitter = against, splitter
         if against != "auto":
-            self.needs = ("premise",) if against == "source" else ("references",)
+            self.needs = ("premise" if against == "source" else against,)
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Compare the output with every target, or say that there is none."""
@@ -69,20 +70,26 @@ class ComparingTool(ModelTool):
             engine: The model.
             output: What is measured.
             texts: One or more to compare it with.
-            against: Whether they are the `references` or the `source`.
+            against: Whether they are the `references`, the `source` or the `context`.
         """
 
 
 def targets(
     name: str, example: Example, against: Against
 ) -> tuple[tuple[str, ...], str] | Abstention:
-    """Return the texts to compare an output with, and whether they are `references` or the `source`.
+    """Return the texts to compare an output with, and whether they are `references`, `source` or `context`.
 
     Args:
         name: Name of the tool, for the reason where there is nothing to compare with.
         example: The example.
         against: What is wanted.
     """
+    if against == "context":
+        if example.context and example.context.strip():
+            return (example.context.strip(),), "context"
+        return Abstention(
+            type="MissingContext", message=f"{name} needs a context, which this example lacks"
+        )
     known = references(example) if against != "source" else ()
     if known:
         return known, "references"

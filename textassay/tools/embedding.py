@@ -1,33 +1,53 @@
-"""Likeness of two texts as the cosine of their embeddings, over any sentence encoder.
+"""Likeness of two texts as the cosine of their embeddings, over any sentence encoder or static vectors.
 
-Reads how tokens are pooled from the folder, as sentence-transformers writes it, and refuses folders
-with further layers that it would have to leave out.
+Whole texts, or sentence by sentence: the best counterpart of each sentence, averaged. Whole-text
+cosines say little about summaries; sentence-wise ones agree with people about twice as well
+(docs/tools.md has the figures). Reads how tokens are pooled, and how long an input may be, from the
+folder, as sentence-transformers writes it, and refuses folders with further layers that it would
+have to leave out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.bertscore import unit
 from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Array, Engine, EngineName, Head
+from textassay.tools.engines.files import PACKAGED_VECTORS
+from textassay.tools.engines.static import StaticEngine
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.states import windowed
-from textassay.tools.tool import Measurement
+from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_SENTENCE_ENCODER = (
     "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 )
-"""The encoder used where none is named; 22 million parameters, Apache-2.0, English."""
+"""The encoder used where none is named; 22 million parameters, Apache-2.0, English. With
+`engine=static` it is the vectors of the package wordllama."""
+
+MAX_VECTORS = 8192
+"""Texts, or sentences, whose vectors a tool remembers: sources come back with every system."""
 
 Pooling = Literal["mean", "cls"]
+
+
+Per = Literal["text", "sentence"]
+"""What is embedded: whole texts, or their sentences."""
+
+SentenceMeasure = Literal["p", "r", "f", "min"]
+"""Of sentence-wise cosines: mean over the output's sentences of the best one of the other text
+(precision), the same the other way round (recall), their harmonic mean, or the output's sentence
+that is supported least."""
 
 
 class Embedding(ComparingTool):
@@ -39,8 +59,10 @@ class Embedding(ComparingTool):
     def __init__(
         self,
         name: str = "embedding",
-        model: str = DEFAULT_SENTENCE_ENCODER,
+        model: str | None = None,
         *,
+        per: Per = "text",
+        measure: SentenceMeasure | None = None,
         pooling: Literal["auto", "mean", "cls"] = "auto",
         against: Against = "auto",
         engine: EngineName = "auto",
@@ -52,56 +74,210 @@ class Embedding(ComparingTool):
 
         Args:
             name: Name of the tool.
-            model: A sentence encoder: a folder or a Hub id with a revision.
+            model: A sentence encoder: a folder, a Hub id with a revision, or `wordllama`; by
+                default `DEFAULT_SENTENCE_ENCODER`, with `engine="static"` `wordllama`.
+            per: Whether whole texts are compared, or each sentence with its best counterpart.
+            measure: With `per="sentence"`: `p` (default), `r`, `f` or `min`, see
+                `SentenceMeasure`.
             pooling: How tokens become one vector; `auto` reads it from the folder, which means the
                 mean where it says nothing.
-            against: `references`, `source`, or `auto` for references where there are any and else
-                the source.
-            engine: `transformers`, `onnx`, or `auto`.
+            against: `references`, `source`, `context`, or `auto` for references if there are any
+                and else the source.
+            engine: `transformers`, `onnx`, `static`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences, where a text must be read in windows.
+            splitter: Finds sentences.
+
+        Raises:
+            ConfigurationError: `measure` is given, and whole texts are compared.
         """
+        default = PACKAGED_VECTORS if engine == "static" else DEFAULT_SENTENCE_ENCODER
         super().__init__(
             name,
-            model,
+            model or default,
             against=against,
             splitter=splitter,
             engine=engine,
             device=device,
             batch_tokens=batch_tokens,
         )
-        self.pooling = pooling
+        if measure is not None and per == "text":
+            raise ConfigurationError(
+                f"{name}: measure={measure} needs per=sentence; whole texts have one cosine"
+            )
+        self.pooling, self.per, self.measure_ = pooling, per, measure or "p"
+        self._vectors: dict[str, Array | None] = {}
         self.scale = (-1.0, 1.0)
-        self.description = (
-            "Likeness in topic and meaning of output and closest reference (the source where there is no reference): "
-            "cosine of sentence embeddings, -1 to 1; higher is closer. Coarse: misses negation and small facts."
-        )
+        other = {
+            "auto": "closest reference (the source if there is no reference)",
+            "references": "closest reference",
+            "source": "the source",
+            "context": "the context",
+        }[against]
+        self.description = _description(per, self.measure_, other)
 
     def settings(self) -> Mapping[str, object]:
-        """Model and pooling."""
-        return {**super().settings(), "pooling": self.pooling}
+        """Model, pooling, and what is compared."""
+        known = {**super().settings(), "pooling": self.pooling}
+        if self.per == "text":
+            return known
+        return {
+            **known,
+            "per": self.per,
+            "measure": self.measure_,
+            "splitter": self.splitter.signature,
+        }
 
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
-    ) -> Measurement:
-        """Return the highest cosine over targets."""
-        pooling = await asyncio.to_thread(
-            pooling_of, engine.files.folder, self.runner.label, self.pooling
-        )
-        judged, *others = await self._embed(engine, [output, *texts], pooling)
+    ) -> Measurement | Abstention:
+        """Return the highest value over targets."""
+        if self.per == "sentence":
+            return await self._compare_sentences(engine, output, texts, against)
+        found = await self._embed(engine, [output, *texts])
+        if found[0] is None or not any(other is not None for other in found[1:]):
+            return self._no_tokens()
         return Measurement(
-            value=max(float(judged @ other) for other in others), marks={"against": against}
+            value=max(float(found[0] @ other) for other in found[1:] if other is not None),
+            marks={"against": against},
         )
 
-    async def _embed(self, engine: Engine, texts: list[str], pooling: Pooling) -> list[Array]:
+    async def _compare_sentences(
+        self, engine: Engine, output: str, texts: tuple[str, ...], against: str
+    ) -> Measurement | Abstention:
+        """Match the output's sentences with those of every target and keep the highest value."""
+        split = [self.splitter.split(text) for text in (output, *texts)]
+        found = iter(await self._embed(engine, [s for sentences in split for s in sentences]))
+        embedded = [
+            [(s, vector) for s in sentences if (vector := next(found)) is not None]
+            for sentences in split
+        ]
+        mine, others = embedded[0], [other for other in embedded[1:] if other]
+        if not mine or not others:
+            return self._no_tokens()
+        tables = [
+            np.stack([v for _, v in mine]) @ np.stack([v for _, v in other]).T for other in others
+        ]
+        values = [sentence_value(table, self.measure_) for table in tables]
+        best = max(range(len(values)), key=values.__getitem__)
+        table, other = tables[best], others[best]
+        return Measurement(
+            value=values[best],
+            explanation=f"{len(mine)} sentences against {len(other)}",
+            evidence=tuple(
+                {
+                    "text": sentence,
+                    "cosine": float(table[i].max()),
+                    "closest": other[int(table[i].argmax())][0],
+                }
+                for i, (sentence, _) in enumerate(mine)
+            ),
+            marks={"against": against},
+        )
+
+    def _no_tokens(self) -> Abstention:
+        return Abstention(
+            type="NoTokens", message=f"{self.name}: the model's vocabulary knows nothing of a text"
+        )
+
+    async def _embed(self, engine: Engine, texts: Sequence[str]) -> list[Array | None]:
+        """Return a vector of length 1 for each text, `None` for one without any known token."""
+        known = {text: self._vectors[text] for text in texts if text in self._vectors}
+        fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        if fresh:
+            known.update(zip(fresh, await self._embed_fresh(engine, fresh), strict=True))
+        for text, vector in known.items():
+            self._vectors.pop(text, None)
+            self._vectors[text] = vector
+        while len(self._vectors) > MAX_VECTORS:
+            del self._vectors[next(iter(self._vectors))]
+        return [known[text] for text in texts]
+
+    async def _embed_fresh(self, engine: Engine, texts: Sequence[str]) -> list[Array | None]:
+        if isinstance(
+            engine, StaticEngine
+        ):  # a look into a table is cheaper than a place in a queue
+            return await asyncio.to_thread(lambda: [static_vector(engine, text) for text in texts])
+        pooling, longest = await asyncio.to_thread(self._said_by, engine)
         parts = await asyncio.to_thread(
-            lambda: [windowed(engine, text, self.splitter) for text in texts]
+            lambda: [windowed(engine, text, self.splitter, longest=longest) for text in texts]
         )
         answers = iter(
             await self.ask(engine, [encoding for part in parts for encoding in part.encodings])
         )
-        return [pool([next(answers) for _ in part.encodings], pooling) for part in parts]
+        states = [[next(answers) for _ in part.encodings] for part in parts]
+        return [pool(one, pooling) if any(map(len, one)) else None for one in states]
+
+    def _said_by(self, engine: Engine) -> tuple[Pooling, int | None]:
+        """Return how the model pools, and the longest input it was made for."""
+        folder = engine.files.folder
+        return pooling_of(folder, self.runner.label, self.pooling), max_seq_length(folder)
+
+
+def static_vector(engine: StaticEngine, text: str) -> Array | None:
+    """Return the mean of the tokens' vectors, at length 1; `None` if the table knows no token."""
+    encoding = engine.tokenizer.encode(text)
+    return pool(engine.run([encoding]), "mean") if len(encoding) else None
+
+
+def sentence_value(cosines: NDArray[np.float32], measure: SentenceMeasure) -> float:
+    """Return one value for the cosines of two texts' sentences.
+
+    Args:
+        cosines: Shape `(sentences of the output, sentences of the other text)`.
+        measure: Which; see `SentenceMeasure`.
+    """
+    forth = cosines.max(axis=1).astype(np.float64)
+    if measure == "min":
+        return float(forth.min())
+    precision = math.fsum(forth) / len(forth)
+    back = cosines.max(axis=0).astype(np.float64)
+    recall = math.fsum(back) / len(back)
+    if measure != "f":
+        return precision if measure == "p" else recall
+    positive = precision > 0 and recall > 0
+    return 2 * precision * recall / (precision + recall) if positive else min(precision, recall)
+
+
+def max_seq_length(folder: Path) -> int | None:
+    """Return the longest input, special tokens included, that a sentence encoder was trained for.
+
+    Args:
+        folder: The model's folder, where `sentence_bert_config.json` may say so.
+
+    Raises:
+        ConfigurationError: The file is not JSON, or the length is not a positive number.
+    """
+    path = folder / "sentence_bert_config.json"
+    if not path.is_file():
+        return None
+    try:
+        said = json.loads(path.read_bytes()).get("max_seq_length")
+    except (ValueError, AttributeError) as error:
+        raise ConfigurationError(f"{str(path)!r} is not a JSON object: {error}") from None
+    if said is None:
+        return None
+    if not isinstance(said, int) or said < 3:
+        raise ConfigurationError(f"{str(path)!r}: max_seq_length cannot be {said!r}")
+    return said
+
+
+def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
+    if per == "text":
+        return (
+            f"Likeness in topic and meaning of output and {other}: cosine of sentence embeddings, -1 to 1; higher is "
+            "closer. Coarse: misses negation and small facts."
+        )
+    what = {
+        "p": f"how close each sentence of the output is to the nearest one of {other}, on average",
+        "r": f"how close each sentence of {other} is to the nearest one of the output, on average",
+        "f": f"harmonic mean of how close the sentences of output and {other} are to their nearest",
+        "min": f"how close the output's least supported sentence is to the nearest one of {other}",
+    }[measure]
+    return (
+        f"Sentence-wise likeness in meaning: {what}; cosine of embeddings, -1 to 1; higher is closer. Misses "
+        "negation and small facts."
+    )
 
 
 def pool(states: list[Array], pooling: Pooling) -> Array:

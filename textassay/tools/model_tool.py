@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -78,6 +79,12 @@ class ModelTool(TextTool):
                 f"{self.name}: {longest} tokens, but the model takes {engine.max_tokens}"
             )
         return await self.runner.ask(encodings)
+
+    async def prepare(self, *, load: bool = True) -> None:
+        """Find out whether the model can be used, and load it; see `Preparable`."""
+        await asyncio.to_thread(self.runner.check)
+        if load:
+            await self.runner.open()
 
     async def aclose(self) -> None:
         """Free the model unless another tool uses it; safe to call twice."""

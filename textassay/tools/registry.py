@@ -69,6 +69,7 @@ ENTRY_POINTS = "textassay.tools"
 EXTRAS: dict[str, tuple[str, ...]] = {
     "nli": ("torch", "transformers"),
     "onnx": ("onnxruntime", "tokenizers"),
+    "static": ("wordllama", "tokenizers", "safetensors"),
 }
 """Modules that each extra of the package brings."""
 
@@ -121,7 +122,9 @@ def describe_all() -> tuple[ToolDescription, ...]:
 
 def _describe(kind: str, made: Tool) -> ToolDescription:
     extra = getattr(made, "extra", None)
-    usable = ("nli", "onnx") if extra == "nli" and kind != "unieval" else (extra,) if extra else ()
+    usable: tuple[str, ...] = (extra,) if extra else ()
+    if extra == "nli" and kind != "unieval":
+        usable = ("nli", "onnx", "static") if kind == "embedding" else ("nli", "onnx")
     return ToolDescription(
         kind=kind,
         description=made.description,

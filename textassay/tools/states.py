@@ -17,6 +17,14 @@ class Windowed:
 
     encodings: tuple[Encoding, ...]
 
+    def all_states(self, states: list[Array]) -> Array:
+        """Return one row per token of the windows, special tokens included.
+
+        Args:
+            states: Arrays of shape `(tokens, width)`, one per window.
+        """
+        return np.concatenate(states)
+
     def token_states(self, states: list[Array]) -> Array:
         """Return one row per token of the text, special tokens left out.
 
@@ -27,16 +35,24 @@ class Windowed:
         return np.concatenate(kept)
 
 
-def windowed(engine: Engine, text: str, splitter: SentenceSplitter) -> Windowed:
+def windowed(
+    engine: Engine, text: str, splitter: SentenceSplitter, *, longest: int | None = None
+) -> Windowed:
     """Cut a text into inputs that the model takes; one where it fits.
 
     Args:
         engine: The model.
         text: A text that is not blank.
         splitter: Finds sentences.
+        longest: Most tokens of an input, special ones included, if the model is to be given fewer
+            than it takes.
     """
     tokenizer = engine.tokenizer
-    room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=False)
+    if engine.max_tokens is None and longest is None:
+        return Windowed((tokenizer.encode(text),))
+    room = min(n for n in (engine.max_tokens, longest) if n is not None) - tokenizer.special_tokens(
+        pair=False
+    )
     texts = (
         [text]
         if tokenizer.count(text) <= room

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -69,6 +69,34 @@ class Tool(Protocol):
     async def aclose(self) -> None:
         """Release models and threads; safe to call twice."""
         ...
+
+
+@runtime_checkable
+class Preparable(Protocol):
+    """A tool that can find out beforehand whether it is able to work."""
+
+    async def prepare(self, *, load: bool = True) -> None:
+        """Do what the first score would do first, so that nothing was paid for when it fails.
+
+        Args:
+            load: Whether to fetch and load models too; if not, only what is installed and what lies
+                on this machine is looked at, as a dry run wants it.
+
+        Raises:
+            ConfigurationError: The tool cannot work: a missing extra, a model that cannot be had.
+        """
+        ...
+
+
+async def prepare_tools(tools: Iterable[Tool], *, load: bool = True) -> None:
+    """Prepare those tools that can be prepared, one after the other; see `Preparable`.
+
+    Raises:
+        ConfigurationError: The first tool that cannot work says why.
+    """
+    for tool in tools:
+        if isinstance(tool, Preparable):
+            await tool.prepare(load=load)
 
 
 class Measurement(Message):

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from textassay.tools.engines.files import ModelFiles
 
-EngineName = Literal["auto", "transformers", "onnx"]
-"""`auto` takes transformers unless it is not installed or the folder holds nothing but an ONNX
-export."""
+EngineName = Literal["auto", "transformers", "onnx", "static"]
+"""`auto` takes `static` for a table of vectors, and transformers unless it is not installed or the
+folder holds nothing but an ONNX export."""
 
 Head = Literal["classify", "encode", "answer"]
 """What is wanted of a model: logits of labels, hidden states of tokens, or logits of an answer's
@@ -79,7 +79,7 @@ class Engine(Protocol):
     """A loaded model."""
 
     name: str
-    """`transformers` or `onnx`."""
+    """`transformers`, `onnx` or `static`."""
     files: ModelFiles
     config: Mapping[str, Any]
     """The model's `config.json`."""

@@ -11,11 +11,16 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines.extras import need
+
+PACKAGED_VECTORS = "wordllama"
+"""Package whose vectors the extra `static` brings."""
 
 _HUB_ID = re.compile(r"(?P<id>[\w.\-]+/[\w.\-]+)(?:@(?P<revision>[\w.\-/]+))?")
 _TEXT_FILES = ("*.json", "*.txt", "*.model")
@@ -31,6 +36,10 @@ class ModelFiles:
     """What signatures call it: the Hub id with its commit, or the folder's name."""
     config: Mapping[str, Any] = field(default_factory=dict)
     tokenizer_config: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Path | None = None
+    """The table of a static model, or `None` if the folder holds a network."""
+    tokenizer_file: Path | None = None
+    """The tokenizer of a static model."""
 
     @property
     def onnx(self) -> Path | None:
@@ -59,7 +68,9 @@ class ModelFiles:
             for pattern in ("*.json", "*.txt", "*.model")
             for p in sorted(self.folder.glob(pattern))
         ]
-        for path in (*texts, *self.weights, *((self.onnx,) if self.onnx else ())):
+        parts = (self.vectors, self.tokenizer_file, self.onnx)
+        named = [path for path in parts if path is not None and path not in self.weights]
+        for path in dict.fromkeys((*texts, *self.weights, *named)):
             with path.open("rb") as file:
                 total.update(
                     f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\0".encode()
@@ -67,12 +78,15 @@ class ModelFiles:
         return total.hexdigest()[:12]
 
 
-def locate(model: str, *, engine: str = "auto") -> ModelFiles:
+def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelFiles:
     """Return the files of a model, fetched from the Hub where they are not here yet.
 
     Args:
-        model: A folder, or `organisation/name@revision` on the Hub.
-        engine: Which weights to fetch: `transformers`, `onnx`, or `auto` for the former.
+        model: A folder, `organisation/name@revision` on the Hub, or `wordllama` for the vectors of
+            that package.
+        engine: Which weights to fetch: `transformers`, `onnx`, `static`, or `auto` for the first.
+        download: Whether files may be fetched; if not, a model that is not on this machine is an
+            error.
 
     Raises:
         ConfigurationError: There is no such folder, it holds no model, or the Hub's files cannot be
@@ -81,12 +95,14 @@ def locate(model: str, *, engine: str = "auto") -> ModelFiles:
     folder = Path(model).expanduser()
     if folder.exists():
         return read_folder(folder, folder.resolve().name)
+    if model == PACKAGED_VECTORS:
+        return _packaged()
     match = _HUB_ID.fullmatch(model)
     if match is None:
         raise ConfigurationError(
             f"no model at {model!r}: it is neither a folder nor a Hub id such as organisation/name@revision"
         )
-    fetched = _fetch(match["id"], match["revision"], engine)
+    fetched = _fetch(match["id"], match["revision"], engine, download=download)
     # the cache names the folder of a snapshot after its commit
     return read_folder(fetched, f"{match['id']}@{fetched.name[:12]}")
 
@@ -97,14 +113,57 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
     Raises:
         ConfigurationError: It is no folder of a model.
     """
+    nested = folder / "0_StaticEmbedding"  # where sentence-transformers puts a table
+    if (nested / "model.safetensors").is_file():
+        return ModelFiles(
+            folder,
+            label,
+            _json(folder / "config_sentence_transformers.json"),
+            vectors=nested / "model.safetensors",
+            tokenizer_file=nested / "tokenizer.json",
+        )
     if not folder.is_dir() or not (folder / "config.json").is_file():
         raise ConfigurationError(
             f"{str(folder)!r} is no model: expected a folder with config.json, weights and tokenizer, as "
             "`save_pretrained` or `hf download` leave it"
         )
+    config = _json(folder / "config.json")
+    static = _is_static(folder, config)
     return ModelFiles(
-        folder, label, _json(folder / "config.json"), _json(folder / "tokenizer_config.json")
+        folder,
+        label,
+        config,
+        _json(folder / "tokenizer_config.json"),
+        vectors=folder / "model.safetensors" if static else None,
+        tokenizer_file=folder / "tokenizer.json" if static else None,
     )
+
+
+def _is_static(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Tell whether a folder holds a table of vectors, as model2vec writes it."""
+    if config.get("model_type") == "model2vec":
+        return True
+    modules = folder / "modules.json"
+    return modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
+
+
+def _packaged() -> ModelFiles:
+    """Return the vectors that the package wordllama ships; its code is not run."""
+    spec = find_spec(PACKAGED_VECTORS)
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(
+            f"the vectors of {PACKAGED_VECTORS!r} are not installed: pip install 'textassay[static]'"
+        )
+    folder = Path(spec.origin).parent
+    vectors = sorted((folder / "weights").glob("*.safetensors"))
+    tokenizers = sorted((folder / "tokenizers").glob("*.json"))
+    if len(vectors) != 1 or len(tokenizers) != 1:
+        raise ConfigurationError(
+            f"{str(folder)!r} does not hold one table and one tokenizer; this release of "
+            f"{PACKAGED_VECTORS} is laid out differently: pip install 'textassay[static]'"
+        )
+    label = f"{PACKAGED_VECTORS}-{version(PACKAGED_VECTORS)}"
+    return ModelFiles(folder, label, vectors=vectors[0], tokenizer_file=tokenizers[0])
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -119,32 +178,32 @@ def _json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _fetch(repository: str, revision: str | None, engine: str) -> Path:
+def _fetch(repository: str, revision: str | None, engine: str, *, download: bool) -> Path:
     hub = need(
         "huggingface_hub",
         extra="onnx" if engine == "onnx" else "nli",
         what=f"fetching {repository!r}",
     )
-    try:
-        if engine == "onnx":
-            return Path(
-                hub.snapshot_download(
-                    repository, revision=revision, allow_patterns=[*_TEXT_FILES, *_ONNX_FILES]
-                )
-            )
-        found = Path(
+    unreachable = need("httpx", extra="nli", what=f"fetching {repository!r}").HTTPError
+
+    def snapshot(*patterns: str) -> Path:
+        return Path(
             hub.snapshot_download(
-                repository, revision=revision, allow_patterns=[*_TEXT_FILES, "*.safetensors"]
+                repository,
+                revision=revision,
+                allow_patterns=list(patterns),
+                local_files_only=not download,
             )
         )
-        if not any(found.glob("*.safetensors")):
-            found = Path(
-                hub.snapshot_download(
-                    repository, revision=revision, allow_patterns=["pytorch_model*.bin"]
-                )
-            )
+
+    try:
+        if engine == "onnx":
+            return snapshot(*_TEXT_FILES, *_ONNX_FILES)
+        found = snapshot(*_TEXT_FILES, "*.safetensors")
+        if not any(found.rglob("*.safetensors")):
+            found = snapshot("pytorch_model*.bin")
         return found
-    except (OSError, ValueError) as error:  # the Hub's errors are all one or the other
+    except (OSError, ValueError, unreachable) as error:
         at = f" --revision {revision}" if revision else ""
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigurationError(

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from importlib.util import find_spec
+from pathlib import Path
 from weakref import WeakValueDictionary
 
-from textassay.runtime.errors import ModelClosed
+from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.tools.batching import Batcher
 from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
-from textassay.tools.engines.files import ModelFiles, locate
+from textassay.tools.engines.extras import check_installed, need
+from textassay.tools.engines.files import PACKAGED_VECTORS, ModelFiles, locate, read_folder
 from textassay.tools.engines.onnx import OnnxEngine
 from textassay.tools.engines.pytorch import PytorchEngine
+from textassay.tools.engines.shared_answers import SharedAnswers, shared_result
+from textassay.tools.engines.static import StaticEngine
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "auto": ("torch", "transformers"),
+    "transformers": ("torch", "transformers"),
+    "onnx": ("onnxruntime", "tokenizers"),
+    "static": ("tokenizers", "safetensors"),
+}
+"""Modules that each engine imports."""
+EXTRA_OF = {"auto": "nli", "transformers": "nli", "onnx": "onnx", "static": "static"}
+_ENGINES: dict[str, Callable[..., Engine]] = {
+    "transformers": PytorchEngine,
+    "onnx": OnnxEngine,
+    "static": StaticEngine,
+}
 
 Key = tuple[str, Head, EngineName, str, int | None, int]
 
@@ -31,6 +48,7 @@ class Runner:
         self._users = 0
         self._loading: Future[Engine] | None = None
         self._batcher: Batcher[Encoding, Encoding, Array] | None = None
+        self._answers: SharedAnswers | None = None
 
     def acquire(self) -> None:
         """Count one more user; the last `release` closes the model."""
@@ -43,7 +61,7 @@ class Runner:
             self._users -= 1
             batcher = self._batcher if self._users == 0 else None
             if self._users == 0:
-                self._batcher = self._loading = None
+                self._batcher = self._loading = self._answers = None
         if batcher is not None:
             await batcher.aclose()
 
@@ -58,8 +76,31 @@ class Runner:
                 self._loading = Future()
                 threading.Thread(target=self._load, args=(self._loading,), daemon=True).start()
             loading = self._loading
-        # others wait for the same load: cancelling one must not cancel it
-        return await asyncio.shield(asyncio.wrap_future(loading))
+        return await shared_result(loading)
+
+    def check(self) -> None:
+        """Find out, without loading or fetching anything, what would keep the model from being opened.
+
+        A model on the Hub that is not here yet passes unless the Hub's client is offline.
+
+        Raises:
+            ConfigurationError: Its extra is not installed, there is no such folder, or it could not
+                be fetched.
+        """
+        self._check_extra()
+        if Path(self.model).expanduser().exists() or "/" not in self.model or _hub_is_offline():
+            locate(self.model, engine=self._preferred(), download=False)
+
+    def _check_extra(self) -> None:
+        """Look at what is installed before a download of half a gigabyte, not after it."""
+        folder = Path(self.model).expanduser()
+        static = self.model == PACKAGED_VECTORS or (
+            folder.exists() and read_folder(folder, folder.name).vectors is not None
+        )
+        engine = "static" if static else self._preferred()
+        check_installed(
+            MODULES[engine], extra=EXTRA_OF[engine], what=f"the {engine} engine ({self.model})"
+        )
 
     async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
         """Run the model on inputs, batched with what others ask at the same time.
@@ -68,18 +109,24 @@ class Runner:
             ModelClosed: The tool was closed.
         """
         await self.open()
-        batcher = self._batcher
-        if batcher is None:
+        answers = self._answers
+        if answers is None:
             raise ModelClosed(f"the model {self.label} was closed")
-        return await batcher.ask(encodings)
+        return await answers.ask(encodings)
 
     @property
     def batches(self) -> tuple[int, int]:
         """Batches run and requests answered so far."""
         return (self._batcher.batches, self._batcher.requests) if self._batcher else (0, 0)
 
+    @property
+    def known(self) -> tuple[Encoding, ...]:
+        """Inputs whose answers are remembered or under way."""
+        return self._answers.inputs if self._answers else ()
+
     def _load(self, loading: Future[Engine]) -> None:
         try:
+            self._check_extra()
             files = locate(self.model, engine=self._preferred())
             engine = self._engine(files)
             label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
@@ -94,6 +141,7 @@ class Runner:
             return
         with self._lock:
             self.label, self._batcher = f"{label}|engine:{engine.name}", batcher
+            self._answers = SharedAnswers(batcher.submit)
         loading.set_result(engine)
 
     def _preferred(self) -> EngineName:
@@ -103,10 +151,15 @@ class Runner:
 
     def _engine(self, files: ModelFiles) -> Engine:
         wanted = self._preferred()
-        if wanted == "auto":
+        if files.vectors is not None and self.engine_name in ("auto", "static"):
+            wanted = "static"
+        elif wanted == "static":
+            raise ConfigurationError(
+                f"{str(files.folder)!r} holds no table of vectors; leave engine=static out to run it as a network"
+            )
+        elif wanted == "auto":
             wanted = "onnx" if files.onnx and not files.weights else "transformers"
-        kind = OnnxEngine if wanted == "onnx" else PytorchEngine
-        return kind(files, self.head, device=self.device, layer=self.layer)
+        return _ENGINES[wanted](files, self.head, device=self.device, layer=self.layer)
 
 
 _RUNNERS: WeakValueDictionary[Key, Runner] = WeakValueDictionary()
@@ -137,3 +190,8 @@ def runner_for(
         found = _RUNNERS[key] = Runner(key)
     found.acquire()
     return found
+
+
+def _hub_is_offline() -> bool:
+    hub = need("huggingface_hub.constants", extra="nli", what="a model on the Hub")
+    return bool(hub.HF_HUB_OFFLINE)
