@@ -25,7 +25,7 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.threads import in_thread
-from textassay.tools import Tool
+from textassay.tools import Tool, prepare_tools
 from textassay.tools.dry_run import dry_run_tool
 
 SPARE_WORKERS = 1.25
@@ -113,6 +113,8 @@ async def open_session(
         )  # what cannot be built is refused before a folder is made
         if isinstance(planned, ChecksData):
             planned.check_data(info)
+        if method is None:
+            await _prepare_tools(spec, specs, given, stack, dry=dry)
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_store(settings, folder, stack)
         if folder is not None and resume:
@@ -189,6 +191,25 @@ def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Too
     return build(
         spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools
     )
+
+
+async def _prepare_tools(
+    spec: RunSpec,
+    specs: Sequence[str | Tool],
+    models: Mapping[str, Model],
+    stack: AsyncExitStack,
+    *,
+    dry: bool,
+) -> None:
+    """Find out whether the method's tools can work before a folder is made or a call is paid for.
+
+    What is loaded here stays loaded for the session's own tools, which name the same models.
+    """
+    made = tools_for(spec.method, specs, models)
+    for tool in made:
+        if tool not in specs:
+            stack.push_async_callback(tool.aclose)
+    await prepare_tools(made, load=not dry)
 
 
 def _opened(

@@ -23,7 +23,15 @@ from textassay.tools.registry import (
 from textassay.tools.scorer import ToolScorer
 from textassay.tools.sentences import RuleSplitter, SentenceSplitter
 from textassay.tools.surface import Length, Repetition
-from textassay.tools.tool import Abstention, Measurement, TextTool, Tool, premise
+from textassay.tools.tool import (
+    Abstention,
+    Measurement,
+    Preparable,
+    TextTool,
+    Tool,
+    premise,
+    prepare_tools,
+)
 from textassay.tools.unieval import UniEval
 
 __all__ = [
@@ -42,6 +50,7 @@ __all__ = [
     "Length",
     "Measurement",
     "Novelty",
+    "Preparable",
     "Readability",
     "Repetition",
     "Rouge",
@@ -60,5 +69,6 @@ __all__ = [
     "from_table",
     "parse",
     "premise",
+    "prepare_tools",
     "tool",
 ]

@@ -107,6 +107,11 @@ def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelF
     return read_folder(fetched, f"{match['id']}@{fetched.name[:12]}")
 
 
+def on_hub(model: str) -> bool:
+    """Tell whether a model's name is a Hub id rather than a folder."""
+    return not Path(model).expanduser().exists() and _HUB_ID.fullmatch(model) is not None
+
+
 def read_folder(folder: Path, label: str) -> ModelFiles:
     """Return the files in a folder.
 

@@ -13,7 +13,7 @@ from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.tools.batching import Batcher
 from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
 from textassay.tools.engines.extras import check_installed, need
-from textassay.tools.engines.files import PACKAGED_VECTORS, ModelFiles, locate, read_folder
+from textassay.tools.engines.files import PACKAGED_VECTORS, ModelFiles, locate, on_hub, read_folder
 from textassay.tools.engines.onnx import OnnxEngine
 from textassay.tools.engines.pytorch import PytorchEngine
 from textassay.tools.engines.shared_answers import SharedAnswers, shared_result
@@ -88,7 +88,7 @@ class Runner:
                 be fetched.
         """
         self._check_extra()
-        if Path(self.model).expanduser().exists() or "/" not in self.model or _hub_is_offline():
+        if not on_hub(self.model) or _hub_is_offline():
             locate(self.model, engine=self._preferred(), download=False)
 
     def _check_extra(self) -> None:
