@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from textassay import learning, meta, methods, tools
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
+    from textassay.runtime.backends.scripted import ScriptedModel
     from textassay.runtime.connect import connect
+    from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph.graph import Graph, Node, each, fixed
     from textassay.runtime.messages import (
         Aspect,
@@ -27,18 +29,22 @@ if TYPE_CHECKING:
         Score,
         ScoreError,
     )
+    from textassay.runtime.settings import Settings
 
 _HOME = {
     "Aspect": "textassay.runtime.messages",
     "AspectTree": "textassay.runtime.messages",
     "Assignment": "textassay.runtime.messages",
     "Example": "textassay.runtime.messages",
+    "Examples": "textassay.runtime.data.dataset",
     "Failure": "textassay.runtime.messages",
     "Graph": "textassay.runtime.graph.graph",
     "Node": "textassay.runtime.graph.graph",
     "Run": "textassay.evaluation.run",
     "Score": "textassay.runtime.messages",
     "ScoreError": "textassay.runtime.messages",
+    "ScriptedModel": "textassay.runtime.backends.scripted",
+    "Settings": "textassay.runtime.settings",
     "connect": "textassay.runtime.connect",
     "each": "textassay.runtime.graph.graph",
     "evaluate": "textassay.evaluation.api",
@@ -53,12 +59,15 @@ __all__ = [
     "AspectTree",
     "Assignment",
     "Example",
+    "Examples",
     "Failure",
     "Graph",
     "Node",
     "Run",
     "Score",
     "ScoreError",
+    "ScriptedModel",
+    "Settings",
     "__version__",
     "connect",
     "each",

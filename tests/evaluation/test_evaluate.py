@@ -64,7 +64,7 @@ async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypat
     }
     assert run.summary()["usage"]["calls"] == 10
     table = run.to_pandas()
-    assert list(table.columns) == list(Score.model_fields)
+    assert list(table.columns) == [*Score.model_fields, "system", "group", "human"]
     assert table.groupby("aspect")["value"].mean().to_dict() == {"coherence": 4.0, "fluency": 4.0}
 
 

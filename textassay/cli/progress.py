@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -25,36 +25,48 @@ BAR_WIDTH = 24
 
 
 @asynccontextmanager
-async def shown(progress: Callable[[], Progress], style: Style) -> AsyncIterator[None]:
-    """Show the progress of what runs in the block; drawing costs the same however fast the run is."""
+async def shown(
+    progress: Callable[[], Progress], style: Style, *, dry: bool = False
+) -> AsyncIterator[None]:
+    """Show the progress of what runs in the block; drawing costs the same however fast the run is.
+
+    Args:
+        progress: Returns the state of the run.
+        style: How it is shown.
+        dry: Whether calls are only counted: then no calls or costs are shown, as none are made.
+    """
     if style == "none":
         yield
         return
     live = style == "auto" and sys.stderr.isatty()
-    task = asyncio.create_task(_redraw(progress) if live else _print_lines(progress))
+    told = _counted if dry else line
+    drawn = (lambda now: Text(_counted(now))) if dry else _drawn
+    task = asyncio.create_task(_redraw(progress, drawn) if live else _print_lines(progress, told))
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait([task])
         if not live:
-            print(line(progress()), file=sys.stderr, flush=True)  # noqa: T201
+            print(told(progress()), file=sys.stderr, flush=True)  # noqa: T201
 
 
-async def _redraw(progress: Callable[[], Progress]) -> None:
+async def _redraw(
+    progress: Callable[[], Progress], drawn: Callable[[Progress], RenderableType]
+) -> None:
     with Live(console=Console(stderr=True), auto_refresh=False, transient=False) as display:
         try:
             while True:
-                display.update(_drawn(progress()), refresh=True)
+                display.update(drawn(progress()), refresh=True)
                 await asyncio.sleep(REDRAW_SECONDS)
         finally:
-            display.update(_drawn(progress()), refresh=True)
+            display.update(drawn(progress()), refresh=True)
 
 
-async def _print_lines(progress: Callable[[], Progress]) -> None:
+async def _print_lines(progress: Callable[[], Progress], told: Callable[[Progress], str]) -> None:
     while True:
         await asyncio.sleep(PLAIN_SECONDS)
-        print(line(progress()), file=sys.stderr, flush=True)  # noqa: T201
+        print(told(progress()), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _drawn(now: Progress) -> Group:
@@ -70,6 +82,10 @@ def _drawn(now: Progress) -> Group:
     if trouble:
         below.append(" | " + " | ".join(trouble), style="not dim yellow")
     return Group(bar, below)
+
+
+def _counted(now: Progress) -> str:
+    return " | ".join(["dry run", *_pace(now)])
 
 
 def line(now: Progress) -> str:

@@ -167,7 +167,7 @@ def _say_which_task(session: Session, order: Order) -> None:
 
 async def _dry_run(session: Session, order: Order) -> int:
     async with (
-        shown(lambda: session.engine.progress, order.progress),
+        shown(lambda: session.engine.progress, order.progress, dry=True),
         aclosing(session.engine.scores()) as scores,
     ):
         async for _ in scores:
@@ -189,7 +189,7 @@ def print_estimate(asked: Usage, examples: int) -> None:
         ("cost", cost),
     ):
         table.add_row(name, value)
-    results().print("dry run: nothing was asked", table, sep="\n")
+    results().print("dry run: no model was asked; the run would take", table, sep="\n")
 
 
 def print_result(run: Run) -> int:

@@ -194,7 +194,9 @@ async def finish(session: Session) -> Run:
             if session.folder is None:  # with a folder the scores are there, and memory stays flat
                 scores.append(score)  # noqa: PERF401
     path = None if session.folder is None else session.folder.path
-    return Run(folder=path, scores=scores, progress=session.engine.progress)
+    return Run(
+        folder=path, scores=scores, progress=session.engine.progress, examples=session.examples
+    )
 
 
 @asynccontextmanager

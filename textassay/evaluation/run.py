@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.progress import Progress
-from textassay.runtime.messages import Score
+from textassay.evaluation.spec import spec_of
+from textassay.evaluation.tables import long_rows, wide_rows
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.run_folder import RunSummary, read_manifest, read_scores
 
 if TYPE_CHECKING:
@@ -22,7 +26,12 @@ class Run:
     """
 
     def __init__(
-        self, *, folder: Path | None, scores: Sequence[Score] = (), progress: Progress | None = None
+        self,
+        *,
+        folder: Path | None,
+        scores: Sequence[Score] = (),
+        progress: Progress | None = None,
+        examples: Iterable[Example] | None = None,
     ) -> None:
         """Store where the scores are.
 
@@ -30,6 +39,7 @@ class Run:
             folder: The run folder, or `None` for a run that wrote nothing.
             scores: The scores of a run without a folder.
             progress: The last state of the session that made it.
+            examples: What was judged; by default the data that the folder's manifest names.
 
         Raises:
             RunFolderError: The folder holds no run.
@@ -37,7 +47,7 @@ class Run:
         if folder is not None:
             read_manifest(folder)
         self.folder, self.progress = folder, progress
-        self._scores = scores
+        self._scores, self._examples = scores, examples
 
     @property
     def scores(self) -> list[Score]:
@@ -55,14 +65,38 @@ class Run:
             tally.add(score)
         return tally.summary()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return one row a score, with the columns of `scores.jsonl`; needs pandas.
+    def examples(self) -> Iterator[Example]:
+        """Iterate over what was judged, in the order of the data.
+
+        Raises:
+            DataError: The data that the manifest names cannot be read, or changed since.
+            ConfigurationError: The run's data came from memory and are gone.
+        """
+        if self._examples is None:
+            spec = spec_of(read_manifest(self.folder)) if self.folder is not None else None
+            if spec is None or spec.data is None:
+                raise ConfigurationError(
+                    "the run does not tell where its data are; give them as to_pandas(data=...)"
+                )
+            self._examples = Examples(spec.data, fields=spec.fields or None)
+        return iter(self._examples)
+
+    def to_pandas(self, *, wide: bool = False, data: Any = None) -> pd.DataFrame:
+        """Return the scores as a table in the order of the data; needs pandas.
+
+        Args:
+            wide: One row per example, with a column of values per aspect and `human.ASPECT` for
+                each aspect that people rated, instead of one row per score with the columns of
+                `scores.jsonl` and `system`, `group` and `human`, the rating of the same aspect.
+            data: The examples, if they are no longer where the run found them.
 
         Raises:
             ImportError: pandas is not installed.
+            ConfigurationError: The data of the run cannot be found.
         """
         import pandas as pd  # heavy, and only this method's
 
-        return pd.DataFrame(
-            [score.model_dump(mode="json") for score in self], columns=list(Score.model_fields)
-        )
+        examples = self.examples() if data is None else iter(Examples(data))
+        made = wide_rows if wide else long_rows
+        columns, rows = made(self, examples)
+        return pd.DataFrame(rows, columns=columns)

@@ -39,6 +39,7 @@ class Session:
 
     engine: Engine
     method: Method
+    examples: Examples
     data: DataInfo
     models: dict[str, Model]
     """The models by role, with their caches."""
@@ -144,7 +145,9 @@ async def open_session(
             models={model.name: model for model in connected},
             workers=max(1, int(in_flight * SPARE_WORKERS)),
         )
-        yield Session(engine=engine, method=chosen, data=info, models=cached, folder=folder)
+        yield Session(
+            engine=engine, method=chosen, examples=data, data=info, models=cached, folder=folder
+        )
 
 
 async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples, DataInfo]:

@@ -1,0 +1,56 @@
+"""Scores joined with what was judged, as rows of a table in the order of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from textassay.runtime.messages import Example, Score
+
+Rows = tuple[list[str], list[dict[str, Any]]]
+"""Names of the columns, and the rows."""
+
+
+def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
+    """Return one row per score: its fields, `system` and `group`, and the `human` rating of its aspect."""
+    by_id, aspects = _by_id(scores)
+    rows = []
+    for example in examples:
+        of_one = by_id.pop(example.id, {})
+        for aspect in (name for name in aspects if name in of_one):
+            told = {"system": example.system, "group": example.group}
+            human = example.human.get(aspect)
+            rows.append({**of_one[aspect].model_dump(mode="json"), **told, "human": human})
+    left = [score for of_one in by_id.values() for score in of_one.values()]
+    rows += [score.model_dump(mode="json") for score in left]
+    return [*Score.model_fields, "system", "group", "human"], rows
+
+
+def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
+    """Return one row per example: id, system, group, the value of each aspect, and each human rating."""
+    by_id, aspects = _by_id(scores)
+    humans: dict[str, None] = {}
+    rows = []
+    for example in examples:
+        of_one = by_id.pop(example.id, None)
+        if of_one is None:
+            continue
+        human = {f"human.{name}": value for name, value in example.human.items()}
+        humans |= dict.fromkeys(human)
+        told = {"id": example.id, "system": example.system, "group": example.group}
+        rows.append({**told, **_values(of_one), **human})
+    rows += [{"id": id_, **_values(of_one)} for id_, of_one in by_id.items()]
+    return ["id", "system", "group", *aspects, *humans], rows
+
+
+def _by_id(scores: Iterable[Score]) -> tuple[dict[str, dict[str, Score]], list[str]]:
+    by_id: dict[str, dict[str, Score]] = {}
+    aspects: dict[str, None] = {}
+    for score in scores:
+        by_id.setdefault(score.id, {})[score.aspect] = score
+        aspects.setdefault(score.aspect)
+    return by_id, list(aspects)
+
+
+def _values(of_one: dict[str, Score]) -> dict[str, float | None]:
+    return {aspect: score.value for aspect, score in of_one.items()}
