@@ -1,0 +1,219 @@
+"""What people would say on average, from many judge's scores and a few ratings: PPI++ over sources.
+
+Knows arrays. The mean of the judge's scores over all rows is moved by the judge's mean error on
+the rated rows; a tuned weight between 0 and 1 says how far the judge is to be heard. At weight 0
+the estimate is that of the ratings alone, so the judge can do little harm.
+
+Each source has the same weight, shared among its rows. A rated row stands for 1 / (its probability
+of being drawn) rows. Sources may be rated in part. Variances are sums of squares over sources.
+
+References:
+    Angelopoulos, Duchi and Zrnic, "PPI++: Efficient prediction-powered inference" (2023);
+    Rogan and Gladen, "Estimating prevalence from the results of a screening test" (1978);
+    Lang and Reiczigel (2014), for both samples in the variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from textassay.calibration.intervals import (
+    Estimate,
+    Linearized,
+    mean_over_groups,
+)
+from textassay.meta.ranks import Codes, Floats
+
+_MIN_YOUDEN = 0.1
+"""Lower end of sensitivity + specificity - 1 below which dividing by it means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """The estimates of one mean, side by side.
+
+    Attributes:
+        judge_only: Mean of the judge's scores.
+        labels_only: Mean of the ratings.
+        corrected: Both together.
+        weight: PPI++'s lambda: 0 leaves the judge out, 1 takes its differences at face value.
+        worth: How many ratings one rating is worth with the judge's help: variance of the ratings
+            alone over that of the corrected estimate; `None` if undefined.
+    """
+
+    judge_only: Linearized
+    labels_only: Linearized
+    corrected: Linearized
+    weight: float
+    worth: float | None
+
+
+def correct_mean(
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes,
+    *,
+    probabilities: Floats | None = None,
+    count: int | None = None,
+) -> Corrected:
+    """Return the mean rating over all rows.
+
+    Args:
+        scores: Judge's scores on the raters' scale, shape (n,), no NaN. A map that was learned from
+            the same ratings must be cross-fitted.
+        ratings: Shape (n,), NaN if unrated; at least one is rated.
+        groups: Code of each row's source, shape (n,).
+        probabilities: Probability with which each row was drawn for rating, shape (n,); `None` if
+            all rows had the same.
+        count: Number of sources in the table; the largest code plus one if left out.
+    """
+    count = int(groups.max()) + 1 if count is None else count
+    rated = ~np.isnan(ratings)
+    share = 1.0 / np.bincount(groups, minlength=count)[groups]
+    drawn = share if probabilities is None else share / probabilities
+    y, at, weight = ratings[rated], groups[rated], drawn[rated]
+    judge = mean_over_groups(scores, groups, count)
+    labels = _weighted_mean(y, at, weight, count)
+    # what unrated rows add to the judge's mean: 0 if every row is rated, and then nothing is left to correct
+    on_rated = _weighted_mean(scores[rated], at, weight, count)
+    gap = judge.minus(on_rated)
+    left = 1.0 - float(share[rated].sum() / share.sum())
+    weight_of_judge = _tuned(scores, ratings, groups, labels, gap, probabilities, left)
+    full = weight_of_judge / left if left > 0 else 0.0
+    corrected = Linearized(
+        labels.value + full * gap.value,
+        labels.influence + full * gap.influence,
+        labels.clusters,
+    )
+    worth = labels.variance / corrected.variance if corrected.variance > 0 else None
+    return Corrected(judge, labels, corrected, weight_of_judge, worth)
+
+
+def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
+    """Return PPI++'s weight for independent points, clipped to 0 to 1 (its equation 6).
+
+    Args:
+        ratings: Rating of each rated point, shape (n,).
+        on_rated: Judge's score of each rated point, shape (n,).
+        on_unrated: Judge's score of each other point, shape (m,), m at least 1.
+    """
+    n, m = len(on_rated), len(on_unrated)
+    variance = float(np.var(np.concatenate([on_rated, on_unrated]), ddof=1))
+    if variance == 0:
+        return 0.0
+    covariance = float((ratings - ratings.mean()) @ (on_rated - on_rated.mean())) / n
+    return float(np.clip(covariance / ((1 + n / m) * variance), 0.0, 1.0))
+
+
+def _tuned(
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes,
+    labels: Linearized,
+    gap: Linearized,
+    probabilities: Floats | None,
+    left: float,
+) -> float:
+    """Return the weight of the least variance, as PPI++ counts it."""
+    if left <= 0:
+        return 0.0
+    points = None if probabilities is not None else _whole_groups(scores, ratings, groups)
+    if points is not None:
+        return power_tuned(*points)
+    square = float(gap.influence @ gap.influence)
+    best = -float(labels.influence @ gap.influence) / square if square > 0 else 0.0
+    return float(np.clip(best * left, 0.0, 1.0))
+
+
+def _whole_groups(
+    scores: Floats, ratings: Floats, groups: Codes
+) -> tuple[Floats, Floats, Floats] | None:
+    """Return the means of rated and unrated sources; `None` if a source is rated in part, or all are."""
+    rated = ~np.isnan(ratings)
+    sizes = np.bincount(groups)
+    found = np.bincount(groups, weights=rated)
+    whole, none = (found == sizes) & (sizes > 0), (found == 0) & (sizes > 0)
+    if (whole | none | (sizes == 0)).all() and none.any():
+        sums = np.bincount(groups, weights=np.where(rated, ratings, 0.0))
+        judged = np.bincount(groups, weights=scores)
+        return (
+            sums[whole] / sizes[whole],
+            judged[whole] / sizes[whole],
+            judged[none] / sizes[none],
+        )
+    return None
+
+
+def _weighted_mean(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
+    total = float(weights.sum())
+    center = float(weights @ values) / total
+    influence = np.bincount(groups, weights=weights * (values - center), minlength=count) / total
+    return Linearized(center, influence, len(np.unique(groups)))
+
+
+@dataclass(frozen=True, slots=True)
+class Prevalence:
+    """The share of yes, corrected for a yes/no judge's mistakes.
+
+    Attributes:
+        share: Rogan and Gladen's estimate; not clipped.
+        sensitivity: Share of people's yes that the judge calls yes.
+        specificity: Share of people's no that the judge calls no.
+        youden: Sensitivity + specificity - 1 with its interval.
+        usable: Whether the interval of `youden` stays clear of 0; else `share` means nothing.
+    """
+
+    share: Linearized
+    sensitivity: float
+    specificity: float
+    youden: Estimate
+    usable: bool
+
+
+def rogan_gladen(
+    scores: Floats, ratings: Floats, groups: Codes, *, confidence: float = 0.95
+) -> Prevalence | None:
+    """Return the share of yes among the unrated rows' population from a judge that says yes or no.
+
+    Both samples are in the variance: the unrated rows, which give the judge's share of yes, and the
+    rated ones, which give its sensitivity and specificity.
+
+    Args:
+        scores: 0 or 1, shape (n,).
+        ratings: 0 or 1, NaN if unrated, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        confidence: Confidence of `youden`.
+
+    Returns:
+        `None` if people gave only one of the answers, the judge did, or every row is rated.
+    """
+    rated, count = ~np.isnan(ratings), int(groups.max()) + 1
+    yes, no = rated & (ratings == 1), rated & (ratings == 0)
+    if not (yes.any() and no.any() and (~rated).any()):
+        return None
+    one = np.ones(len(scores))
+    said = _weighted_mean(scores[~rated], groups[~rated], one[~rated], count)
+    sensitivity = _weighted_mean(scores[yes], groups[yes], one[yes], count)
+    specificity = _weighted_mean(1 - scores[no], groups[no], one[no], count)
+    clusters = len(np.unique(groups[rated]))
+    youden = Linearized(
+        sensitivity.value + specificity.value - 1,
+        sensitivity.influence + specificity.influence,
+        clusters,
+    )
+    if youden.value == 0:
+        return None
+    share = (said.value + specificity.value - 1) / youden.value
+    influence = (
+        said.influence - share * sensitivity.influence + (1 - share) * specificity.influence
+    ) / youden.value
+    spread = youden.estimate(confidence)
+    return Prevalence(
+        share=Linearized(share, influence, clusters),
+        sensitivity=sensitivity.value,
+        specificity=specificity.value,
+        youden=spread,
+        usable=spread.low is not None and spread.low > _MIN_YOUDEN,
+    )

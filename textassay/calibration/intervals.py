@@ -1,0 +1,150 @@
+"""Estimates with intervals, and what several tests at once require: Holm's p-values and groups of ties.
+
+Knows numbers. All intervals are symmetric t-intervals over sources.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from textassay.meta.ranks import Codes, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with an interval.
+
+    Attributes:
+        value: The estimate; `None` if undefined.
+        low: Lower end; `None` if no interval can be promised.
+        high: Upper end, likewise.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the length of the interval; `None` without one."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def clipped(self, low: float, high: float) -> Estimate:
+        """Return the same value with an interval that stays on the scale."""
+        if self.low is None or self.high is None:
+            return self
+        return Estimate(self.value, min(max(self.low, low), high), max(min(self.high, high), low))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+NOTHING = Estimate(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Linearized:
+    """An estimate as a sum over sources, from which its variance and that of differences follow.
+
+    Attributes:
+        value: The estimate.
+        influence: What each source adds to its error, shape (sources,); 0 for sources without rows.
+        clusters: Number of independent sources behind it: those with ratings, if it uses any.
+    """
+
+    value: float
+    influence: Floats
+    clusters: int
+
+    @property
+    def variance(self) -> float:
+        """Squared standard error, with the correction for few sources; NaN below two."""
+        if self.clusters < 2:
+            return math.nan
+        return float(self.influence @ self.influence) * self.clusters / (self.clusters - 1)
+
+    def estimate(self, confidence: float) -> Estimate:
+        """Return the value with its t-interval on `clusters - 1` degrees of freedom."""
+        if self.clusters < 2:
+            return Estimate(self.value)
+        half = t_quantile(confidence, self.clusters - 1) * math.sqrt(self.variance)
+        return Estimate(self.value, self.value - half, self.value + half)
+
+    def minus(self, other: Linearized) -> Linearized:
+        """Return the difference; sources that stand behind both cancel as far as they agree."""
+        return Linearized(
+            self.value - other.value,
+            self.influence - other.influence,
+            min(self.clusters, other.clusters),
+        )
+
+    def p_value(self) -> float | None:
+        """Return the two-sided p-value of the value being 0; `None` if undefined."""
+        if self.clusters < 2:
+            return None
+        if self.variance == 0:
+            return 1.0 if self.value == 0 else 0.0
+        t = abs(self.value) / math.sqrt(self.variance)
+        return min(1.0, 2 * float(stdtr(self.clusters - 1, -t)))
+
+
+def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
+    """Return the mean over sources of each source's mean.
+
+    Args:
+        values: Shape (n,), no NaN.
+        groups: Code of each row's source, shape (n,).
+        count: Number of sources of the table; the length of the influence.
+    """
+    sizes = np.bincount(groups, minlength=count)
+    present = sizes > 0
+    means = np.bincount(groups, weights=values, minlength=count)[present] / sizes[present]
+    center = math.fsum(means) / len(means)
+    influence = np.zeros(count)
+    influence[present] = (means - center) / len(means)
+    return Linearized(center, influence, len(means))
+
+
+def t_quantile(confidence: float, df: int) -> float:
+    """Return the two-sided quantile of Student's t."""
+    return float(stdtrit(df, (1 + confidence) / 2))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return Holm's adjusted p-values in the order given; `None` stays and does not count.
+
+    References:
+        Holm, "A simple sequentially rejective multiple test procedure" (1979).
+    """
+    known = [at for at, p in enumerate(p_values) if p is not None]
+    known.sort(key=lambda at: p_values[at] or 0.0)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, at in enumerate(known):
+        highest = max(highest, min(1.0, (len(known) - rank) * (p_values[at] or 0.0)))
+        adjusted[at] = highest
+    return adjusted
+
+
+def tie_groups(
+    values: Sequence[float], differ: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each item that the tests leave open, 1 for the highest value.
+
+    Args:
+        values: Value of each item.
+        differ: Pairs of items whose difference is significant.
+    """
+    above, below = [0] * len(values), [0] * len(values)
+    for a, b in differ:
+        lower, higher = (a, b) if values[a] < values[b] else (b, a)
+        above[lower] += 1
+        below[higher] += 1
+    return [(1 + above[at], len(values) - below[at]) for at in range(len(values))]
