@@ -20,6 +20,7 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
+    "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {"runtime", "tools", "learning", "meta", "methods", "evaluation", "fitting"},
     "cli": {
@@ -32,6 +33,7 @@ ALLOWED = {
         "methods",
         "evaluation",
         "fitting",
+        "calibration",
         "report",
     }
     | {"demo", "annotate"},

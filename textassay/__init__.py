@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.version import __version__
 
 if TYPE_CHECKING:
-    from textassay import learning, meta, methods, tools
+    from textassay import calibration, learning, meta, methods, tools
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
     from textassay.runtime.backends.scripted import ScriptedModel
@@ -52,7 +52,7 @@ _HOME = {
     "fixed": "textassay.runtime.graph.graph",
     "stream": "textassay.evaluation.api",
 }
-_MODULES = ("learning", "meta", "methods", "tools")
+_MODULES = ("calibration", "learning", "meta", "methods", "tools")
 
 __all__ = [
     "Aspect",
@@ -69,6 +69,7 @@ __all__ = [
     "ScriptedModel",
     "Settings",
     "__version__",
+    "calibration",
     "connect",
     "each",
     "evaluate",

@@ -86,11 +86,14 @@ class Linearized:
         )
 
     def p_value(self) -> float | None:
-        """Return the two-sided p-value of the value being 0; `None` if undefined."""
+        """Return the two-sided p-value of the value being 0; `None` if undefined.
+
+        Where all sources agree to the last digit, nothing shows how far others would differ.
+        """
         if self.clusters < 2:
             return None
         if self.variance == 0:
-            return 1.0 if self.value == 0 else 0.0
+            return 1.0 if self.value == 0 else None
         t = abs(self.value) / math.sqrt(self.variance)
         return min(1.0, 2 * float(stdtr(self.clusters - 1, -t)))
 
@@ -133,9 +136,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def tie_groups(
-    values: Sequence[float], differ: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]]:
+def tie_groups(values: Sequence[float], differ: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the best and the worst rank of each item that the tests leave open, 1 for the highest value.
 
     Args:

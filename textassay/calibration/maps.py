@@ -164,12 +164,12 @@ def read_map(content: Mapping[str, Any]) -> Map:
     try:
         kind = content["kind"]
         if kind == "isotonic":
-            return Isotonic(
-                np.array(content["scores"], float), np.array(content["ratings"], float)
-            )
+            return Isotonic(np.array(content["scores"], float), np.array(content["ratings"], float))
         if kind in ("linear", "shift"):
-            ends = (float(content[name]) for name in ("slope", "intercept", "low", "high"))
-            return Line(*ends, kind=kind)
+            slope, intercept, low, high = (
+                float(content[name]) for name in ("slope", "intercept", "low", "high")
+            )
+            return Line(slope, intercept, low, high, kind=kind)
         if kind == "ordinal":
             return Ordinal(
                 np.array(content["grid"], float),

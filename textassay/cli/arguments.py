@@ -70,6 +70,25 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """Read `ASPECT=LOW,HIGH` items.
+
+    Raises:
+        ConfigurationError: One is not of that form.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for item in items:
+        name, equals, ends = item.rpartition("=")
+        try:
+            low, high = (float(part) for part in ends.split(","))
+        except ValueError:
+            low = high = 0.0
+        if not (equals and name and low < high):
+            raise ConfigurationError(f"--scale takes ASPECT=LOW,HIGH, not {item!r}")
+        found[name] = (low, high)
+    return found
+
+
 def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
     """Read `IN,OUT`, US dollars per million prompt and sampled tokens, or the list that a TOML file may have instead.
 

@@ -24,6 +24,8 @@ from textassay.runtime.settings import SETTABLE
 
 T = TypeVar("T")
 UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
+INCONCLUSIVE = 4
+"""Status of a gate whose interval spans the limit."""
 
 
 class Stopped(Exception):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from textassay.cli import arguments
 from textassay.cli.console import printable, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.progress import Style, shown
@@ -93,29 +93,10 @@ def learning_from(flags: dict[str, Any]) -> Learning:
     }
     return Learning(
         aggregators=names,
-        scales=scales(flags.get("scale") or ()),
+        scales=arguments.scales(flags.get("scale") or ()),
         by_row=flags.get("split") == "row",
         **{name: value for name, value in given.items() if value is not None},
     )
-
-
-def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """Read `ASPECT=LOW,HIGH` items.
-
-    Raises:
-        ConfigurationError: One is not of that form.
-    """
-    found: dict[str, tuple[float, float]] = {}
-    for item in items:
-        name, equals, ends = item.rpartition("=")
-        try:
-            low, high = (float(part) for part in ends.split(","))
-        except ValueError:
-            low = high = 0.0
-        if not (equals and name and low < high):
-            raise ConfigurationError(f"--scale takes ASPECT=LOW,HIGH, not {item!r}")
-        found[name] = (low, high)
-    return found
 
 
 async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, cast
 
 from rich.text import Text
 
+from textassay.calibration.folder import load
 from textassay.cli.console import plain_table, printable, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import STYLES, Style, shown
@@ -19,8 +21,9 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
+from textassay.methods.method import Method
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Score, Usage
 from textassay.runtime.settings import (
     SETTABLE,
     LocalSettings,
@@ -73,6 +76,7 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
         data=data,
         fields=flags.get("fields") or {},
         limit=flags.get("limit"),
+        calibration=None if flags.get("calibration") is None else str(flags["calibration"]),
     )
     return Order(
         spec=spec,
@@ -133,6 +137,7 @@ async def carry_out(order: Order) -> int:
             out=order.out,
             resume=order.resume,
             dry=order.dry,
+            adjusting=calibrating(order.spec.calibration),
         ) as session:
             _say_which_task(session, order)
             if order.dry:
@@ -157,6 +162,30 @@ async def carry_out(order: Order) -> int:
         stop.add_note(f"what is finished is kept; go on with: textassay resume {order.out}")
         raise Stopped from stop
     return print_result(run)
+
+
+def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Score]] | None:
+    """Return what checks a calibration against a method and then applies it to each score.
+
+    Raises:
+        ConfigurationError: The folder holds no calibration, or it is of another judge.
+    """
+    if folder is None:
+        return None
+    read = load(folder)
+
+    def adjusting(method: Method) -> Callable[[Score], Score]:
+        judged = [aspect.label for aspect in method.aspects]
+        if not any(read.of(name) for name in judged):
+            known = ", ".join(one.aspect for one in read.aspects)
+            raise ConfigurationError(
+                f"{folder} calibrates {known}, and the run judges {', '.join(judged)}"
+            )
+        for name in judged:
+            read.check(name, method.signature)
+        return read.applied
+
+    return adjusting
 
 
 def _say_which_task(session: Session, order: Order) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -55,6 +55,7 @@ class Engine:
         settled: Completed | None = None,
         models: Mapping[str, ConnectedModel] | None = None,
         workers: int = 64,
+        adjust: Callable[[Score], Score] | None = None,
     ) -> None:
         """Store what to do; `scores` does it.
 
@@ -66,10 +67,11 @@ class Engine:
             settled: What an earlier session of the run has settled already.
             models: Connected models by name, for progress.
             workers: Examples in work at once.
+            adjust: Called with each score before it is journaled; returns what is kept.
         """
         self._examples, self._method, self._workers = examples, method, workers
         self._folder, self._settled, self._models = folder, settled, models or {}
-        self._total = total
+        self._total, self._adjust = total, adjust
         self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
         self._ledger = UsageTotal()
@@ -141,6 +143,8 @@ class Engine:
             score.model_copy(update=timing)
             for score in complete(result, assignment, ledger, self._method)
         ]
+        if self._adjust is not None:
+            scores = [self._adjust(score) for score in scores]
         if self._folder is not None:
             await self._folder.append(scores)
         self._done += 1

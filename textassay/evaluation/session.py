@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +19,7 @@ from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Example, Usage
+from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
@@ -82,6 +82,7 @@ async def open_session(
     out: Path | None = None,
     resume: bool = False,
     dry: bool = False,
+    adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
@@ -97,6 +98,8 @@ async def open_session(
         resume: Whether to go on with the run in `out`.
         dry: Whether to count what would be asked rather than ask; nothing is written but for a
             shared cache.
+        adjusting: Returns what is done to each score before it is journaled, such as calibrating
+            it; called with the method before anything is asked or made.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
@@ -114,6 +117,7 @@ async def open_session(
         )  # what cannot be built is refused before a folder is made
         if isinstance(planned, ChecksData):
             planned.check_data(info)
+        adjust = adjusting(planned) if adjusting is not None else None
         if method is None:
             await _prepare_tools(spec, specs, given, stack, dry=dry)
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
@@ -144,6 +148,7 @@ async def open_session(
             settled=folder.settled() if folder is not None and resume else None,
             models={model.name: model for model in connected},
             workers=max(1, int(in_flight * SPARE_WORKERS)),
+            adjust=adjust,
         )
         yield Session(
             engine=engine, method=chosen, examples=data, data=info, models=cached, folder=folder

@@ -49,6 +49,8 @@ class RunSpec(Message):
     """Path of the data; `None` where they came from memory."""
     fields: dict[str, str] = {}
     """Field map from the data's names to ours."""
+    calibration: str | None = None
+    """Calibration folder that is applied to the scores; `None` leaves them as they are."""
     limit: int | None = Field(default=None, ge=1)
     """Only the first so many examples."""
 
@@ -74,7 +76,11 @@ def manifest_of(
 
 def rooted(spec: RunSpec) -> RunSpec:
     """Return the spec with absolute paths, so that the run can be resumed from any folder."""
-    paths = {"data": spec.data, "task": spec.task if _is_path(spec.task) else None}
+    paths = {
+        "calibration": spec.calibration,
+        "data": spec.data,
+        "task": spec.task if _is_path(spec.task) else None,
+    }
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
     rooted_as = {"scores": _rooted_scores, "profile": rooted_profile}

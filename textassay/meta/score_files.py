@@ -9,6 +9,7 @@ import gzip
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,6 +38,36 @@ def read_scores(path: str | Path) -> Recorded:
         RunFolderError: A folder that holds no scores, or a run of a newer format.
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
+    scores: Recorded = {}
+    for row in read_rows(path):
+        scores.setdefault(row.aspect, {})[row.id] = row.value
+    return scores
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRow:
+    """One line of recorded scores.
+
+    Attributes:
+        aspect: What was judged.
+        id: Which example.
+        value: The score; `None` if unscored.
+        fields: The whole line, such as `outcome`, `scale` and `signature` in a run.
+    """
+
+    aspect: str
+    id: str
+    value: float | None
+    fields: dict[str, Any]
+
+
+def read_rows(path: str | Path) -> Iterator[RecordedRow]:
+    """Iterate over the lines of what `read_scores` reads, in the file's order, replaced ones included.
+
+    Raises:
+        RunFolderError: As `read_scores`.
+        DataError: As `read_scores`.
+    """
     path = Path(path)
     file = path / "scores.jsonl" if path.is_dir() else path
     manifest = file.with_name("manifest.json")
@@ -47,7 +78,6 @@ def read_scores(path: str | Path) -> Recorded:
         raise RunFolderError(
             f"{path} holds no scores.jsonl; give a run folder or a JSON Lines file of scores"
         )
-    scores: Recorded = {}
     for number, line, torn in _lines(file):
         try:
             row = json.loads(line, parse_constant=_not_a_number)
@@ -60,10 +90,12 @@ def read_scores(path: str | Path) -> Recorded:
             raise DataError(
                 f"{where}: must be an object with id, aspect and value, not {type(row).__name__}"
             )
-        scores.setdefault(_name(row, "aspect", where), {})[_name(row, "id", where)] = _value(
-            row, where
+        yield RecordedRow(
+            aspect=_name(row, "aspect", where),
+            id=_name(row, "id", where),
+            value=_value(row, where),
+            fields=row,
         )
-    return scores
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str, bool]]:

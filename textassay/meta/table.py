@@ -104,7 +104,7 @@ def agreement_table(
         raise DataError(
             f"no id occurs in both scores and data: the scores have {_some(scored_ids)}, the data {_some(people.ids)}"
         )
-    pairs = _pair_names(scores, people.aspects, aspect_map)
+    pairs = pair_names(scores, people.aspects, aspect_map)
     people.check(levels)
     rows = [
         TableRow(
@@ -162,10 +162,23 @@ class _People:
                     )
 
 
-def _pair_names(
-    scores: Recorded, human: tuple[str, ...], aspect_map: Iterable[str] | Mapping[str, str]
+def pair_names(
+    scores: Mapping[str, object],
+    human: tuple[str, ...],
+    aspect_map: Iterable[str] | Mapping[str, str],
 ) -> list[tuple[str, str]]:
-    """Return (score, human aspect), each pair once, in order of scores."""
+    """Return (score, human aspect), each pair once, in order of scores.
+
+    Args:
+        scores: Recorded scores, or anything with their names as keys.
+        human: The human aspects.
+        aspect_map: As in `agreement_table`.
+
+    Raises:
+        DataError: There are no human aspects.
+        UnknownName: The map names a score or human aspect that does not exist.
+        ConfigurationError: Nothing pairs.
+    """
     if not human:
         raise DataError("the data hold no human ratings; give them in the field 'human'")
     mapped: dict[str, list[str]] = {}

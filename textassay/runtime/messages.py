@@ -309,6 +309,16 @@ class Score(Message):
     rest."""
     error: ScoreError | None = None
     """Why there is no value; `None` exactly when `outcome` is `scored`."""
+    calibrated: Number | None = None
+    """The rating that people are expected to give; `None` unless a calibration was applied, and if
+    the value is outside the range that had ratings."""
+    low: Number | None = None
+    """Lower end of the interval for that rating."""
+    high: Number | None = None
+    """Upper end of it."""
+    outside: bool | None = None
+    """Whether the value is outside the range that had ratings; `None` unless a calibration was
+    applied."""
     signature: str = ""
     """Names method, model, prompt digest, sampling and version; equal signatures are comparable."""
     started: AwareDatetime | None = None

@@ -49,15 +49,26 @@ def score(
     ] = None,
     model: Models = None,
     out: Out = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Apply this calibration to every score."),
+    ] = None,
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
     from textassay.cli.score import carry_out, order_from
 
-    flags = {"data": data, "method": method, "model": model, "out": out, **given}
+    flags = {
+        "data": data,
+        "method": method,
+        "model": model,
+        "out": out,
+        "calibration": calibration,
+        **given,
+    }
     return run_async(carry_out(order_from(*arguments.with_config(flags, score_keys()))))
 
 
 def score_keys() -> tuple[str, ...]:
     """Return the keys that a file of `--config` may have: the flags of `score`, and `fields`."""
-    return ("data", "method", "model", "out", *FLAGS.flags, "fields")
+    return ("data", "method", "model", "out", "calibration", *FLAGS.flags, "fields")

@@ -62,7 +62,13 @@ class Examples:
     {'fluency': 1}
     """
 
-    def __init__(self, source: Any, *, fields: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        *,
+        fields: Mapping[str, str] | None = None,
+        needs_output: bool = True,
+    ) -> None:
         """Open a data set; rows are not looked at yet.
 
         Args:
@@ -70,6 +76,8 @@ class Examples:
                 frame, an arrow table, a Hugging Face data set, or an iterable of examples or dicts.
             fields: From names in the rows to ours, such as `{"answer": "output", "coh":
                 "human.coherence"}`; goes before the names that are understood by themselves.
+            needs_output: Whether a row without an output is an error; if only its numbers are
+                used, it need not be, and its output is empty.
 
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
@@ -77,7 +85,8 @@ class Examples:
         self._table: Table = open_table(source)
         self._fields = dict(fields or {})
         self._reader = FieldReader(
-            {theirs: ours for theirs, ours in self._fields.items() if ours != RATER}
+            {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
+            needs_output=needs_output,
         )
         self._state: object = None
         self._info: DataInfo | None = None

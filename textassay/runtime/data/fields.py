@@ -113,18 +113,22 @@ class FieldReader:
         seen: Keys of the field map that occurred in a row so far.
     """
 
-    def __init__(self, fields: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, fields: Mapping[str, str] | None = None, *, needs_output: bool = True
+    ) -> None:
         """Take a field map.
 
         Args:
             fields: From names in the rows to ours, such as `{"answer": "output", "coh":
                 "human.coherence"}`.
+            needs_output: Whether a row must have an output; else it is empty if missing.
 
         Raises:
             DataError: The map leads to a field that does not exist.
         """
         self.fields = dict(fields or {})
         self.seen: set[str] = set()
+        self._needs_output = needs_output
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         for theirs, ours in self.fields.items():
             field, dot, part = ours.partition(".")
@@ -184,6 +188,8 @@ class FieldReader:
             if part in parts:
                 raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
             found[name] = {**parts, part: value}
+        if not self._needs_output:
+            found.setdefault("output", "")
         return _validated(found, layout)
 
     def gives_id(self, row: Any) -> bool:
@@ -235,7 +241,7 @@ class FieldReader:
                     f"means {target!r}, and so does {rival[1]!r}; rename one, or say which by the field map",
                 )
         self.seen.update(key for key in keys if key in self.fields)
-        if "output" not in claims:
+        if "output" not in claims and self._needs_output:
             known = ", ".join(keys[:12]) or "none"
             raise FieldError(
                 "output",

@@ -61,6 +61,8 @@ FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
 _LOCK = ".lock"
 _TIMING = frozenset({"started", "seconds"})
+_CALIBRATED = frozenset({"calibrated", "low", "high", "outside"})
+"""Fields that only calibrated scores have."""
 _BARE = frozenset({Score, ScoreError, Usage})
 """Messages that hold their fields and nothing besides, such as properties that were looked up
 once."""
@@ -330,11 +332,12 @@ def score_row(score: Score) -> bytes:
 
 def _fields(value: Any) -> Any:
     """Return the fields of a message, for `encode`, which asks again for messages among them."""
-    if type(value) is Score and value.started is None:
-        return {name: item for name, item in vars(value).items() if name not in _TIMING}
+    if type(value) is Score and (value.started is None or value.outside is None):
+        hidden = _TIMING if value.started is None else frozenset()
+        hidden |= _CALIBRATED if value.outside is None else frozenset()
+        return {name: item for name, item in vars(value).items() if name not in hidden}
     if type(value) in _BARE:
-        fields: dict[str, Any] = vars(value)  # a dump takes five times as long
-        return fields
+        return vars(value)  # a dump takes five times as long
     if isinstance(value, BaseModel):
         return value.model_dump()
     if isinstance(value, datetime):

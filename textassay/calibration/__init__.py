@@ -1,0 +1,102 @@
+"""From scores to decisions: calibration, corrected estimates, paired comparisons, the alternative annotator test.
+
+Everything works on arrays; files, runs and data sets come in through `read_judged`, `People` and
+`join_columns` only. The source is the unit that was sampled.
+
+Example:
+    >>> import numpy as np
+    >>> from textassay import calibration
+    >>> scores, ratings = np.array([1.0, 2, 3, 4]), np.array([2.0, 3, np.nan, np.nan])
+    >>> calibration.correct_mean(scores, ratings, np.arange(4)).labels_only.value
+    2.5
+"""
+
+from textassay.calibration.alternative_annotator import AltTest, alt_test
+from textassay.calibration.calibration import AspectCalibration, Calibrated, calibrate
+from textassay.calibration.columns import (
+    Columns,
+    Judged,
+    People,
+    join_columns,
+    read_judged,
+    read_plan,
+)
+from textassay.calibration.compare_runs import CompareRow, agreement_difference, compare_runs, gate
+from textassay.calibration.conformal import Grid, fit_cells, grid_of
+from textassay.calibration.correction import (
+    Corrected,
+    Prevalence,
+    correct_mean,
+    power_tuned,
+    rogan_gladen,
+)
+from textassay.calibration.estimate import (
+    EstimateRow,
+    Estimates,
+    SystemDifference,
+    estimate_means,
+)
+from textassay.calibration.folder import Calibration, load, save
+from textassay.calibration.intervals import Estimate, Linearized, holm, tie_groups
+from textassay.calibration.isotonic import fit_isotonic, fit_line, fit_shift
+from textassay.calibration.label_plan import LabelPlan, next_rows, plan_labels
+from textassay.calibration.maps import Learned, Scales, learn_map
+from textassay.calibration.ordinal import Ordinal, fit_ordinal
+from textassay.calibration.paired import PairedDifference, paired_difference, sign_flip_p
+from textassay.calibration.prepared import scales_of
+from textassay.calibration.stand_in import StandIn, may_stand_in, may_stand_in_pooled
+
+__all__ = [
+    "AltTest",
+    "AspectCalibration",
+    "Calibrated",
+    "Calibration",
+    "Columns",
+    "CompareRow",
+    "Corrected",
+    "Estimate",
+    "EstimateRow",
+    "Estimates",
+    "Grid",
+    "Judged",
+    "LabelPlan",
+    "Learned",
+    "Linearized",
+    "Ordinal",
+    "PairedDifference",
+    "People",
+    "Prevalence",
+    "Scales",
+    "StandIn",
+    "SystemDifference",
+    "agreement_difference",
+    "alt_test",
+    "calibrate",
+    "compare_runs",
+    "correct_mean",
+    "estimate_means",
+    "fit_cells",
+    "fit_isotonic",
+    "fit_line",
+    "fit_ordinal",
+    "fit_shift",
+    "gate",
+    "grid_of",
+    "holm",
+    "join_columns",
+    "learn_map",
+    "load",
+    "may_stand_in",
+    "may_stand_in_pooled",
+    "next_rows",
+    "paired_difference",
+    "plan_labels",
+    "power_tuned",
+    "read_judged",
+    "read_plan",
+    "rogan_gladen",
+    "save",
+    "scales_of",
+    "sign_flip_p",
+    "tie_groups",
+]

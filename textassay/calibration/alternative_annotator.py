@@ -1,0 +1,294 @@
+"""May the judge stand in for a rater? The alternative annotator test, as published and by source.
+
+Knows arrays. Each rater in turn is left out, and judge and rater are held against the others: who
+is nearer to them, item by item? The judge wins against a rater if it is nearer at least as often,
+less a reward `epsilon` for being cheap. It passes if it wins against half of the raters.
+
+Two things the published test does not do. Rows of one source are not independent, so here the
+source is the unit unless told otherwise. And a constant passes it where ratings are skewed, so the
+best constant, learned on other sources, is tested beside the judge.
+
+References:
+    Calderon, Reichart and Dror, "The alternative annotator test for LLM-as-a-judge", ACL 2025;
+    Benjamini and Yekutieli, "The control of the false discovery rate under dependency" (2001).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.special import stdtr
+from scipy.stats import false_discovery_control
+
+from textassay.calibration.intervals import Estimate, Linearized
+from textassay.learning.splits import folds
+from textassay.meta.ranks import Codes, Floats
+from textassay.runtime.errors import DataError, UnknownName
+
+Metric = Literal["rmse", "match"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+MIN_ITEMS = 30
+"""Items that a rater must share with others to be tested."""
+PASSING = 0.5
+_ALPHA = 0.05
+_FOLDS = 10
+_MAX_CONSTANTS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class RaterTest:
+    """The judge against one rater.
+
+    Attributes:
+        rater: Number of the rater, from 1.
+        n: Items that the rater shares with others.
+        rho: Share of them on which the judge is at least as near to the others as the rater.
+        p: Probability of so much advantage if the rater were better by `epsilon`.
+        wins: Whether p is significant among all raters (Benjamini-Yekutieli at .05).
+    """
+
+    rater: int
+    n: int
+    rho: float
+    p: float
+    wins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one judge fares.
+
+    Attributes:
+        omega: Share of the raters that it wins against.
+        rho: Mean over raters of its share of items.
+        per_rater: One test per rater.
+        advantage: Mean over raters of what each item adds, shape (n,); NaN for items that count for
+            no rater.
+    """
+
+    omega: float
+    rho: float
+    per_rater: tuple[RaterTest, ...]
+    advantage: Floats
+
+    @property
+    def passes(self) -> bool:
+        """Whether it passes the published test: omega of at least one half."""
+        return self.omega >= PASSING
+
+
+@dataclass(frozen=True, slots=True)
+class AltTest:
+    """The judge beside the best constant.
+
+    Attributes:
+        judge: The judge's standing.
+        constant: The standing of the best constant.
+        constant_values: The constant that was best most often, one per stratum.
+        others: Standings of further measures by name.
+        over_constant: The judge's mean share of items minus the constant's, with an interval.
+        n: Items that count.
+        raters: Raters that were tested.
+        groups: Sources among the items; `None` if rows were taken as independent.
+        skipped: Numbers of raters with fewer than 30 shared items.
+    """
+
+    judge: Standing
+    constant: Standing
+    constant_values: tuple[float, ...]
+    others: Mapping[str, Standing]
+    over_constant: Estimate
+    n: int
+    raters: int
+    groups: int | None
+    skipped: tuple[int, ...]
+
+    @property
+    def may_stand_in(self) -> bool:
+        """Whether the judge passes and is better than the best constant beyond chance."""
+        low = self.over_constant.low
+        return self.judge.passes and low is not None and low > 0
+
+
+def alt_test(
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes | None = None,
+    *,
+    epsilon: float = 0.2,
+    metric: str = "rmse",
+    strata: Codes | None = None,
+    measures: Mapping[str, Floats] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AltTest:
+    """Test whether a judge may stand in for a rater.
+
+    Args:
+        scores: Judge's scores on the raters' scale, shape (n,), NaN if unscored.
+        ratings: Shape (n, raters), NaN for a gap.
+        groups: Code of each row's source, shape (n,); `None` takes rows as independent, as
+            published.
+        epsilon: Reward for being cheaper than the rater, 0 to 1; .1 to .2 as published.
+        metric: `rmse` compares distances to the others, `match` shares of equal labels.
+        strata: Code of what each row is about, shape (n,), if several aspects are pooled: the best
+            constant is learned for each.
+        measures: Further scores to test beside it, on the raters' scale.
+        confidence: Confidence of the interval of the advantage over the constant.
+        seed: Seed of the folds in which constants are learned.
+
+    Raises:
+        UnknownName: There is no such metric.
+        DataError: Fewer than three raters share items, no rater has 30, or fewer than two sources.
+    """
+    if metric not in METRICS:
+        raise UnknownName("metric", metric, METRICS)
+    kept = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
+    units = np.arange(len(scores)) if groups is None else groups
+    codes = np.unique(units[kept], return_inverse=True)[1]
+    trial = _Trial(ratings[kept], codes, epsilon, metric)
+    judge = trial.standing(scores[kept])
+    about = np.zeros(int(kept.sum()), np.intp) if strata is None else strata[kept]
+    constants, values = trial.best_constants(about, seed)
+    constant = trial.standing(constants)
+    counted = ~np.isnan(judge.advantage)
+    gap = _clustered_mean(
+        judge.advantage[counted] - constant.advantage[counted], trial.units[counted]
+    )
+    return AltTest(
+        judge=judge,
+        constant=constant,
+        constant_values=values,
+        others={name: trial.standing(one[kept]) for name, one in (measures or {}).items()},
+        over_constant=gap.estimate(confidence),
+        n=int(counted.sum()),
+        raters=len(trial.tested),
+        groups=None if groups is None else len(np.unique(trial.units[counted])),
+        skipped=trial.skipped,
+    )
+
+
+class _Trial:
+    """Items, raters and what each rater scores against the others."""
+
+    def __init__(self, ratings: Floats, units: Codes, epsilon: float, metric: str) -> None:
+        self.units, self._ratings, self._epsilon = units, ratings, epsilon
+        self._against: Callable[[Floats, int], Floats] = (
+            self._distance if metric == "rmse" else self._match
+        )
+        given = ~np.isnan(ratings)
+        shared = (given & (given.sum(axis=1, keepdims=True) > 1)).sum(axis=0)
+        self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
+        self.skipped = tuple(int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < 30)))
+        _refuse_untestable(given, shared, units, self.tested)
+        self._rows = {r: np.flatnonzero(given[:, r] & (given.sum(axis=1) > 1)) for r in self.tested}
+        self._own = {r: self._against(ratings[:, r], r) for r in self.tested}
+
+    def standing(self, scores: Floats) -> Standing:
+        """Test scores without gaps against every rater."""
+        found, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
+        for rater, rows in self._rows.items():
+            judge, own = self._against(scores, rater), self._own[rater]
+            won = (judge >= own).astype(float)
+            excess = _clustered_mean((own >= judge) - won, self.units[rows])
+            found.append((rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon)))
+            total[rows] += won
+            times[rows] += 1
+        adjusted = false_discovery_control([p for *_, p in found], method="by")
+        tests = tuple(
+            RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA))
+            for (rater, n, rho, p), q in zip(found, adjusted, strict=True)
+        )
+        return Standing(
+            omega=sum(test.wins for test in tests) / len(tests),
+            rho=math.fsum(test.rho for test in tests) / len(tests),
+            per_rater=tests,
+            advantage=np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0),
+        )
+
+    def best_constants(self, strata: Codes, seed: int) -> tuple[Floats, tuple[float, ...]]:
+        """Return for each item the constant that wins most often on other sources, and the usual ones."""
+        fold = folds(self.units, _FOLDS, seed=seed)
+        chosen, usual = np.empty(len(self.units)), []
+        for stratum in np.unique(strata):
+            inside = strata == stratum
+            values = _frequent(self._ratings[inside])
+            shares = np.stack([self._won(np.full(len(self.units), value)) for value in values])
+            picked = []
+            for number in np.unique(fold[inside]):
+                best = shares[:, inside & (fold != number)].sum(axis=1).argmax()
+                chosen[inside & (fold == number)] = values[best]
+                picked.append(values[best])
+            found, times = np.unique(picked, return_counts=True)
+            usual.append(float(found[times.argmax()]))
+        return chosen, tuple(usual)
+
+    def _won(self, scores: Floats) -> Floats:
+        total = np.zeros(len(scores))
+        for rater, rows in self._rows.items():
+            total[rows] += (self._against(scores, rater) >= self._own[rater]) / len(rows)
+        return total
+
+    def _others(self, rater: int) -> Floats:
+        others = self._ratings[self._rows[rater]].copy()
+        others[:, rater] = np.nan
+        return others
+
+    def _distance(self, scores: Floats, rater: int) -> Floats:
+        """Return the negative root mean squared distance to the other raters, per item."""
+        gap = (self._others(rater) - scores[self._rows[rater], None]) ** 2
+        return np.asarray(-np.sqrt(np.nanmean(gap, axis=1)))
+
+    def _match(self, scores: Floats, rater: int) -> Floats:
+        """Return the share of the other raters who gave the same label, per item."""
+        others = self._others(rater)
+        same = np.where(np.isnan(others), np.nan, others == scores[self._rows[rater], None])
+        return np.asarray(np.nanmean(same, axis=1))
+
+
+def _frequent(ratings: Floats) -> Floats:
+    """Return the ratings that occur most often, increasing."""
+    values, counts = np.unique(ratings[~np.isnan(ratings)], return_counts=True)
+    return np.asarray(np.sort(values[np.argsort(-counts, kind="stable")[:_MAX_CONSTANTS]]))
+
+
+def _refuse_untestable(
+    given: np.ndarray[Any, np.dtype[np.bool_]], shared: Codes, units: Codes, tested: tuple[int, ...]
+) -> None:
+    raters = int((given.any(axis=0)).sum())
+    if raters < 2 or int((shared > 0).sum()) < 2:
+        raise DataError(
+            f"the alternative annotator test leaves one rater out and compares with the others, "
+            f"and {raters} of the columns in 'annotators' hold ratings of shared items; it needs "
+            "2 raters of the same items, better 3"
+        )
+    if not tested:
+        raise DataError(
+            f"no rater shares {MIN_ITEMS} scored items with another; the most is {shared.max()}. "
+            "Have more items rated by two raters or more"
+        )
+    if len(np.unique(units)) < 2:
+        raise DataError(
+            "all items belong to one source, so nothing shows how sources differ; add sources, or "
+            "take rows as independent (as published) if they are"
+        )
+
+
+def _clustered_mean(values: Floats, units: Codes) -> Linearized:
+    """Return the mean over rows with its variance over sources."""
+    codes = np.unique(units, return_inverse=True)[1]
+    center = float(values.mean())
+    influence = np.bincount(codes, weights=values - center) / len(values)
+    return Linearized(center, influence, len(influence))
+
+
+def _p_below(excess: Linearized, epsilon: float) -> float:
+    """Return the one-sided p-value against a mean of at least `epsilon`."""
+    if excess.clusters < 2 or excess.variance == 0:
+        return 0.0 if excess.value < epsilon else 1.0
+    t = (excess.value - epsilon) / math.sqrt(excess.variance)
+    return float(stdtr(excess.clusters - 1, t))

@@ -1,0 +1,290 @@
+"""A calibration: how one judge's scores are read as ratings, with an interval around each.
+
+Knows columns and the numbers of one aspect; `folder` writes it down.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.calibration.columns import Columns
+from textassay.calibration.conformal import Cells, Grid, fit_cells, grid_of
+from textassay.calibration.maps import Learned, Map, Scales, learn_map, read_map
+from textassay.calibration.prepared import one_signature
+from textassay.learning.splits import folds
+from textassay.meta.correlation import kendall, pearson, spearman
+from textassay.meta.ranks import Codes, Floats
+from textassay.runtime.errors import ConfigurationError, DataError
+
+_OUTER_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """Calibrated scores of some rows; NaN where the score is outside the range that has ratings.
+
+    Attributes:
+        values: Expected ratings, shape (n,).
+        low: Lower ends, shape (n,).
+        high: Upper ends, shape (n,).
+        outside: Whether the score is outside the range that has ratings, shape (n,).
+    """
+
+    values: Floats
+    low: Floats
+    high: Floats
+    outside: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class AspectCalibration:
+    """How scores of one aspect are read.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect.
+        kind: Kind of the map.
+        map: From scores to ratings.
+        cells: Half-widths of the intervals.
+        grid: Where ratings can lie.
+        coverage: Share of new rows that their intervals are to hold.
+        range: Lowest and highest score that has ratings.
+        scales: Ranges of judge and raters.
+        n: Rated rows behind it.
+        groups: Their sources.
+        signature: Of the scores; empty if they had none.
+    """
+
+    aspect: str
+    human: str
+    kind: str
+    map: Map
+    cells: Cells
+    grid: Grid
+    coverage: float
+    range: tuple[float, float]
+    scales: Scales
+    n: int
+    groups: int
+    signature: str
+
+    def apply(self, scores: Floats) -> Calibrated:
+        """Return ratings with intervals for scores of shape (n,), no NaN."""
+        values = self.map.predict(scores)
+        low, high = self.cells.around(scores, values, self.grid)
+        outside = (scores < self.range[0]) | (scores > self.range[1])
+        # the interval is of the rating; the expected rating may lie between two rungs of the grid
+        low, high = np.minimum(low, values), np.maximum(high, values)
+        values, low, high = (np.where(outside, np.nan, end) for end in (values, low, high))
+        return Calibrated(values, low, high, outside)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values; an infinite half-width is `None`."""
+        return {
+            "aspect": self.aspect,
+            "human": self.human,
+            "kind": self.kind,
+            "map": self.map.to_dict(),
+            "intervals": {
+                "edges": self.cells.edges.tolist(),
+                "below": _listed(self.cells.below),
+                "above": _listed(self.cells.above),
+                "rows": self.cells.rows.tolist(),
+            },
+            "coverage": self.coverage,
+            "grid": {"low": self.grid.low, "high": self.grid.high, "steps": self.grid.steps},
+            "range": list(self.range),
+            "scale": {
+                "judge": None if self.scales.judge is None else list(self.scales.judge),
+                "raters": list(self.scales.raters),
+            },
+            "n": self.n,
+            "groups": self.groups,
+            "signature": self.signature,
+        }
+
+
+def read_aspect(content: dict[str, Any]) -> AspectCalibration:
+    """Read what `to_dict` returned.
+
+    Raises:
+        DataError: Something is missing or of the wrong kind.
+    """
+    try:
+        cells, grid, scale = content["intervals"], content["grid"], content["scale"]
+        judge = scale["judge"]
+        return AspectCalibration(
+            aspect=content["aspect"],
+            human=content["human"],
+            kind=content["kind"],
+            map=read_map(content["map"]),
+            cells=Cells(
+                np.array(cells["edges"], float),
+                _unlisted(cells["below"]),
+                _unlisted(cells["above"]),
+                np.array(cells["rows"], np.intp),
+            ),
+            grid=Grid(grid["low"], grid["high"], grid["steps"]),
+            coverage=content["coverage"],
+            range=(content["range"][0], content["range"][1]),
+            scales=Scales(
+                None if judge is None else (judge[0], judge[1]),
+                (scale["raters"][0], scale["raters"][1]),
+            ),
+            n=content["n"],
+            groups=content["groups"],
+            signature=content["signature"],
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(f"a calibration is damaged: {error!r}") from error
+
+
+def calibrate(
+    columns: Columns,
+    *,
+    scales: Scales,
+    method: str = "auto",
+    coverage: float = 0.9,
+    seed: int = 0,
+    allow_change: bool = False,
+) -> tuple[AspectCalibration, dict[str, Any]]:
+    """Learn to read one judge's scores as ratings, and tell how well that works on other sources.
+
+    Args:
+        columns: Scores and ratings.
+        scales: Ranges of both.
+        method: `auto`, `isotonic`, `linear`, `shift` or `ordinal`.
+        coverage: Share of new rows that their intervals are to hold, above 0 and below 1.
+        seed: Seed of the folds.
+        allow_change: Whether scores of several signatures are taken together.
+
+    Returns:
+        The calibration, and a report of JSON values.
+
+    Raises:
+        ConfigurationError: The coverage is not between 0 and 1, or several judges are mixed.
+        DataError: Nothing can be learned from these rows.
+    """
+    if not 0 < coverage < 1:
+        raise ConfigurationError(f"a coverage lies between 0 and 1, such as 0.9, not {coverage!r}")
+    signature = one_signature(columns, allow_change=allow_change)
+    rated = columns.rated
+    x, y, groups = columns.scores[rated], columns.ratings[rated], columns.groups[rated]
+    grid = grid_of(y, scales.raters)
+    learned = learn_map(x, y, groups, scales=scales, method=method, seed=seed)
+    cells = fit_cells(x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage)
+    made = AspectCalibration(
+        aspect=columns.score,
+        human=columns.human,
+        kind=learned.kind,
+        map=learned.map,
+        cells=cells,
+        grid=grid,
+        coverage=coverage,
+        range=(float(x.min()), float(x.max())),
+        scales=scales,
+        n=len(x),
+        groups=len(np.unique(groups)),
+        signature=signature,
+    )
+    report = {
+        "aspect": columns.score,
+        "human": columns.human,
+        "kind": learned.kind,
+        "n": made.n,
+        "groups": made.groups,
+        "mean_squared_error": dict(learned.errors),
+        "agreement": _agreement(x, y, learned),
+        "held_out": _held_out(x, y, groups, scales, learned.kind, grid, coverage, seed),
+    }
+    return made, report
+
+
+def _agreement(x: Floats, y: Floats, learned: Learned) -> dict[str, Any]:
+    """Return agreement and error before and after; after is cross-fitted."""
+    after = learned.cross_fitted
+    return {
+        name: {
+            "pearson": pearson(values, y),
+            "spearman": spearman(values, y),
+            "kendall": kendall(values, y),
+            "bias": float((values - y).mean()),
+            "mean_absolute_error": float(np.abs(values - y).mean()),
+            "distinct": len(np.unique(final)),
+        }
+        for name, values, final in (("before", x, x), ("after", after, learned.map.predict(x)))
+    }
+
+
+def _held_out(
+    x: Floats,
+    y: Floats,
+    groups: Codes,
+    scales: Scales,
+    kind: str,
+    grid: Grid,
+    coverage: float,
+    seed: int,
+) -> dict[str, Any] | None:
+    """Return coverage and width of the intervals on sources that had no part in them.
+
+    The raw scores' intervals stand beside: the score plus and minus one distance for all.
+    """
+    fold = folds(groups, _OUTER_FOLDS, seed=seed + 1)
+    inside = np.zeros((2, len(x)), bool)
+    widths = np.full((2, len(x)), np.nan)
+    slope = scales.slope
+    for number in range(int(fold.max()) + 1):
+        test, train = fold == number, fold != number
+        try:
+            learned = learn_map(
+                x[train], y[train], groups[train], scales=scales, method=kind, seed=seed
+            )
+        except DataError:  # too few or constant rows remain: nothing can be told on held-out ones
+            return None
+        cells = fit_cells(
+            x[train], y[train], learned.cross_fitted, groups[train], grid=grid, coverage=coverage
+        )
+        ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
+        if slope is not None and scales.judge is not None:
+            raw = scales.raters[0] + slope * (x - scales.judge[0])
+            ends.append(_raw_ends(raw, y, groups, train, test, grid, coverage))
+        for at, (low, high) in enumerate(ends):
+            inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
+            widths[at, test] = high - low
+    told = {
+        name: None
+        if np.isnan(widths[at]).any()
+        else {"coverage": float(inside[at].mean()), "mean_width": float(widths[at].mean())}
+        for at, name in enumerate(("calibrated", "raw"))
+    }
+    return {**told, "of": scales.raters[1] - scales.raters[0]}
+
+
+def _raw_ends(
+    raw: Floats, y: Floats, groups: Codes, train: Any, test: Any, grid: Grid, coverage: float
+) -> tuple[Floats, Floats]:
+    anywhere = Grid(grid.low, grid.high, 0)
+    flat = np.zeros(int(train.sum()))
+    cells = fit_cells(
+        flat, y[train] - raw[train], flat, groups[train], grid=_free(), coverage=coverage
+    )
+    half = max(cells.below[0], cells.above[0])
+    return (grid if grid.steps else anywhere).outward(raw[test] - half, raw[test] + half)
+
+
+def _free() -> Grid:
+    """Return a grid without ends or steps, for residuals."""
+    return Grid(-math.inf, math.inf, 0)
+
+
+def _listed(distances: Floats) -> list[float | None]:
+    return [None if math.isinf(one) else float(one) for one in distances]
+
+
+def _unlisted(distances: list[float | None]) -> Floats:
+    return np.array([math.inf if one is None else one for one in distances], float)

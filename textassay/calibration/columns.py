@@ -1,0 +1,365 @@
+"""Recorded scores and people's ratings as columns: one table per pairing of a score with a human aspect.
+
+Knows score files, run folders and data sets; texts are not kept. A data set whose rows hold
+`metrics` serves as a file of scores too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from textassay.learning.splits import group_codes
+from textassay.meta.ranks import Codes, Floats
+from textassay.meta.score_files import read_rows
+from textassay.meta.table import pair_names
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import DataError
+
+PROBABILITY = "sampling_probability"
+"""Field of the data with the probability by which a row was drawn for rating."""
+_TABLES = (".csv", ".tsv", ".parquet")
+
+Scale = tuple[float, float]
+AspectMap = Iterable[str] | Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Judged:
+    """All last scores of one aspect.
+
+    Attributes:
+        values: Score by id, `None` if unscored.
+        outcomes: Outcome by id, for the unscored.
+        signatures: Signatures that occur, `""` for rows without one.
+        scales: Scales that occur; empty if rows have none.
+    """
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    signatures: dict[str, None] = field(default_factory=dict)
+    scales: dict[Scale | None, None] = field(default_factory=dict)
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale, if all rows have the same one."""
+        return next(iter(self.scales)) if len(self.scales) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows of the data that were judged on one aspect.
+
+    Attributes:
+        score: Name of the score.
+        human: Name of the human aspect.
+        ids: Ids, length n.
+        scores: Judge's scores, NaN if unscored, shape (n,).
+        ratings: Mean human ratings, NaN if unrated, shape (n,).
+        raters: Single ratings with gaps, shape (n, raters); no columns if the data have none.
+        groups: Code of each row's source, shape (n,); a row without one is a source of its own.
+        has_groups: Whether any row says what its source is.
+        systems: Who made each row, length n.
+        words: Number of words of each output, shape (n,); all 0 without texts.
+        probabilities: Probability of each row of being drawn for rating, shape (n,); `None` if the
+            data do not say.
+        scale: Scale of the judge; `None` if unbounded or unknown.
+        signatures: Signatures of the scores.
+        outcomes: Number of unscored rows by outcome.
+        unjudged: Rows of the data without a line among the scores.
+        unknown: Scored ids that are not in the data.
+    """
+
+    score: str
+    human: str
+    ids: list[str]
+    scores: Floats
+    ratings: Floats
+    raters: Floats
+    groups: Codes
+    has_groups: bool
+    systems: list[str | None]
+    words: Floats
+    probabilities: Floats | None
+    scale: Scale | None
+    signatures: tuple[str, ...]
+    outcomes: dict[str, int]
+    unjudged: int
+    unknown: int
+
+    @property
+    def scored(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether each row has a score, shape (n,)."""
+        return ~np.isnan(self.scores)
+
+    @property
+    def rated(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether each row has both a score and a rating, shape (n,)."""
+        return ~np.isnan(self.ratings) & self.scored
+
+    def only(self, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Columns:
+        """Return some of the rows; codes of sources stay what they are."""
+        at = np.flatnonzero(rows).tolist()
+        return Columns(
+            self.score,
+            self.human,
+            [self.ids[i] for i in at],
+            self.scores[rows],
+            self.ratings[rows],
+            self.raters[rows],
+            self.groups[rows],
+            self.has_groups,
+            [self.systems[i] for i in at],
+            self.words[rows],
+            None if self.probabilities is None else self.probabilities[rows],
+            self.scale,
+            self.signatures,
+            self.outcomes,
+            self.unjudged,
+            self.unknown,
+        )
+
+
+def read_judged(path: str | Path) -> dict[str, Judged]:
+    """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
+
+    Raises:
+        DataError: A line is unusable; names file, line and field.
+        RunFolderError: A folder without scores, or of a newer format.
+    """
+    path = Path(path)
+    found: dict[str, Judged] = {}
+    if path.is_file() and _holds_metrics(path):
+        for example in Examples(path, needs_output=False):
+            for name, value in example.metrics.items():
+                _add(found, name, example.id, value, {})
+    else:
+        for row in read_rows(path):
+            _add(found, row.aspect, row.id, row.value, row.fields)
+    if not found:
+        raise DataError(f"{path} holds no scores")
+    return found
+
+
+def _holds_metrics(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    if name.endswith(_TABLES):
+        return True
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            first = json.loads(lines.readline())
+    except (OSError, ValueError, EOFError):
+        return False  # whoever reads the file next says what is wrong with it
+    return isinstance(first, dict) and "metrics" in first and "aspect" not in first
+
+
+def _add(
+    found: dict[str, Judged], aspect: str, id_: str, value: float | None, row: dict[str, Any]
+) -> None:
+    judged = found.setdefault(aspect, Judged())
+    judged.values[id_] = value
+    judged.outcomes.pop(id_, None)
+    if value is None:
+        judged.outcomes[id_] = str(row.get("outcome") or "unscored")
+        return
+    judged.signatures[str(row.get("signature") or "")] = None
+    scale = row.get("scale")
+    ends = scale if isinstance(scale, list) and len(scale) == 2 else None
+    judged.scales[None if ends is None else (float(ends[0]), float(ends[1]))] = None
+
+
+class People:
+    """What the data say besides texts, as columns."""
+
+    def __init__(self, data: Any) -> None:
+        """Read a data set.
+
+        Args:
+            data: A path, a table, or an iterable of examples or dicts.
+
+        Raises:
+            DataError: A row is unusable; names file, line and field.
+        """
+        self.ids: list[str] = []
+        self.systems: list[str | None] = []
+        self.groups: list[str | None] = []
+        self.words: list[int] = []
+        self._human: list[dict[str, float | None]] = []
+        self._annotators: list[dict[str, tuple[float | None, ...]]] = []
+        self._probabilities: list[float | None] = []
+        for example in Examples(data, needs_output=False):
+            self.ids.append(example.id)
+            self.systems.append(example.system)
+            self.groups.append(example.group)
+            self.words.append(len(example.output.split()))
+            self._human.append(example.human)
+            self._annotators.append(example.annotators)
+            self._probabilities.append(_probability(example.id, example.meta.get(PROBABILITY)))
+        names = [name for human in self._human for name in human]
+        names += [name for annotators in self._annotators for name in annotators]
+        self.aspects = tuple(dict.fromkeys(names))
+
+    def ratings(self, aspect: str) -> Floats:
+        """Return mean ratings, shape (n,); the mean of the annotators where no mean is given."""
+        return np.array(
+            [
+                _mean(human.get(aspect), annotators.get(aspect, ()))
+                for human, annotators in zip(self._human, self._annotators, strict=True)
+            ]
+        )
+
+    def raters(self, aspect: str) -> Floats:
+        """Return single ratings, shape (n, raters), NaN in the gaps."""
+        rows = [annotators.get(aspect, ()) for annotators in self._annotators]
+        table = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
+        for at, row in enumerate(rows):
+            for rater, rating in enumerate(row):
+                table[at, rater] = np.nan if rating is None else rating
+        return table
+
+    def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
+        """Return the probability of each row of being drawn for rating; `None` if nothing says."""
+        given = self._probabilities if plan is None else [plan.get(id_) for id_ in self.ids]
+        if all(one is None for one in given):
+            return None
+        return np.array([np.nan if one is None else one for one in given])
+
+
+def join_columns(
+    scores: Mapping[str, Judged],
+    people: People,
+    aspect_map: AspectMap = (),
+    *,
+    plan: Mapping[str, float] | None = None,
+) -> list[Columns]:
+    """Pair scores with human aspects and join them by id.
+
+    Args:
+        scores: From `read_judged`.
+        people: The data with ratings.
+        aspect_map: Which human aspect a score is held against; equal names pair by themselves.
+        plan: Probability of being drawn for rating by id, from a label plan.
+
+    Raises:
+        DataError: There are no ratings, no id occurs in both, or a rated row lacks its probability.
+        UnknownName: The map names something that does not exist.
+        ConfigurationError: Nothing pairs.
+    """
+    pairs = pair_names(scores, people.aspects, aspect_map)
+    known = set(people.ids)
+    scored = {id_ for judged in scores.values() for id_ in judged.values}
+    if not scored & known:
+        raise DataError(
+            "no id occurs in both scores and data: the scores have "
+            f"{_some(scored)}, the data {_some(people.ids)}"
+        )
+    codes, probabilities = group_codes(people.groups), people.probabilities(plan)
+    return [
+        _joined(score, human, scores[score], people, codes, probabilities, len(scored - known))
+        for score, human in pairs
+    ]
+
+
+def _joined(
+    score: str,
+    human: str,
+    judged: Judged,
+    people: People,
+    codes: Codes,
+    probabilities: Floats | None,
+    unknown: int,
+) -> Columns:
+    at = [row for row, id_ in enumerate(people.ids) if id_ in judged.values]
+    ids = [people.ids[row] for row in at]
+    values = (judged.values[id_] for id_ in ids)
+    ratings = people.ratings(human)[at]
+    drawn = None if probabilities is None else probabilities[at]
+    if drawn is not None and (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
+        raise DataError(
+            f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
+            f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was sure to be "
+            "rated"
+        )
+    return Columns(
+        score=score,
+        human=human,
+        ids=ids,
+        scores=np.array([np.nan if value is None else value for value in values]),
+        ratings=ratings,
+        raters=people.raters(human)[at],
+        groups=codes[at],
+        has_groups=any(group is not None for group in people.groups),
+        systems=[people.systems[row] for row in at],
+        words=np.array([people.words[row] for row in at], float),
+        probabilities=drawn,
+        scale=judged.scale,
+        signatures=tuple(judged.signatures),
+        outcomes=dict(Counter(judged.outcomes[id_] for id_ in ids if id_ in judged.outcomes)),
+        unjudged=len(people.ids) - len(ids),
+        unknown=unknown,
+    )
+
+
+def read_plan(path: str | Path) -> dict[str, float]:
+    """Read the probabilities of a label plan, by id.
+
+    Raises:
+        DataError: The file cannot be read, or a line has no usable `id` and `sampling_probability`.
+    """
+    found: dict[str, float] = {}
+    for number, row in _plan_lines(Path(path)):
+        value = _probability(str(row.get("id")), row.get(PROBABILITY))
+        if value is None or not isinstance(row.get("id"), str):
+            raise DataError(f"{path}, line {number}: needs an id and a {PROBABILITY}")
+        found[row["id"]] = value
+    if not found:
+        raise DataError(f"{path} holds no lines with an id and a {PROBABILITY}")
+    return found
+
+
+def _plan_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the label plan {path}: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"{path}, line {number}: not a JSON value: {error}") from error
+            yield number, row if isinstance(row, dict) else {}
+
+
+def _probability(id_: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number <= 1:
+        raise DataError(
+            f"example {id_!r}: {PROBABILITY} must be above 0 and at most 1, not {value!r}"
+        )
+    return number
+
+
+def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
+    if human is not None:
+        return human
+    given = [one for one in annotators if one is not None]
+    return math.fsum(given) / len(given) if given else math.nan
+
+
+def _some(ids: Iterable[str]) -> str:
+    shown = sorted(ids)[:3]
+    return ", ".join(map(repr, shown)) + ", ..." if shown else "none"

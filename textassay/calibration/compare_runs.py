@@ -1,0 +1,221 @@
+"""Two runs over the same texts: two judges, or two versions of a system under one judge.
+
+Knows recorded scores and, if given, the data: their sources, and ratings for the difference in
+agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from textassay.calibration.columns import Judged, People
+from textassay.calibration.intervals import Estimate, holm
+from textassay.calibration.paired import paired_difference
+from textassay.learning.splits import group_codes
+from textassay.meta.correlation import COEFFICIENTS
+from textassay.meta.significance import Difference
+from textassay.meta.significance import compare as compare_agreement
+from textassay.runtime.errors import DataError, UnknownName
+
+Verdict = Literal["holds", "fails", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """The difference `a - b` of one aspect, paired by source.
+
+    Attributes:
+        aspect: What was judged.
+        n: Texts that both runs scored.
+        groups: Sources among them.
+        a: Mean of the first run over sources.
+        b: Mean of the second.
+        difference: With its interval.
+        p: Of the sign-flip test over sources; `None` with fewer than two.
+        p_holm: The same, adjusted over the aspects.
+        wins: Texts that the first run scores higher.
+        ties: Texts with equal scores.
+        losses: Texts that the second run scores higher.
+        unscored: Texts of both runs that one or both left unscored.
+        signatures: Signature of the first and of the second run's scores.
+    """
+
+    aspect: str
+    n: int
+    groups: int
+    a: float
+    b: float
+    difference: Estimate
+    p: float | None
+    p_holm: float | None
+    wins: int
+    ties: int
+    losses: int
+    unscored: int
+    signatures: tuple[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        plain = ("aspect", "n", "groups", "a", "b", "p", "p_holm", "wins", "ties", "losses")
+        ends = self.difference
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "difference": ends.value,
+            "low": ends.low,
+            "high": ends.high,
+            "unscored": self.unscored,
+        }
+
+
+def compare_runs(
+    a: Mapping[str, Judged],
+    b: Mapping[str, Judged],
+    people: People | None = None,
+    *,
+    aspects: Iterable[str] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> list[CompareRow]:
+    """Compare two runs by aspect.
+
+    Args:
+        a: The first run, from `read_judged`.
+        b: The second run.
+        people: The data, for their sources; without them every text is a source of its own.
+        aspects: What to compare; all that both runs judged if left out.
+        confidence: Confidence of the intervals.
+        seed: Seed of the sign flips.
+
+    Raises:
+        UnknownName: An aspect is not in both runs.
+        DataError: The runs share no aspect, or no id.
+    """
+    shared = [name for name in a if name in b]
+    if not shared:
+        raise DataError(
+            f"the runs share no aspect: the first has {', '.join(a)}, the second {', '.join(b)}"
+        )
+    wanted = list(dict.fromkeys(aspects)) if aspects is not None else shared
+    for name in wanted:
+        if name not in shared:
+            raise UnknownName("aspect of both runs", name, shared)
+    sources = None if people is None else dict(zip(people.ids, people.groups, strict=True))
+    rows = [_row(name, a[name], b[name], sources, confidence, seed) for name in wanted]
+    adjusted = holm([row.p for row in rows])
+    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def agreement_difference(
+    a: Mapping[str, Judged],
+    b: Mapping[str, Judged],
+    people: People,
+    aspects: Sequence[str],
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Return by aspect and coefficient how much better the first run agrees with people.
+
+    Aspects without ratings of their name are left out. At dataset level, with a bootstrap over
+    sources that both sides share.
+    """
+    found = []
+    for name in aspects:
+        if name not in people.aspects:
+            continue
+        first, second = ([run[name].values.get(id_) for id_ in people.ids] for run in (a, b))
+        both = compare_agreement(
+            first,
+            second,
+            people.ratings(name).tolist(),
+            groups=people.groups,
+            bootstrap=bootstrap,
+            seed=seed,
+        )
+        for coefficient in COEFFICIENTS:
+            delta: Difference = getattr(both, coefficient)
+            low, high = delta.ci if delta.ci is not None else (None, None)
+            found.append(
+                {
+                    "aspect": name,
+                    "level": "dataset",
+                    "coefficient": coefficient,
+                    "n": both.n,
+                    "a": delta.a,
+                    "b": delta.b,
+                    "difference": delta.difference,
+                    "low": low,
+                    "high": high,
+                    "p": delta.p,
+                }
+            )
+    return found
+
+
+def gate(rows: Iterable[CompareRow], fail_below: float) -> Verdict:
+    """Judge whether the first run's advantage is at least `fail_below` on every aspect.
+
+    It fails if an interval lies below, holds if all lie at or above, and is inconclusive if one
+    spans it or there is none.
+    """
+    verdict: Verdict = "holds"
+    for row in rows:
+        low, high = row.difference.low, row.difference.high
+        if low is None or high is None:
+            verdict = "inconclusive"
+        elif high < fail_below:
+            return "fails"
+        elif low < fail_below:
+            verdict = "inconclusive"
+    return verdict
+
+
+def _row(
+    aspect: str,
+    a: Judged,
+    b: Judged,
+    sources: Mapping[str, str | None] | None,
+    confidence: float,
+    seed: int,
+) -> CompareRow:
+    shared = [id_ for id_ in a.values if id_ in b.values]
+    if not shared:
+        raise DataError(
+            f"the runs share no id on {aspect!r}: the first has {_some(a.values)}, the second "
+            f"{_some(b.values)}. Versions of a system are paired if their texts have the same "
+            "ids, so give each row an 'id' that names its source"
+        )
+    pairs = [
+        (id_, x, y)
+        for id_ in shared
+        if (x := a.values[id_]) is not None and (y := b.values[id_]) is not None
+    ]
+    if not pairs:
+        raise DataError(f"no text has a score of {aspect!r} in both runs; all are unscored in one")
+    codes = group_codes(None if sources is None else sources.get(id_) for id_, *_ in pairs)
+    found = paired_difference(
+        np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs]), codes, seed=seed
+    )
+    return CompareRow(
+        aspect=aspect,
+        n=found.n,
+        groups=found.groups,
+        a=found.a,
+        b=found.b,
+        difference=found.difference.estimate(confidence),
+        p=found.p,
+        p_holm=None,
+        wins=found.wins,
+        ties=found.ties,
+        losses=found.losses,
+        unscored=len(shared) - len(pairs),
+        signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
+    )
+
+
+def _some(ids: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(ids)[:3])) + ", ..."

@@ -1,0 +1,419 @@
+"""Means, systems and their differences on the raters' scale: judge only, labels only, and corrected.
+
+Knows columns. The corrected estimate takes the judge's cross-fitted calibrated scores and moves
+their mean by the error on the rated rows (see `correction`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from textassay.calibration.columns import Columns
+from textassay.calibration.correction import Corrected, correct_mean, rogan_gladen
+from textassay.calibration.intervals import (
+    NOTHING,
+    Estimate,
+    Linearized,
+    holm,
+    mean_over_groups,
+    tie_groups,
+)
+from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
+from textassay.calibration.prepared import MAX_UNSCORED, assumptions
+from textassay.meta.ranks import Codes, Floats
+
+MAX_OUTSIDE = 0.05
+"""Share of a system's scores outside the labeled range above which it is refused."""
+MIN_OWN = 8
+"""Rated sources from which a system is corrected by its own ratings."""
+_CHANCE_OUTSIDE = 6
+_ALPHA = 0.05
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateRow:
+    """One mean, estimated in three ways; values are on the raters' scale.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect.
+        system: The system; `None` for all rows.
+        n: Scored rows.
+        groups: Their sources.
+        rated: Scored rows with a rating.
+        rated_groups: Their sources.
+        judge_only: Mean of the judge's scores; no value if its scale is unbounded.
+        labels_only: Mean of the ratings.
+        corrected: Both together.
+        weight: PPI++'s lambda; `None` if not used.
+        worth: How many ratings one rating is worth with the judge's help; `None` if undefined.
+        method: `ppi++`, `rogan-gladen`, or `borrowed` if the system has too few ratings and the
+            judge is taken to err as on the others.
+        unscored: Rows without a score: number, share, mean rating, and bounds if they are many.
+        outside: Share of the scores outside the range that has ratings.
+        refused: Why there is no corrected value; `None` if there is.
+        rank: Best and worst rank among the systems that the tests leave open; `None` if not ranked.
+    """
+
+    aspect: str
+    human: str
+    system: str | None
+    n: int
+    groups: int
+    rated: int
+    rated_groups: int
+    judge_only: Estimate
+    labels_only: Estimate
+    corrected: Estimate
+    weight: float | None
+    worth: float | None
+    method: str
+    unscored: dict[str, Any]
+    outside: float
+    refused: str | None = None
+    rank: tuple[int, int] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        ends = {name: getattr(self, name).as_dict() for name in _ESTIMATES}
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return {
+            **plain,
+            **ends,
+            "lambda": self.weight,
+            "rank": None if self.rank is None else list(self.rank),
+        }
+
+
+_ESTIMATES = ("judge_only", "labels_only", "corrected")
+_PLAIN = (
+    "aspect", "human", "system", "n", "groups", "rated", "rated_groups", "worth", "method",
+    "unscored", "outside", "refused",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SystemDifference:
+    """The difference of two systems' corrected means, paired by source.
+
+    Attributes:
+        aspect: Name of the score.
+        a: The first system.
+        b: The second system.
+        difference: `a - b` with its interval.
+        p: Two-sided p-value; `None` if undefined.
+        p_holm: The same, adjusted over all pairs of the aspect.
+    """
+
+    aspect: str
+    a: str
+    b: str
+    difference: Estimate
+    p: float | None
+    p_holm: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "aspect": self.aspect,
+            "a": self.a,
+            "b": self.b,
+            **self.difference.as_dict(),
+            "p": self.p,
+            "p_holm": self.p_holm,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """All means of one aspect.
+
+    Attributes:
+        rows: All rows together first, then by system.
+        differences: Pairs of systems.
+        assumes: What the intervals take for granted.
+        map: Kind of the map behind the calibrated scores.
+    """
+
+    rows: tuple[EstimateRow, ...]
+    differences: tuple[SystemDifference, ...]
+    assumes: tuple[str, ...]
+    map: str
+
+
+def estimate_means(
+    columns: Columns,
+    *,
+    scales: Scales,
+    by_system: bool = False,
+    confidence: float = 0.95,
+    chosen: bool = False,
+    calibration: Map | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> Estimates:
+    """Estimate what people would say on average.
+
+    Args:
+        columns: Scores and ratings.
+        scales: Ranges of both.
+        by_system: Whether each system is estimated, and each pair compared.
+        confidence: Confidence of the intervals.
+        chosen: Whether the rated rows were chosen by hand; then there are no intervals.
+        calibration: A map learned from other ratings; `None` learns one here, cross-fitted.
+        method: How to learn it.
+        seed: Seed of the folds.
+
+    Raises:
+        DataError: Nothing can be learned from the ratings, as `learn_map` says.
+    """
+    work = _Work(columns, scales, confidence, chosen, calibration, method, seed)
+    everything = np.ones(len(work.y), bool)
+    rows = [work.row(None, everything)[0]]
+    differences: list[SystemDifference] = []
+    if by_system:
+        found = {name: work.row(name, work.of(name)) for name in work.names}
+        differences = work.differences(
+            {name: point for name, (_, point) in found.items() if point is not None}
+        )
+        rows += _ranked([row for row, _ in found.values()], differences)
+    told = assumptions(columns, chosen=chosen)
+    return Estimates(tuple(rows), tuple(differences), tuple(told), work.kind)
+
+
+class _Work:
+    """Scored rows with their calibrated scores."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        scales: Scales,
+        confidence: float,
+        chosen: bool,
+        calibration: Map | None,
+        method: str,
+        seed: int,
+    ) -> None:
+        self.all, self.scales, self.confidence, self.chosen = columns, scales, confidence, chosen
+        self.columns = scored = columns.only(columns.scored)
+        self.y, self.groups = scored.ratings, scored.groups
+        self.count = int(columns.groups.max()) + 1
+        rated = scored.rated
+        x, y, at = scored.scores[rated], self.y[rated], self.groups[rated]
+        if calibration is None:
+            learned = learn_map(x, y, at, scales=scales, method=method, seed=seed)
+            self.f = learned.predict_unseen(scored.scores)
+            self.f[rated], self.kind = learned.cross_fitted, learned.kind
+        else:
+            refuse_unlearnable(x, y, at)
+            self.f, self.kind = calibration.predict(scored.scores), calibration.to_dict()["kind"]
+        self.low, self.high, self.labels = float(x.min()), float(x.max()), len(x)
+        self.names = sorted({name for name in scored.systems if name is not None})
+        self._systems = np.array([name or "" for name in scored.systems], object)
+        self._residual = _mean_residual(self.f[rated], y, at, self.count)
+
+    def of(self, system: str) -> Mask:
+        """Return which scored rows a system made."""
+        return np.asarray(self._systems == system, bool)
+
+    def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
+        """Return one mean, and what differences are made of; `None` if it is refused."""
+        scored, y, groups = self.columns, self.y[inside], self.groups[inside]
+        rated = ~np.isnan(y)
+        own = len(np.unique(groups[rated]))
+        outside = float(
+            np.mean((scored.scores[inside] < self.low) | (scored.scores[inside] > self.high))
+        )
+        refused = self._refusal(outside)
+        found = self._corrected(inside) if own >= MIN_OWN or system is None else None
+        method = "borrowed" if found is None else "ppi++"
+        point = self._borrowed(inside) if found is None else found.corrected
+        if found is not None and (share := self._yes_no(inside)) is not None:
+            method, point = "rogan-gladen", share
+        drawn = None if scored.probabilities is None else scored.probabilities[inside][rated]
+        labels = (
+            found.labels_only
+            if found is not None
+            else _plain_mean(y[rated], groups[rated], drawn, self.count)
+        )
+        return EstimateRow(
+            aspect=scored.score,
+            human=scored.human,
+            system=system,
+            n=int(inside.sum()),
+            groups=len(np.unique(groups)),
+            rated=int(rated.sum()),
+            rated_groups=own,
+            judge_only=self._judge_only(scored.scores[inside], groups),
+            labels_only=self._told(labels),
+            corrected=NOTHING if refused else self._told(point),
+            weight=None if found is None or method != "ppi++" else found.weight,
+            worth=None if found is None or labels is None else _worth(labels, point),
+            method=method,
+            unscored=self._unscored(system, None if refused else self._told(point)),
+            outside=outside,
+            refused=refused,
+        ), (None if refused else point)
+
+    def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
+        """Compare each two systems."""
+        found = []
+        for a, b in combinations(points, 2):
+            delta = self._paired(a, b) or points[a].minus(points[b])
+            told = delta.estimate(self.confidence)
+            p = None if self.chosen else delta.p_value()
+            found.append((a, b, Estimate(told.value) if self.chosen else told, p))
+        adjusted = holm([p for *_, p in found])
+        return [
+            SystemDifference(self.columns.score, a, b, told, p, q)
+            for (a, b, told, p), q in zip(found, adjusted, strict=True)
+        ]
+
+    def _paired(self, a: str, b: str) -> Linearized | None:
+        """Return the difference corrected as a column of its own, where both systems are rated on the same sources."""
+        if self.columns.probabilities is not None:
+            return None
+        sides = [self._by_source(self.of(name)) for name in (a, b)]
+        f, y = sides[0][0] - sides[1][0], sides[0][1] - sides[1][1]
+        here = np.flatnonzero(~np.isnan(f))
+        if (~np.isnan(y)).sum() < MIN_OWN:
+            return None
+        return correct_mean(f[here], y[here], here, count=self.count).corrected
+
+    def _by_source(self, inside: Mask) -> tuple[Floats, Floats]:
+        """Return each source's mean calibrated score and rating, NaN where there is none."""
+        groups, y = self.groups[inside], self.y[inside]
+        return _means(self.f[inside], groups, self.count), _means(
+            y[~np.isnan(y)], groups[~np.isnan(y)], self.count
+        )
+
+    def _corrected(self, inside: Mask) -> Corrected:
+        drawn = self.columns.probabilities
+        return correct_mean(
+            self.f[inside],
+            self.y[inside],
+            self.groups[inside],
+            probabilities=None if drawn is None else drawn[inside],
+            count=self.count,
+        )
+
+    def _borrowed(self, inside: Mask) -> Linearized:
+        """Return the calibrated mean, moved by the error on the rated rows of all systems."""
+        judge = mean_over_groups(self.f[inside], self.groups[inside], self.count)
+        return Linearized(
+            judge.value + self._residual.value,
+            judge.influence + self._residual.influence,
+            min(judge.clusters, self._residual.clusters),
+        )
+
+    def _yes_no(self, inside: Mask) -> Linearized | None:
+        scores, y = self.columns.scores[inside], self.y[inside]
+        given = y[~np.isnan(y)]
+        if self.columns.probabilities is not None or not (_binary(scores) and _binary(given)):
+            return None
+        found = rogan_gladen(scores, y, self.groups[inside], confidence=self.confidence)
+        if found is None or not found.usable:
+            return None
+        influence = np.zeros(self.count)
+        influence[: len(found.share.influence)] = found.share.influence
+        return Linearized(found.share.value, influence, found.share.clusters)
+
+    def _judge_only(self, scores: Floats, groups: Codes) -> Estimate:
+        slope = self.scales.slope
+        if slope is None or self.scales.judge is None:
+            return NOTHING
+        on_scale = self.scales.raters[0] + slope * (scores - self.scales.judge[0])
+        found = mean_over_groups(on_scale, groups, self.count)
+        return found.estimate(self.confidence).clipped(*self.scales.raters)
+
+    def _told(self, found: Linearized | None) -> Estimate:
+        if found is None:
+            return NOTHING
+        told = found.estimate(self.confidence).clipped(*self.scales.raters)
+        # ratings that are all equal do not show how far others would differ
+        promised = not self.chosen and (found.clusters < 2 or found.variance > 0)
+        return told if promised else Estimate(told.value)
+
+    def _refusal(self, outside: float) -> str | None:
+        limit = max(MAX_OUTSIDE, _CHANCE_OUTSIDE / (self.labels + 1))
+        if outside <= limit:
+            return None
+        return (
+            f"{outside:.0%} of its scores lie outside {self.low:g} to {self.high:g}, where there "
+            f"are ratings (at most {limit:.0%}): nothing shows how the judge errs there; rate some"
+        )
+
+    def _unscored(self, system: str | None, corrected: Estimate | None) -> dict[str, Any]:
+        """Return what is known of rows without a score, and what they could do to the mean."""
+        everyone = self.all
+        inside = ~everyone.scored
+        whole = len(everyone.ids)
+        if system is not None:
+            mine = np.array([name == system for name in everyone.systems])
+            inside, whole = inside & mine, int(mine.sum())
+        y = everyone.ratings[inside]
+        y, share = y[~np.isnan(y)], float(inside.sum()) / whole
+        told: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
+        told["mean_rating"] = math.fsum(y) / len(y) if len(y) else None
+        if share > MAX_UNSCORED and corrected is not None and corrected.value is not None:
+            low, high = self.scales.raters
+            ends = (
+                (corrected.low, corrected.high)
+                if corrected.low is not None
+                else (corrected.value,) * 2
+            )
+            told["worst_case"] = (ends[0] or 0.0) * (1 - share) + low * share
+            told["best_case"] = (ends[1] or 0.0) * (1 - share) + high * share
+        return told
+
+
+def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> list[EstimateRow]:
+    """Return the rows with the ranks that significant differences leave open."""
+    ranked = [row for row in rows if row.corrected.value is not None]
+    at = {row.system: number for number, row in enumerate(ranked)}
+    differ = [
+        (at[one.a], at[one.b])
+        for one in differences
+        if one.p_holm is not None and one.p_holm < _ALPHA
+    ]
+    tested = any(one.p_holm is not None for one in differences)
+    ranks = tie_groups([row.corrected.value or 0.0 for row in ranked], differ)
+    found = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
+    return [replace(row, rank=found.get(row.system) if tested else None) for row in rows]
+
+
+def _mean_residual(f: Floats, y: Floats, groups: Codes, count: int) -> Linearized:
+    return mean_over_groups(y - f, groups, count)
+
+
+def _plain_mean(
+    y: Floats, groups: Any, probabilities: Floats | None, count: int
+) -> Linearized | None:
+    if not len(y):
+        return None
+    return correct_mean(
+        np.zeros(len(y)), y, groups, probabilities=probabilities, count=count
+    ).labels_only
+
+
+def _worth(labels: Linearized, found: Linearized) -> float | None:
+    if labels.clusters < 2 or found.clusters < 2 or found.variance <= 0:
+        return None
+    return labels.variance / found.variance
+
+
+def _means(values: Floats, groups: Codes, count: int) -> Floats:
+    sizes = np.bincount(groups, minlength=count)
+    sums = np.bincount(groups, weights=values, minlength=count)
+    return np.asarray(np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0))
+
+
+def _binary(values: Floats) -> bool:
+    return bool(np.isin(values, (0.0, 1.0)).all())

@@ -1,0 +1,168 @@
+"""The calibration folder: what `calibrate` learned, bound to the judge, and applied to its later scores.
+
+    calibration.json   one map per aspect, with a digest over all of it
+    report.json        how well it works on other sources, and the same as text in report.txt
+
+Knows files and scores; nothing of models.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from textassay.calibration.calibration import AspectCalibration, read_aspect
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
+from textassay.runtime.messages import Score
+from textassay.runtime.storage.files import write_json, write_text
+from textassay.version import __version__
+
+FORMAT = 1
+FILE, REPORT, TEXT = "calibration.json", "report.json", "report.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a calibration folder holds.
+
+    Attributes:
+        aspects: One per score, in order.
+        sources: Digests of the sources whose ratings it was learned from.
+    """
+
+    aspects: tuple[AspectCalibration, ...]
+    sources: frozenset[str]
+
+    def of(self, aspect: str) -> AspectCalibration | None:
+        """Return the calibration of a score; `None` if it has none."""
+        return next((one for one in self.aspects if one.aspect == aspect), None)
+
+    def check(self, aspect: str, signature: str, *, allow_change: bool = False) -> None:
+        """Refuse scores of another judge.
+
+        Raises:
+            ConfigurationError: The signature differs from that of the scores it was learned from.
+        """
+        own = self.of(aspect)
+        if own is None or allow_change or own.signature == signature:
+            return
+        raise ConfigurationError(
+            f"the calibration of {aspect!r} was learned from scores of {own.signature or 'no signature'!r}, "
+            f"and these are of {signature or 'no signature'!r}: another judge, prompt or setting errs in "
+            "another way. Calibrate anew, or set allow_change=true if they differ in nothing that matters"
+        )
+
+    def applied(self, score: Score, *, allow_change: bool = False) -> Score:
+        """Return a score with `calibrated`, `low` and `high`; unscored ones and other aspects as they are.
+
+        Raises:
+            ConfigurationError: It is of another judge.
+        """
+        own = self.of(score.aspect)
+        if own is None or score.value is None:
+            return score
+        self.check(score.aspect, score.signature, allow_change=allow_change)
+        found = own.apply(np.array([score.value]))
+        if found.outside[0]:
+            return score.model_copy(update={"outside": True})
+        ends = (found.values[0], found.low[0], found.high[0])
+        values = dict(zip(("calibrated", "low", "high"), map(float, ends), strict=True))
+        return score.model_copy(update={**values, "outside": False})
+
+
+def save(
+    aspects: Sequence[AspectCalibration],
+    reports: Sequence[dict[str, Any]],
+    text: str,
+    out: Path,
+    *,
+    sources: frozenset[str],
+    made: Mapping[str, Any],
+) -> None:
+    """Write a calibration folder.
+
+    Args:
+        aspects: One per score.
+        reports: How well each works.
+        text: The reports as text.
+        out: A new or empty folder.
+        sources: Digests of the sources with ratings.
+        made: Seed and what else is needed to repeat it.
+
+    Raises:
+        RunFolderError: The folder holds something.
+        StorageError: It cannot be written.
+    """
+    check_out(out)
+    content = {
+        "aspects": [one.to_dict() for one in aspects],
+        "sources": sorted(sources),
+        "made": {"textassay": __version__, **made},
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
+        write_text(out / TEXT, text)
+        write_json(out / FILE, {"format": FORMAT, **content, "digest": _digest(content)})
+    except OSError as error:
+        raise StorageError(f"the calibration cannot be written to {out}: {error}") from error
+
+
+def check_out(out: Path) -> None:
+    """Refuse a path that is a file or a folder with something in it.
+
+    Raises:
+        RunFolderError: It is.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunFolderError(f"{out} exists and is not empty; name a new folder")
+
+
+def load(folder: str | Path) -> Calibration:
+    """Read a calibration folder.
+
+    Raises:
+        ConfigurationError: There is none, it is of a newer format, or it was changed since.
+        DataError: Its content is damaged.
+    """
+    path = Path(folder) / FILE
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{folder} holds no {FILE}; make a calibration with textassay calibrate"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds no calibration")
+    version = content.pop("format", None)
+    if version != FORMAT or isinstance(version, bool):
+        raise ConfigurationError(
+            f"{path} has format {version!r}; this version of textassay reads format {FORMAT}"
+        )
+    if content.pop("digest", None) != _digest(content):
+        raise ConfigurationError(
+            f"{path} was edited or damaged since it was written (its digest differs); calibrate "
+            "again, or restore the file"
+        )
+    aspects, sources = content.get("aspects"), content.get("sources")
+    if not isinstance(aspects, list) or not isinstance(sources, list):
+        raise DataError(f"{path} holds no calibration")
+    return Calibration(tuple(read_aspect(one) for one in aspects), frozenset(sources))
+
+
+def source_digest(source: str) -> str:
+    """Return 12 hex digits that stand for a source, so that its ratings are known again."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,0 +1,91 @@
+"""What must hold before numbers are learned from or estimated: scales that fit, one judge, labels drawn by chance.
+
+Knows columns. Every refusal says what is wrong and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from textassay.calibration.columns import Columns, Scale
+from textassay.calibration.maps import Scales
+from textassay.runtime.errors import ConfigurationError, DataError
+
+Labels = Literal["random", "chosen"]
+MAX_UNSCORED = 0.05
+"""Share of rows without a score above which bounds are told."""
+
+
+def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
+    """Return the scales of judge and raters.
+
+    Args:
+        columns: Scores and ratings.
+        given: The raters' scale by human aspect, if the user said it. Else it is the judge's if
+            all ratings lie on that, or for a judge on 0 to 1 the range of the ratings.
+
+    Raises:
+        DataError: There are no ratings, or one lies off the scale.
+    """
+    ratings = columns.ratings[~np.isnan(columns.ratings)]
+    if not len(ratings):
+        raise DataError(
+            f"no row that was judged on {columns.score!r} has a rating of {columns.human!r}; "
+            "give ratings in the field 'human' or 'annotators' of DATA"
+        )
+    low, high = float(ratings.min()), float(ratings.max())
+    scale = given.get(columns.human)
+    if scale is not None:
+        _refuse_off(columns, scale, "the scale that was given")
+        return Scales(columns.scale, scale)
+    if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
+        return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
+    _refuse_off(columns, columns.scale, "the judge's scale; if people used another, say it")
+    return Scales(columns.scale, columns.scale)
+
+
+def one_signature(columns: Columns, *, allow_change: bool = False) -> str:
+    """Return the signature that all scores share; empty if they have none.
+
+    Raises:
+        ConfigurationError: There are several.
+    """
+    if len(columns.signatures) > 1 and not allow_change:
+        shown = "; ".join(repr(one) for one in columns.signatures[:3])
+        raise ConfigurationError(
+            f"the scores of {columns.score!r} come from {len(columns.signatures)} different judges "
+            f"({shown}), which are not comparable; split them into a file each, or set "
+            "allow_change=true if they differ in nothing that matters"
+        )
+    return columns.signatures[0] if columns.signatures else ""
+
+
+def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
+    """Return what an estimate from these columns takes for granted, as sentences."""
+    told = []
+    if chosen:
+        told.append("the labels were chosen by hand, so no interval is promised")
+    elif columns.probabilities is None:
+        told.append("the rated rows were drawn by chance, each with the same probability")
+    else:
+        told.append("the rated rows were drawn by chance, with the probabilities in the data")
+    told.append(
+        "sources are independent of each other"
+        if columns.has_groups
+        else "every row is a source of its own: the data have no field 'group'"
+    )
+    return told
+
+
+def _refuse_off(columns: Columns, scale: Scale, what: str) -> None:
+    ratings = columns.ratings
+    off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
+    if len(off):
+        raise DataError(
+            f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie off "
+            f"{scale[0]:g} to {scale[1]:g}, {what} (--scale {columns.human}=LOW,HIGH); the first is "
+            f"{ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
+        )

@@ -1,0 +1,151 @@
+"""`textassay calibrate`: learn a calibration, or apply one to a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from textassay.calibration import folder
+from textassay.calibration.calibration import calibrate
+from textassay.calibration.columns import Columns, People
+from textassay.calibration.prepared import scales_of
+from textassay.calibration.report import text_of
+from textassay.cli.console import printable, say
+from textassay.cli.decisions import CHOSEN, allow_change, read_columns
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.storage.run_folder import RunFolder, read_manifest, read_scores
+
+_BATCH = 500
+
+
+def learn(
+    scores: Path,
+    data: Path | None,
+    out: Path | None,
+    *,
+    aspect_map: Sequence[str],
+    method: str,
+    coverage: float,
+    scales: Mapping[str, tuple[float, float]],
+    labels: str,
+    seed: int,
+    given: Mapping[str, Any],
+) -> int:
+    """Learn a calibration, write its folder and print the report.
+
+    Raises:
+        ConfigurationError: A file, name or number does not fit; nothing was written.
+    """
+    if data is None or out is None:
+        raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
+    folder.check_out(out)
+    allowed = allow_change(given)
+    tables, people = read_columns(scores, data, aspect_map, labels)
+    made, reports = [], []
+    for table in tables:
+        aspect, report = calibrate(
+            table,
+            scales=scales_of(table, scales),
+            method=method,
+            coverage=coverage,
+            seed=seed,
+            allow_change=allowed,
+        )
+        made.append(aspect)
+        reports.append(report)
+    text = text_of(reports, coverage)
+    if labels == CHOSEN:
+        text += "the labels were chosen by hand, so the coverage of the intervals is not promised\n"
+    folder.save(
+        made,
+        reports,
+        text,
+        out,
+        sources=sources_of(tables, people),
+        made={"seed": seed, "method": method, "labels": labels},
+    )
+    typer.echo(printable(text), nl=False)
+    say(
+        f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out RUN2"
+    )
+    return 0
+
+
+def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
+    """Return digests of the sources that have ratings."""
+    group = dict(zip(people.ids, people.groups, strict=True))
+    found = set()
+    for table in tables:
+        for id_, rated in zip(table.ids, table.rated.tolist(), strict=True):
+            if rated:
+                found.add(folder.source_digest(group[id_] or f"row {id_}"))
+    return frozenset(found)
+
+
+def apply(
+    run: Path, data: Path | None, calibration: Path, out: Path | None, given: Mapping[str, Any]
+) -> int:
+    """Write a run whose scores are calibrated; no model is asked.
+
+    Raises:
+        ConfigurationError: The calibration is of another judge, or a path does not fit.
+    """
+    if data is not None:
+        raise ConfigurationError("calibrate --apply takes a run and no DATA: nothing is learned")
+    if out is None:
+        raise ConfigurationError("calibrate --apply needs --out RUN2, a new run folder")
+    allowed = allow_change(given)
+    read = folder.load(calibration)
+    manifest = read_manifest(run)
+    judged: dict[str, None] = {}
+    for score in read_scores(run):  # all of it is checked before anything is written
+        judged[score.aspect] = None
+        if score.value is not None and read.of(score.aspect) is not None:
+            read.check(score.aspect, score.signature, allow_change=allowed)
+    left = [name for name in judged if read.of(name) is None]
+    if len(left) == len(judged):
+        known = ", ".join(one.aspect for one in read.aspects)
+        raise ConfigurationError(
+            f"{calibration} has no aspect of the run: it has {known}; the run {', '.join(judged)}"
+        )
+    spec = {**manifest.get("spec", {}), "calibration": str(calibration.absolute())}
+    made = {**manifest, "spec": spec, "calibrated_from": str(run.absolute())}
+    counts = asyncio.run(_write(run, read, made, out, allowed))
+    for name in left:
+        say(f"{name}: {calibration} has no calibration of it; left as it is", style="yellow")
+    say(f"{counts[0]} scores calibrated, written to {out}")
+    if counts[1]:
+        say(
+            f"{counts[1]} scores lie outside the range that had ratings: they are marked 'outside' "
+            "and have no calibrated value",
+            style="yellow",
+        )
+    return 0
+
+
+async def _write(
+    run: Path,
+    read: folder.Calibration,
+    manifest: Mapping[str, Any],
+    out: Path,
+    allowed: bool,
+) -> tuple[int, int]:
+    calibrated = outside = 0
+    async with RunFolder.create(out) as target:
+        target.write_manifest(manifest)
+        batch = []
+        for score in read_scores(run):
+            batch.append(read.applied(score, allow_change=allowed))
+            calibrated += batch[-1].calibrated is not None
+            outside += bool(batch[-1].outside)
+            if len(batch) >= _BATCH:
+                await target.append(batch)
+                batch = []
+        if batch:
+            await target.append(batch)
+        target.write_summary()
+    return calibrated, outside

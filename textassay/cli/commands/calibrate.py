@@ -1,0 +1,97 @@
+"""`textassay calibrate`: read a judge's scores as people's ratings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli import arguments
+from textassay.cli.flags import SET, Given, Out
+from textassay.cli.registry import DECIDING, command
+
+Scores = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCORES",
+        help="Run folder, JSON Lines with id, aspect, value, or a data set with metrics.",
+    ),
+]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="Examples with human ratings.")]
+AspectMap = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
+    ),
+]
+ScaleOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scale",
+        metavar="ASPECT=LOW,HIGH",
+        help="Scale of the human ratings, if it is not the judge's; may repeat.",
+    ),
+]
+Confidence = Annotated[
+    float, typer.Option(metavar="C", help="Confidence of the intervals, such as 0.95.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+Labels = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW",
+        help="How the rated rows were picked: random, chosen (by hand; no interval is promised), "
+        "or the file of a label plan.",
+    ),
+]
+
+
+@command(
+    "calibrate",
+    panel=DECIDING,
+    examples=(
+        "textassay calibrate runs/first rated.jsonl -o calibrations/first",
+        "textassay calibrate runs/second --apply calibrations/first -o runs/second-calibrated",
+    ),
+)
+def calibrate(
+    scores: Scores,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="Examples with human ratings.")
+    ] = None,
+    *,
+    out: Out = None,
+    apply: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Apply this calibration to the run; --out is a new run."),
+    ] = None,
+    aspect_map: AspectMap = None,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, isotonic, linear, shift or ordinal.")
+    ] = "auto",
+    coverage: Annotated[
+        float, typer.Option(metavar="C", help="Share of ratings that their intervals should hold.")
+    ] = 0.9,
+    scale: ScaleOf = None,
+    labels: Labels = "random",
+    seed: Seed = 0,
+    given: Annotated[Given, SET],
+) -> int:
+    """Learn how a judge's scores are read as human ratings, with an interval around each."""
+    from textassay.cli import calibrate as work
+
+    if apply is not None:
+        return work.apply(scores, data, apply, out, given)
+    return work.learn(
+        scores,
+        data,
+        out,
+        aspect_map=aspect_map or (),
+        method=method,
+        coverage=coverage,
+        scales=arguments.scales(scale or ()),
+        labels=labels,
+        seed=seed,
+        given=given,
+    )

@@ -1,0 +1,89 @@
+"""`textassay label-plan`: how many more ratings, and a file of the examples to rate next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from textassay.calibration.label_plan import LabelPlan, next_rows, plan_labels
+from textassay.calibration.prepared import one_signature, scales_of
+from textassay.cli.console import results, say
+from textassay.cli.decisions import (
+    check_confidence,
+    name,
+    number,
+    print_json,
+    read_columns,
+    table,
+)
+from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.storage.files import write_text
+
+
+def show(
+    scores: Path,
+    data: Path,
+    *,
+    half_width: float,
+    count: int | None,
+    out: Path | None,
+    aspect_map: Sequence[str],
+    confidence: float,
+    scales: Mapping[str, tuple[float, float]],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Print the forecast and write the file.
+
+    Raises:
+        ConfigurationError: A file, name or number does not fit.
+    """
+    check_confidence(confidence)
+    if (count is None) != (out is None):
+        raise ConfigurationError("--next N and --out FILE go together")
+    if out is not None and out.exists():
+        raise ConfigurationError(f"{out} exists; name a new file")
+    tables, _ = read_columns(scores, data, aspect_map)
+    for columns in tables:
+        one_signature(columns)
+    scaled = [(columns, scales_of(columns, scales)) for columns in tables]
+    plans = [
+        plan_labels(columns, half_width, scales=own, confidence=confidence, seed=seed)
+        for columns, own in scaled
+    ]
+    if as_json:
+        print_json({"rows": [plan.as_dict() for plan in plans]})
+    else:
+        _draw(plans)
+    if count is not None and out is not None:
+        # one file serves one estimate; the aspect that needs most ratings decides what is drawn
+        widest = max(range(len(plans)), key=lambda at: plans[at].half_width)
+        columns, own = scaled[widest]
+        rows = next_rows(columns, count, scales=own, seed=seed)
+        text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+        try:
+            write_text(out, text)
+        except OSError as error:
+            raise StorageError(f"{out} cannot be written: {error}") from error
+        say(
+            f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then: "
+            f"textassay estimate SCORES DATA --labels {out}"
+        )
+
+
+def _draw(plans: Sequence[LabelPlan]) -> None:
+    lines = table(
+        "score", "rated", "sources", "half-width now", "wanted", "ratings more", "without judge",
+        "if all were rated",
+    )  # fmt: skip
+    for plan in plans:
+        lines.add_row(
+            name(plan.score), str(plan.rated), f"{plan.rated_groups}/{plan.groups}",
+            number(plan.half_width), number(plan.wanted),
+            "not enough rows" if plan.more is None else str(plan.more),
+            "-" if plan.labels_only is None else str(max(0, plan.labels_only - plan.rated)),
+            number(plan.with_all),
+        )  # fmt: skip
+    results().print(lines)
+    say("a forecast: further rows drawn by chance over all sources, erring as those rated so far")
