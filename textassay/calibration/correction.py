@@ -175,10 +175,10 @@ class Prevalence:
 def rogan_gladen(
     scores: Floats, ratings: Floats, groups: Codes, *, confidence: float = 0.95
 ) -> Prevalence | None:
-    """Return the share of yes among the unrated rows' population from a judge that says yes or no.
+    """Return the share of yes over all rows from a judge that says yes or no.
 
-    Both samples are in the variance: the unrated rows, which give the judge's share of yes, and the
-    rated ones, which give its sensitivity and specificity.
+    Both samples are in the variance: all rows, which give the judge's share of yes, and the rated
+    ones, which give its sensitivity and specificity.
 
     Args:
         scores: 0 or 1, shape (n,).
@@ -187,14 +187,15 @@ def rogan_gladen(
         confidence: Confidence of `youden`.
 
     Returns:
-        `None` if people gave only one of the answers, the judge did, or every row is rated.
+        `None` if people gave only one of the answers, or the judge tells them apart no better than
+        by chance to the last digit.
     """
     rated, count = ~np.isnan(ratings), int(groups.max()) + 1
     yes, no = rated & (ratings == 1), rated & (ratings == 0)
-    if not (yes.any() and no.any() and (~rated).any()):
+    if not (yes.any() and no.any()):
         return None
     one = np.ones(len(scores))
-    said = _weighted_mean(scores[~rated], groups[~rated], one[~rated], count)
+    said = _weighted_mean(scores, groups, one, count)
     sensitivity = _weighted_mean(scores[yes], groups[yes], one[yes], count)
     specificity = _weighted_mean(1 - scores[no], groups[no], one[no], count)
     clusters = len(np.unique(groups[rated]))

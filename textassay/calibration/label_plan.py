@@ -8,6 +8,7 @@ the estimate stays right (see `correction`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,8 @@ def plan_labels(
     learned = learn_map(x, y, groups, scales=scales, seed=seed)
     judged = learned.predict_unseen(scored.scores)
     total, sources = len(scored.ids), len(np.unique(scored.groups))
-    forecast = _Forecast(total, sources, confidence)
+    sizes = np.unique(groups, return_counts=True)[1]
+    forecast = _Forecast(total, sources, len(x), float((sizes**2).sum()), confidence)
     residual = _parts(y - learned.cross_fitted, groups)
     plain = _parts(y, groups)
     between_judged = _parts(judged, scored.groups)
@@ -134,27 +136,35 @@ def _parts(values: Floats, groups: Codes) -> _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Forecast:
+    """Half-widths with more ratings, from how many there are and how they lie over the sources."""
+
     rows: int
     sources: int
+    rated: int
+    squares: float
     confidence: float
 
     def half_width(self, count: int, residual: _Parts, judged: _Parts | None) -> float:
-        """Return the half-width with so many rows drawn over all sources."""
-        touched = (
-            self.sources * -math.expm1(count * math.log1p(-1 / self.sources))
-            if self.sources > 1
-            else 1.0
-        )
-        touched = max(2.0, min(touched, float(count)))
-        # what is rated of a source is known without error as far as its other rows go
-        variance = residual.between / touched + residual.within * (1 / count - 1 / self.rows)
+        """Return the half-width with `count` rated rows, those to come drawn over all sources."""
+        clusters = self._clusters(count)
+        # sources that are rated in full are known without error as far as their rows go
+        variance = residual.between / clusters + residual.within * (1 / count - 1 / self.rows)
         if judged is not None:
             variance += judged.between / self.sources * (1 - count / self.rows)
-        elif residual.within:
+        else:
             variance += residual.within / self.rows
-        return t_quantile(self.confidence, max(1, int(touched) - 1)) * math.sqrt(max(variance, 0.0))
+        t = t_quantile(self.confidence, max(1, round(clusters) - 1))
+        return t * math.sqrt(max(variance, 0.0))
 
-    def least(self, width: Any, wanted: float) -> int | None:
+    def _clusters(self, count: int) -> float:
+        """Return the number of equally rated sources that would be worth as much (Kish)."""
+        more = max(0, count - self.rated)
+        share = min(1.0, count / self.rated)
+        rated, squares = self.rated * share, self.squares * share
+        spread = squares + 2 * more * rated / self.sources + more + more**2 / self.sources
+        return max(2.0, min(float(self.sources), (rated + more) ** 2 / spread))
+
+    def least(self, width: Callable[[int], float], wanted: float) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
         low, high = 2, self.rows
         if width(high) > wanted:

@@ -26,6 +26,7 @@ from textassay.runtime.storage.run_folder import (
 )
 from textassay.runtime.storage.run_summary import ExactSum, RunSummary
 
+ENDS = {"calibrated": 3.5, "low": 3.0, "high": 4.0, "outside": False}
 FIELDS = (
     "id aspect value outcome scale how samples spread mass explanation evidence usage error signature".split()  # noqa: SIM905
 )
@@ -561,9 +562,16 @@ def test_a_run_without_scores_can_be_read(tmp_path):
 def test_a_row_holds_what_a_dump_of_the_score_holds(score):
     row = json.loads(score_row(score))
     assert list(row) == FIELDS
-    assert row == json.loads(json.dumps(score.model_dump(exclude={"started", "seconds"})))
+    assert row == json.loads(json.dumps(score.model_dump(exclude={"started", "seconds", *ENDS})))
     timed = score.model_copy(update={"started": datetime(2026, 1, 2, tzinfo=UTC), "seconds": 1.5})
     row = json.loads(score_row(timed))
     assert list(row) == [*FIELDS, "started", "seconds"]
     assert timed == score
     assert Score.model_validate(row).started == timed.started
+
+
+def test_a_calibrated_row_holds_its_interval():
+    """Rows gain the four fields of a calibration where one was applied."""
+    row = json.loads(score_row(scored("a", 4.0).model_copy(update=ENDS)))
+    assert {name: row[name] for name in ENDS} == ENDS
+    assert row["value"] == 4.0

@@ -63,6 +63,12 @@ _LOCK = ".lock"
 _TIMING = frozenset({"started", "seconds"})
 _CALIBRATED = frozenset({"calibrated", "low", "high", "outside"})
 """Fields that only calibrated scores have."""
+_HIDDEN = {
+    (True, True): _TIMING | _CALIBRATED,
+    (True, False): _TIMING,
+    (False, True): _CALIBRATED,
+}
+"""Fields to leave out of a row, by whether it lacks its timing and a calibration."""
 _BARE = frozenset({Score, ScoreError, Usage})
 """Messages that hold their fields and nothing besides, such as properties that were looked up
 once."""
@@ -333,8 +339,7 @@ def score_row(score: Score) -> bytes:
 def _fields(value: Any) -> Any:
     """Return the fields of a message, for `encode`, which asks again for messages among them."""
     if type(value) is Score and (value.started is None or value.outside is None):
-        hidden = _TIMING if value.started is None else frozenset()
-        hidden |= _CALIBRATED if value.outside is None else frozenset()
+        hidden = _HIDDEN[value.started is None, value.outside is None]
         return {name: item for name, item in vars(value).items() if name not in hidden}
     if type(value) in _BARE:
         return vars(value)  # a dump takes five times as long

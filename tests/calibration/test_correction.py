@@ -1,0 +1,115 @@
+"""PPI++ and Rogan-Gladen: equal to reference implementations, and right where sources are clustered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textassay.calibration.correction import correct_mean, power_tuned, rogan_gladen
+
+ROWS = np.arange(60)
+SCORES = 1 + (ROWS * 7 % 11) * 0.4
+RATINGS = 1 + ((ROWS * 7 % 11) * 0.35 + (ROWS * 5 % 7) * 0.2)
+RATED = np.where(ROWS < 20, RATINGS, np.nan)
+
+
+def test_point_and_weight_are_those_of_ppi_python_and_truescore():
+    """Golden numbers of ppi-python 0.2.3 and truescore 0.7.4 for independent rows, to 1e-9."""
+    found = correct_mean(SCORES, RATED, ROWS)
+    assert found.corrected.value == pytest.approx(3.3623281288486275, abs=1e-9)
+    assert found.weight == pytest.approx(0.5332589835518214, abs=1e-9)
+    assert power_tuned(RATINGS[:20], SCORES[:20], SCORES[20:]) == found.weight
+    # theirs has no correction of degrees of freedom for the judged part
+    assert found.corrected.variance**0.5 == pytest.approx(0.1592768816302735, rel=0.01)
+
+
+def test_reference_packages_agree_where_they_are_installed():
+    """The packages themselves, on random cases."""
+    reference = pytest.importorskip("truescore.correct")
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        scores = rng.normal(size=200)
+        ratings = scores * 0.6 + rng.normal(size=200)
+        told = reference.ppi_estimate(scores, ratings[:50], np.arange(50))
+        rated = np.where(np.arange(200) < 50, ratings, np.nan)
+        found = correct_mean(scores, rated, np.arange(200))
+        assert found.corrected.value == pytest.approx(told.point, abs=1e-9)
+        assert found.weight == pytest.approx(told.lambda_, abs=1e-9)
+
+
+def test_rogan_gladen_is_that_of_truescore():
+    """The point is truescore's; the variance has both samples and their overlap."""
+    said = (np.arange(80) * 7 % 10 < 6).astype(float)
+    true = np.where(np.arange(80) % 5 == 0, 1 - said, said)
+    found = rogan_gladen(said, np.where(np.arange(80) < 40, true, np.nan), np.arange(80))
+    assert found is not None
+    assert found.share.value == pytest.approx(0.4, abs=1e-9)
+    assert (found.sensitivity, found.specificity) == (1.0, pytest.approx(2 / 3))
+    assert found.usable
+
+
+def test_a_judge_at_chance_is_not_divided_by():
+    """Sensitivity + specificity near 1 makes no estimate of a share."""
+    rng = np.random.default_rng(0)
+    said, true = (rng.integers(0, 2, 400).astype(float) for _ in range(2))
+    found = rogan_gladen(said, np.where(np.arange(400) < 100, true, np.nan), np.arange(400))
+    assert found is not None
+    assert not found.usable
+
+
+def test_with_every_row_rated_the_judge_adds_nothing():
+    """Where nothing is unrated, PPI buys nothing: weight 0 and the mean of the ratings."""
+    found = correct_mean(SCORES, RATINGS, ROWS // 4)
+    assert found.weight == 0
+    assert found.corrected.value == pytest.approx(RATINGS.mean())
+    assert found.worth == 1.0
+
+
+def test_rows_of_a_source_count_once():
+    """Copies of every row within its source change neither the estimate nor its interval."""
+    once = correct_mean(SCORES, RATED, ROWS)
+    copied = correct_mean(*(np.repeat(one, 5) for one in (SCORES, RATED)), np.repeat(ROWS, 5))
+    assert copied.corrected.value == pytest.approx(once.corrected.value)
+    assert copied.corrected.variance == pytest.approx(once.corrected.variance)
+    independent = correct_mean(*(np.repeat(one, 5) for one in (SCORES, RATED)), np.arange(300))
+    assert independent.corrected.variance < once.corrected.variance / 3
+
+
+@given(st.floats(-3, 3), st.integers(0, 2**32 - 1))
+def test_a_constant_added_to_the_judge_changes_nothing(shift, seed):
+    """The correction removes any constant bias."""
+    order = np.random.default_rng(seed).permutation(60)
+    plain = correct_mean(SCORES, RATED, ROWS // 3)
+    moved = correct_mean(SCORES[order] + shift, RATED[order], (ROWS // 3)[order])
+    assert moved.corrected.value == pytest.approx(plain.corrected.value, abs=1e-9)
+
+
+def test_sampling_probabilities_undo_how_rows_were_drawn():
+    """Rows drawn more often where scores are high bias the plain mean, not the weighted one."""
+    rng, errors = np.random.default_rng(1), {"plain": [], "weighted": []}
+    for _ in range(200):
+        scores = rng.normal(size=400)
+        ratings = scores + rng.normal(size=400)
+        p = np.where(scores > 0, 0.4, 0.1)
+        rated = np.where(rng.random(400) < p, ratings, np.nan)
+        for name, drawn in (("plain", None), ("weighted", p)):
+            found = correct_mean(scores * 0, rated, np.arange(400), probabilities=drawn)
+            errors[name].append(found.corrected.value - ratings.mean())
+    assert np.mean(errors["plain"]) > 0.3
+    assert abs(np.mean(errors["weighted"])) < 0.03
+
+
+def test_sources_may_be_rated_in_part():
+    """Half the rows of every source: covered as it should be."""
+    held = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        groups, quality = np.repeat(np.arange(60), 4), rng.normal(size=240)
+        ratings = quality + np.repeat(rng.normal(size=60), 4)
+        scores = quality + rng.normal(0, 0.5, 240)
+        rated = np.where(rng.random(240) < 0.4, ratings, np.nan)
+        told = correct_mean(scores, rated, groups).corrected.estimate(0.95)
+        held += told.low <= 0 <= told.high
+    assert 0.92 <= held / 200 <= 0.985
