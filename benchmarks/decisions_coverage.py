@@ -144,8 +144,8 @@ def intervals(draws: int, rated: int, texts: int, skew: float, coverage: float =
 
 def summeval(path: Path, aspect: str, judge: str = "gpt-4o") -> tuple[Floats, Floats, Codes]:
     """Read scores, mean ratings and sources of recorded judgements."""
-    scores, ratings, codes = [], [], {}
-    groups = []
+    scores, ratings, groups = [], [], []
+    codes: dict[str, int] = {}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             scores.append(row["metrics"][f"{judge}/{aspect}"])
