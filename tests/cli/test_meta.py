@@ -10,6 +10,7 @@ from tests.cli.harness import textassay, write_examples
 
 KEYS = [
     "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman", "kendall", "ci",
+    "systems", "note",
 ]  # fmt: skip
 
 

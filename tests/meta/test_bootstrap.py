@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from textassay import meta
-from textassay.meta.bootstrap import draw_counts, percentile_interval, resampled
+from textassay.meta.bootstrap import draw_counts, resampled
 from textassay.meta.correlation import kendall, pearson, spearman
+from textassay.meta.intervals import coefficient_interval
 from textassay.meta.levels import pair_up
 
 LEVELS = ["dataset", "group", "system"]
@@ -56,7 +57,10 @@ def test_a_seed_fixes_the_interval(level):
         return found.ci
 
     assert interval(7) == interval(7)
-    assert interval(7) != interval(8)
+    assert (interval(7) != interval(8)) == (level == "dataset")  # the others need no resamples
+    if level == "system":  # of five systems
+        assert set(interval(7).values()) == {None}
+        return
     for name, (low, high) in interval(7).items():
         point = getattr(
             meta.correlate(scores, human, groups=groups, systems=systems, level=level), name
@@ -96,30 +100,40 @@ def test_rows_of_one_source_are_drawn_together():
     assert width() < 0.4 * width(groups=groups)
 
 
-def test_one_group_has_no_interval():
+def test_too_few_groups_or_systems_have_no_interval_and_say_so():
+    """Below these numbers simulated intervals do not hold what they promise."""
     found = meta.correlate([1, 2, 3], [1, 3, 2], groups=["a"] * 3, bootstrap=100)
     assert found.pearson == pytest.approx(0.5)
     assert found.ci == {"pearson": None, "spearman": None, "kendall": None}
+    assert "1 groups" in found.note
+    scores, human, groups, systems = panel(2, documents=4, systems=5)
+    for level, says in (("dataset", "4 groups"), ("group", "4 groups"), ("system", "5 systems")):
+        found = meta.correlate(
+            scores, human, groups=groups, systems=systems, level=level, bootstrap=50
+        )
+        assert set(found.ci.values()) == {None}
+        assert says in found.note
+
+
+def test_systems_that_differ_by_chance_alone_have_no_interval():
+    rng = np.random.default_rng(1)
+    scores, human = rng.normal(size=(2, 200))
+    found = meta.correlate(
+        scores,
+        human,
+        groups=np.arange(200) // 10,
+        systems=np.arange(200) % 10,
+        level="system",
+        bootstrap=1,
+    )
+    assert set(found.ci.values()) == {None}
+    assert "by chance" in found.note
 
 
 def test_an_interval_needs_half_the_resamples():
-    assert percentile_interval(np.array([1.0, np.nan, np.nan])) is None
-    assert percentile_interval(np.array([1.0, 1.0, np.nan])) == (1.0, 1.0)
-
-
-def test_a_system_missing_from_a_resample_is_left_out_there():
-    """A system seen in one document only: resamples without it correlate the other systems."""
-    scores, human, groups, systems = panel(3, documents=6, systems=4)
-    keep = (systems != 0) | (groups == 0)
-    found = meta.correlate(
-        scores[keep],
-        human[keep],
-        groups=groups[keep],
-        systems=systems[keep],
-        level="system",
-        bootstrap=200,
-    )
-    assert all(-1 <= low <= high <= 1 for low, high in found.ci.values())
+    assert coefficient_interval(0.9, np.array([1.0, np.nan, np.nan]), 20) is None
+    low, high = coefficient_interval(0.5, np.array([0.4, 0.6, 0.5, np.nan]), 20)
+    assert -1 < low < 0.5 < high < 1
 
 
 def test_weights_far_apart_stay_exact():

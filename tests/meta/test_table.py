@@ -9,7 +9,7 @@ import pytest
 from tests.benchmark_data import benchmark
 from textassay import meta
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, UnknownName
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Example, Score
 
 
 def examples(n=6, **fields):
@@ -50,7 +50,8 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
     document = json.loads(json.dumps(table.as_dict(), allow_nan=False))
     first, second = document["rows"]
     assert list(first) == [
-        "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman", "kendall", "ci"
+        "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman", "kendall", "ci",
+        "systems", "note",
     ]  # fmt: skip
     assert {k: first[k] for k in list(first)[:7]} == {
         "aspect": "coherence",
@@ -62,8 +63,9 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
         "coverage": 4 / 6,
     }
     assert first["spearman"] == pytest.approx(0.8)
-    assert set(first["ci"]) == {"pearson", "spearman", "kendall"}
-    assert all(low <= high for low, high in first["ci"].values())
+    assert first["ci"] == {"pearson": None, "spearman": None, "kendall": None}
+    assert first["systems"] == 3
+    assert "2 groups" in first["note"]
     assert (second["level"], second["groups"], second["pearson"]) == ("group", 2, 1.0)
 
 
@@ -166,6 +168,30 @@ def test_a_run_of_a_newer_format_is_refused(tmp_path):
         meta.read_scores(tmp_path)
 
 
+def test_scores_and_examples_are_taken_as_they_come(tmp_path):
+    """A path, a mapping or anything with `.scores`; a path, a table, dicts or examples."""
+    pandas = pytest.importorskip("pandas")
+    values = {f"e{i}": float(i % 4) for i in range(6)}
+    rows = [row(i, values[f"e{i}"]) for i in range(6)]
+    path = written(tmp_path / "judge.jsonl", rows)
+    dicts = [one.model_dump(exclude={"meta"}) for one in examples()]
+    people = written(tmp_path / "people.jsonl", dicts)
+
+    class Run:
+        scores = tuple(
+            Score(
+                id=one["id"], aspect="coherence", value=one["value"], outcome="scored", scale=(0, 5), how="text",
+                signature="s",
+            )
+            for one in rows
+        )  # fmt: skip
+
+    expected = meta.agreement_table({"coherence": values}, examples()).as_dict()
+    for scores in (path, str(path), Run()):
+        for data in (people, pandas.DataFrame(dicts), dicts):
+            assert meta.agreement_table(scores, data).as_dict() == expected
+
+
 SCORES = {"coherence": {f"e{i}": float(i) for i in range(6)}}
 
 
@@ -220,6 +246,10 @@ def test_the_whole_benchmark_in_one_table():
     )
     assert len(table.rows) == 36 * 3
     for found in table.rows:
-        for name, (low, high) in found.agreement.ci.items():
-            assert low <= high
+        for name, span in found.agreement.ci.items():
             assert np.isfinite(getattr(found.agreement, name))
+            if span is None:
+                assert found.agreement.level == "system"
+                assert "by chance" in found.agreement.note
+            else:
+                assert span[0] <= getattr(found.agreement, name) <= span[1]

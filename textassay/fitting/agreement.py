@@ -17,8 +17,9 @@ from textassay.fitting.learn import Choice, Fitter
 from textassay.fitting.table import FeatureTable
 from textassay.learning.training import Floats
 from textassay.meta.agreement import agreement_of
-from textassay.meta.bootstrap import percentile_interval, resampled
+from textassay.meta.bootstrap import resampled
 from textassay.meta.correlation import COEFFICIENTS, pearson
+from textassay.meta.intervals import coefficient_interval, number_of_groups
 from textassay.meta.levels import pair_up
 from textassay.meta.significance import difference_between
 from textassay.runtime.errors import DataError
@@ -91,11 +92,14 @@ def _on_same_rows(
     rows: Json = {}
     for name, values in predictions.items():
         pairs = pair_up(np.where(missing, np.nan, values), human, groups=groups)
-        found = agreement_of(pairs, "dataset")
+        found, count = agreement_of(pairs, "dataset"), number_of_groups(pairs)
         draws[name] = resampled(pairs, "dataset", resamples=resamples_for(found.n), seed=seed)
         rows[name] = {
             **{coefficient: getattr(found, coefficient) for coefficient in COEFFICIENTS},
-            "ci": {c: _listed(percentile_interval(draws[name][c])) for c in COEFFICIENTS},
+            "ci": {
+                c: _listed(coefficient_interval(getattr(found, c), draws[name][c], count))
+                for c in COEFFICIENTS
+            },
             **notes.get(name, {}),
         }
         rated = {
@@ -108,7 +112,7 @@ def _on_same_rows(
         name: {
             c: _told(
                 difference_between(
-                    rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c]
+                    rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c], count
                 )
             )
             for c in COEFFICIENTS

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.bootstrap import Interval, intervals
+from textassay.meta.bootstrap import Interval
 from textassay.meta.correlation import Coefficient
+from textassay.meta.intervals import Intervals, intervals_at
 from textassay.meta.levels import (
     Labels,
     Level,
@@ -23,6 +24,7 @@ from textassay.meta.levels import (
     pair_up,
     system_level,
 )
+from textassay.runtime.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,9 @@ class Agreement:
         pearson: Pearson's r; `None` where undefined.
         spearman: Spearman's rho with average ranks; `None` where undefined.
         kendall: Kendall's tau-b; `None` where undefined.
-        ci: 95 % interval of each coefficient, `None` where undefined; `None` as a whole where none
-            was asked for.
+        ci: 95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a
+            whole if none was asked for.
+        note: Why there is no interval; `None` if there is one, or none was asked for.
     """
 
     level: Level
@@ -54,6 +57,7 @@ class Agreement:
     spearman: float | None
     kendall: float | None
     ci: dict[Coefficient, Interval | None] | None = None
+    note: str | None = None
 
 
 def correlate(
@@ -76,7 +80,8 @@ def correlate(
             what the bootstrap draws. Without groups it draws rows.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
-        bootstrap: Number of resamples behind the intervals; 0 for none.
+        bootstrap: Number of resamples behind the intervals; 0 for no intervals. At group and system
+            level the intervals need no resamples, and any number above 0 gives the same.
         seed: Seed of the resamples.
 
     Raises:
@@ -99,7 +104,9 @@ def correlate(
 
 def agreement_of(pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 0) -> Agreement:
     """Return the agreement of rows that are paired already; arguments as for `correlate`."""
-    groups, skipped = _number_of(pairs.groups), 0
+    if bootstrap < 0:
+        raise ConfigurationError(f"a bootstrap needs at least 1 resample, not {bootstrap}")
+    groups, skipped, per_group = _number_of(pairs.groups), 0, None
     if level == "group":
         per_group = group_coefficients(pairs)
         found = mean_over_groups(per_group)
@@ -107,6 +114,11 @@ def agreement_of(pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 
         groups = len(per_group["pearson"]) - skipped
     else:
         found = dataset_level(pairs) if level == "dataset" else system_level(pairs)
+    spans = (
+        Intervals(ci={})
+        if not bootstrap
+        else intervals_at(pairs, level, found, per_group=per_group, resamples=bootstrap, seed=seed)
+    )
     return Agreement(
         level=level,
         n=len(pairs.scores),
@@ -117,7 +129,8 @@ def agreement_of(pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 
         pearson=found["pearson"],
         spearman=found["spearman"],
         kendall=found["kendall"],
-        ci=intervals(pairs, level, resamples=bootstrap, seed=seed) if bootstrap else None,
+        ci=spans.ci if bootstrap else None,
+        note=spans.note,
     )
 
 

@@ -1,4 +1,4 @@
-"""Confidence intervals by resampling groups: rows that share a source are drawn together or not at all.
+"""Coefficients in resamples of the groups: rows that share a source are drawn together or not at all.
 
 Knows paired rows and levels; nothing of examples or files.
 
@@ -23,33 +23,13 @@ from textassay.meta.ranks import Codes, Floats
 from textassay.runtime.errors import ConfigurationError
 
 CONFIDENCE = 0.95
-"""Share of the resampled values that an interval holds."""
+"""Nominal coverage of an interval."""
 _CHUNK = 200_000
 """Numbers per temporary array: what fits a core's cache is fastest."""
 _DIGITS = 12
 """Digits of resampled system means that count; below them lies rounding, which would break ties."""
 
 Interval = tuple[float, float]
-
-
-def intervals(
-    pairs: Pairs, level: Level, *, resamples: int, seed: int, confidence: float = CONFIDENCE
-) -> dict[Coefficient, Interval | None]:
-    """Return a percentile interval for each coefficient.
-
-    Args:
-        pairs: Rows with both numbers; without groups every row is drawn by itself.
-        level: Level of the coefficients.
-        resamples: Number of resamples, at least 1.
-        seed: Seed of the draws; equal seeds and groups give equal draws, whatever the scores.
-        confidence: Share of the resampled values inside.
-
-    Returns:
-        `None` where there are fewer than two groups, or where the coefficient is undefined in half
-        the resamples.
-    """
-    values = resampled(pairs, level, resamples=resamples, seed=seed)
-    return {name: percentile_interval(values[name], confidence) for name in COEFFICIENTS}
 
 
 def resampled(
@@ -69,15 +49,6 @@ def resampled(
     draw = {"dataset": _dataset, "group": _group, "system": _system}[level]
     chunks = list(draw(pairs, groups, count, resamples, np.random.default_rng(seed)))
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in COEFFICIENTS}
-
-
-def percentile_interval(values: Floats, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return the central interval of resampled values, `None` where half of them or more are NaN."""
-    defined = values[~np.isnan(values)]
-    if 2 * len(defined) <= len(values):
-        return None
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
 
 
 def draw_counts(groups: int, resamples: int, rng: np.random.Generator) -> Floats:

@@ -2,10 +2,11 @@
 
 Knows arrays, levels and resamples; nothing of examples or files.
 
-Two tests: a paired bootstrap over groups, which holds for every level and coefficient, and
-Williams' test for two Pearson correlations that share a variable. The latter takes points as
-independent of each other. Rows that share a source are not, so it flatters at data set level; it is
-at home at system level.
+Two tests. A paired bootstrap over groups gives the standard error of the difference, and Student's
+t on groups less one its interval and p-value; at system level the systems are what is resampled.
+Williams' test, for two Pearson correlations that share a variable, takes points as independent of
+each other. Rows that share a source are not, and then it finds differences that are not there in a
+third of the cases: it is given only at system level and where every row stands for itself.
 
 References:
     Williams, "The comparison of regression variables", J. R. Stat. Soc. B 21 (1959), 396-399.
@@ -24,8 +25,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from textassay.meta.agreement import agreement_of
-from textassay.meta.bootstrap import Interval, percentile_interval, resampled
+from textassay.meta.bootstrap import CONFIDENCE, Interval, resampled
 from textassay.meta.correlation import COEFFICIENTS, Coefficient, finite_array, pearson
+from textassay.meta.intervals import (
+    MIN_GROUPS,
+    MIN_SYSTEMS,
+    number_of_groups,
+    standard_error,
+    t_quantile,
+)
 from textassay.meta.levels import Labels, Level, Pairs, pair_up, system_means
 from textassay.meta.ranks import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -54,11 +62,11 @@ class Difference:
         a: Coefficient of the first; `None` where undefined.
         b: Coefficient of the second; `None` where undefined.
         difference: `a - b`; `None` where either is undefined.
-        ci: 95 % interval of the difference over resampled groups; `None` where undefined.
-        p: Two-sided p-value of the paired bootstrap, at least 2 / (resamples + 1); `None` where
-            undefined.
-        williams: Williams' test; `None` for rank coefficients, at group level, and where it is
-            undefined.
+        ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (6 systems).
+        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1); `None` where
+            that is.
+        williams: Williams' test; `None` for rank coefficients, at group level, if several rows
+            share a group, and if it is undefined.
     """
 
     a: float | None
@@ -123,13 +131,22 @@ def compare(
         raise ConfigurationError(f"comparing needs at least 1 resample, not {bootstrap}")
     first, second = _same_rows(a, b, human, groups, systems, level)
     points = [agreement_of(pairs, level) for pairs in (first, second)]
-    draws = [resampled(pairs, level, resamples=bootstrap, seed=seed) for pairs in (first, second)]
+    # at system level a point is a system: what varies from one set of systems to another
+    units = [_of_systems(p) if level == "system" else p for p in (first, second)]
+    unit_level: Level = "dataset" if level == "system" else level
+    draws = [resampled(p, unit_level, resamples=bootstrap, seed=seed) for p in units]
+    count = number_of_groups(units[0])
+    enough = count >= (MIN_SYSTEMS if level == "system" else MIN_GROUPS)
     found: dict[Coefficient, Difference] = {}
     for name in COEFFICIENTS:
         test = _williams_of(first, second, level) if name == "pearson" else None
         values = [getattr(point, name) for point in points]
         found[name] = difference_between(
-            values[0], values[1], draws[0][name] - draws[1][name], test
+            values[0],
+            values[1],
+            draws[0][name] - draws[1][name] if enough else np.array([np.nan]),
+            count,
+            test,
         )
     return Comparison(
         level=level,
@@ -165,9 +182,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
     if below <= 1e-15:
         return None
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / below)
-    from scipy.special import stdtr  # heavy, so on first use
-
-    return WilliamsTest(t=t, df=n - 3, p=min(1.0, 2 * float(stdtr(n - 3, -abs(t)))))
+    return WilliamsTest(t=t, df=n - 3, p=_two_sided(t, n - 3))
 
 
 def _same_rows(
@@ -190,7 +205,11 @@ def _same_rows(
 
 
 def difference_between(
-    a: float | None, b: float | None, drawn: Floats, test: WilliamsTest | None = None
+    a: float | None,
+    b: float | None,
+    drawn: Floats,
+    groups: int,
+    test: WilliamsTest | None = None,
 ) -> Difference:
     """Return the difference of two coefficients with interval and p-value.
 
@@ -198,30 +217,41 @@ def difference_between(
         a: Coefficient of the first scores.
         b: Coefficient of the second scores.
         drawn: Their differences in resamples that both sides share, shape (resamples,).
+        groups: Number of groups that were resampled.
         test: Williams' test, where it applies.
     """
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
-    interval = percentile_interval(drawn)
+    error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
+    if error is None or (error == 0 and a != b):
+        return Difference(a=a, b=b, difference=a - b, ci=None, p=None, williams=test)
+    half = t_quantile(groups - 1, CONFIDENCE) * error
     return Difference(
         a=a,
         b=b,
         difference=a - b,
-        ci=interval,
-        p=_two_sided(drawn) if interval else None,
+        ci=(a - b - half, a - b + half),
+        # so many resamples cannot show less
+        p=max(2 / (len(drawn) + 1), _two_sided((a - b) / error, groups - 1)) if error else 1.0,
         williams=test,
     )
 
 
-def _two_sided(drawn: Floats) -> float:
-    """Return twice the smaller tail beyond 0, counting the observed data as one more resample."""
-    drawn = drawn[~np.isnan(drawn)]
-    tail = min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
-    return float(min(1.0, 2 * (tail + 1) / (len(drawn) + 1)))
+def _two_sided(t: float, df: int) -> float:
+    from scipy.special import stdtr  # heavy, so on first use
+
+    return min(1.0, 2 * float(stdtr(df, -abs(t))))
+
+
+def _of_systems(pairs: Pairs) -> Pairs:
+    """Return one row per system, its means."""
+    scores, human = system_means(pairs)
+    return Pairs(scores=scores, human=human, groups=None, systems=None, rated=len(scores))
 
 
 def _williams_of(first: Pairs, second: Pairs, level: Level) -> WilliamsTest | None:
-    if level == "group":
+    shared = first.groups is not None and number_of_groups(first) < len(first.scores)
+    if level == "group" or (level == "dataset" and shared):
         return None
     sides = [
         system_means(pairs) if level == "system" else (pairs.scores, pairs.human)

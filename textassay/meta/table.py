@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.levels import LEVELS, Level
-from textassay.meta.score_files import Recorded
+from textassay.meta.score_files import Recorded, read_scores
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Example, Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class TableRow:
             "spearman": found.spearman,
             "kendall": found.kendall,
             "ci": ci,
+            "systems": found.systems,
+            "note": found.note,
         }
 
 
@@ -68,9 +72,17 @@ class AgreementTable:
         return {"rows": [row.as_dict() for row in self.rows]}
 
 
+class HasScores(Protocol):
+    """What holds the scores of a run, such as `textassay.Run`."""
+
+    @property
+    def scores(self) -> Iterable[Score]:
+        """All scores, later ones replacing earlier ones of the same id and aspect."""
+
+
 def agreement_table(
-    scores: Recorded,
-    examples: Iterable[Example],
+    scores: Recorded | HasScores | str | Path,
+    examples: Any,
     *,
     levels: Sequence[Level] = ("dataset",),
     aspect_map: Iterable[str] | Mapping[str, str] = (),
@@ -80,8 +92,10 @@ def agreement_table(
     """Hold recorded scores against people.
 
     Args:
-        scores: Value by aspect and id, as from `read_scores`.
-        examples: The data with human ratings; texts are not kept.
+        scores: A run, the path of a run folder or of a file of scores, or values by aspect and id
+            as from `read_scores`.
+        examples: The data with human ratings: a path, a table (pandas, polars, datasets), or
+            examples or dicts; texts are not kept.
         levels: Levels to report, each of `dataset`, `group`, `system`.
         aspect_map: Which human aspect a score is held against: a mapping, or texts `SCORE=HUMAN`. A
             score may be named more than once. Scores that are not named pair with the human aspect
@@ -98,7 +112,8 @@ def agreement_table(
     for level in levels:
         if level not in LEVELS:
             raise UnknownName("level", str(level), LEVELS)
-    people = _People(examples)
+    scores = recorded(scores)
+    people = _People(Examples(examples))
     known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
     if not scored_ids & known_ids:
         raise DataError(
@@ -124,6 +139,18 @@ def agreement_table(
         for level in levels
     ]
     return AgreementTable(rows=tuple(rows), unknown_ids=len(scored_ids - known_ids))
+
+
+def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
+    """Return values by aspect and id of a run, a path, or values that are so already."""
+    if isinstance(scores, str | Path):
+        return read_scores(scores)
+    if isinstance(scores, Mapping):
+        return scores
+    found: Recorded = {}
+    for score in scores.scores:
+        found.setdefault(score.aspect, {})[score.id] = score.value
+    return found
 
 
 class _People:
