@@ -180,3 +180,40 @@ def test_missing_files_are_named(scores, people, tmp_path):
     assert "nothing" in textassay("meta", tmp_path / "nothing", people).err
     missing = textassay("meta", scores, tmp_path / "nothing.jsonl")
     assert (missing.code, "there is no such file" in missing.err) == (2, True)
+
+
+def test_raters_and_left_out_groups_are_explained(tmp_path):
+    """`--raters` puts agreement among people beside that with the judge; `2 (-1)` and missing intervals are told."""
+    ratings = [(1, 2), (3, 3), (5, 4), (2, 2), (2, 2), (2, 2), (4, 5), (1, 1), (3, 2)]
+    people, scores = tmp_path / "people.jsonl", tmp_path / "scores.jsonl"
+    people.write_text(
+        "".join(
+            json.dumps(
+                {"id": f"x{i}", "output": "t", "group": f"g{i // 3}", "system": f"s{i % 3}",
+                 "human": {"flow": sum(pair) / 2}, "annotators": {"flow": pair}}
+            ) + "\n"
+            for i, pair in enumerate(ratings)
+        )
+    )  # fmt: skip
+    scores.write_text(
+        "".join(
+            json.dumps({"id": f"x{i}", "aspect": "flow", "value": pair[0]}) + "\n"
+            for i, pair in enumerate(ratings)
+        )
+    )
+    arguments = ("meta", scores, people, "--raters", "--level", "group,system")
+    printed = textassay(*arguments)
+    said = " ".join(printed.err.split())
+    assert "2 (-1): 2 groups are averaged; 1 are left out" in said
+    assert "below 6 no interval holds" in said
+    assert "3 systems" in printed.out
+    assert "judge-rater" in printed.out
+    (row,) = json.loads(textassay(*arguments, "--json").out)["raters"]
+    assert (row["aspect"], row["raters"], row["items"]) == ("flow", 2, 9)
+    assert row["judge_rater"]["same"] == pytest.approx((1 + 5 / 9) / 2)
+    assert row["alpha"]["ordinal"] > 0.5
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text('{"id": "x1", "output": "t", "human": {"flow": 3}}\n')
+    refused = textassay("meta", scores, plain, "--raters")
+    assert refused.code == 2
+    assert "annotators" in refused.err

@@ -1,4 +1,4 @@
-"""Intervals hold what they promise: a few hundred seeded draws of clustered, skewed ratings (see benchmarks/coverage.py)."""
+"""Intervals hold what they promise: seeded draws of clustered, skewed ratings (see benchmarks/coverage.py)."""
 
 from __future__ import annotations
 

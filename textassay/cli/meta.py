@@ -16,7 +16,7 @@ from textassay.cli.console import PIPE_WIDTH, plain_table, printable, results, s
 from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
 from textassay.meta.score_files import read_scores
-from textassay.meta.table import AgreementTable, TableRow, agreement_table
+from textassay.meta.table import AgreementTable, RaterRow, TableRow, agreement_table
 from textassay.runtime.data.dataset import Examples
 
 Coefficient = Literal["pearson", "spearman", "kendall"]
@@ -32,6 +32,7 @@ def show(
     bootstrap: int,
     seed: int,
     as_json: bool,
+    raters: bool = False,
 ) -> None:
     """Print how the scores agree with the ratings in the data.
 
@@ -45,6 +46,7 @@ def show(
         aspect_map=mapping,
         bootstrap=bootstrap,
         seed=seed,
+        raters=raters,
     )
     if table.unknown_ids:
         say(
@@ -56,6 +58,52 @@ def show(
     else:
         console = results()
         console.print(drawn(table, console))
+        for line in explained(table):
+            say(line)
+        if table.raters is not None:
+            console.print()
+            console.print(_drawn_raters(table.raters))
+
+
+def explained(table: AgreementTable) -> list[str]:
+    """Return what a reader of the table must know: what `13 (-7)` means, and why intervals are missing."""
+    lines: list[str] = []
+    for row in table.rows:
+        found = row.agreement
+        if found.groups_skipped and not lines:
+            lines.append(
+                f"{_groups(found)}: {found.groups} groups are averaged; {found.groups_skipped} are left out "
+                "because all scores or all ratings in them are equal"
+            )
+    notes: dict[str, list[str]] = {}
+    for row in table.rows:
+        if row.agreement.note:
+            notes.setdefault(f"{row.agreement.level} level, {row.agreement.note}", []).append(
+                row.aspect
+            )
+    return lines + [
+        f"{printable(', '.join(dict.fromkeys(names)))}: {note}" for note, names in notes.items()
+    ]
+
+
+def _drawn_raters(rows: Sequence[RaterRow]) -> Table:
+    """Draw agreement among people next to agreement with the judge: Spearman's rho, and alpha."""
+    lines = plain_table(
+        "score", "human", "raters", "items", "alpha", "rater-rater", "judge-rater", "rater-others", "judge-others",
+        left=2,
+    )  # fmt: skip
+    for row in rows:
+        found = row.agreement
+        pairs = (found.between_raters, found.judge_rater, found.ceiling, found.judge_others)
+        figures = [found.alpha["ordinal"], *(pair.spearman if pair else None for pair in pairs)]
+        lines.add_row(
+            Text(printable(row.aspect)),
+            Text(printable(row.human)),
+            str(found.raters),
+            str(found.items),
+            *("-" if figure is None else f"{figure:.3f}" for figure in figures),
+        )
+    return lines
 
 
 def drawn(table: AgreementTable, console: Console) -> Table:
@@ -101,6 +149,8 @@ def _heading(row: TableRow) -> list[Text | str]:
 
 
 def _groups(found: Agreement) -> str:
+    if found.level == "system":
+        return f"{found.systems} systems"
     if found.groups is None:
         return "-"
     return f"{found.groups}" + (f" (-{found.groups_skipped})" if found.groups_skipped else "")

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.levels import LEVELS, Level
+from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -56,20 +57,44 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RaterRow:
+    """Agreement among the raters of one human aspect, and of one score with them.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect.
+        agreement: What was found, over the rows that have a score.
+    """
+
+    aspect: str
+    human: str
+    agreement: RaterAgreement
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values; what is undefined is `None`."""
+        return {"aspect": self.aspect, "human": self.human, **self.agreement.as_dict()}
+
+
+@dataclass(frozen=True, slots=True)
 class AgreementTable:
     """Agreement of all scores that pair with a human aspect.
 
     Attributes:
         rows: In order of scores, then levels.
         unknown_ids: Number of scored ids that no example has.
+        raters: Agreement among raters, one row per pairing; `None` if not asked for.
     """
 
     rows: tuple[TableRow, ...]
     unknown_ids: int
+    raters: tuple[RaterRow, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `{"rows": [...]}` as JSON values."""
-        return {"rows": [row.as_dict() for row in self.rows]}
+        """Return `{"rows": [...]}` as JSON values, with `raters` if asked for."""
+        found: dict[str, Any] = {"rows": [row.as_dict() for row in self.rows]}
+        if self.raters is not None:
+            found["raters"] = [row.as_dict() for row in self.raters]
+        return found
 
 
 class HasScores(Protocol):
@@ -88,6 +113,7 @@ def agreement_table(
     aspect_map: Iterable[str] | Mapping[str, str] = (),
     bootstrap: int = 0,
     seed: int = 0,
+    raters: bool = False,
 ) -> AgreementTable:
     """Hold recorded scores against people.
 
@@ -102,6 +128,8 @@ def agreement_table(
             of the same name.
         bootstrap: Number of resamples behind the intervals; 0 for none.
         seed: Seed of the resamples.
+        raters: Whether to measure how well raters agree with each other and the score with each of
+            them, from the single ratings in `annotators`.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
@@ -138,7 +166,34 @@ def agreement_table(
         for aspect, human in pairs
         for level in levels
     ]
-    return AgreementTable(rows=tuple(rows), unknown_ids=len(scored_ids - known_ids))
+    return AgreementTable(
+        rows=tuple(rows),
+        unknown_ids=len(scored_ids - known_ids),
+        raters=_rater_rows(scores, people, pairs) if raters else None,
+    )
+
+
+def _rater_rows(
+    scores: Recorded, people: _People, pairs: list[tuple[str, str]]
+) -> tuple[RaterRow, ...]:
+    rated = {human for _, human in pairs if any(human in one for one in people.annotators)}
+    if not rated:
+        raise DataError(
+            "the data hold no single ratings; give each rater's in the field 'annotators', "
+            'as {"coherence": [3, 2, 3]}'
+        )
+    return tuple(
+        RaterRow(
+            aspect,
+            human,
+            rater_agreement(
+                [one.get(human, ()) for one in people.annotators],
+                judge=[scores[aspect].get(id_) for id_ in people.ids],
+            ),
+        )
+        for aspect, human in pairs
+        if human in rated
+    )
 
 
 def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
@@ -159,11 +214,13 @@ class _People:
     def __init__(self, examples: Iterable[Example]) -> None:
         self.ids: list[str] = []
         self._human: list[dict[str, float | None]] = []
+        self.annotators: list[dict[str, tuple[float | None, ...]]] = []
         groups: list[str | None] = []
         systems: list[str | None] = []
         for example in examples:
             self.ids.append(example.id)
             self._human.append(example.human)
+            self.annotators.append(example.annotators)
             groups.append(example.group)
             systems.append(example.system)
         self.groups = groups if any(group is not None for group in groups) else None

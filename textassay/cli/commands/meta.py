@@ -41,6 +41,12 @@ def meta(
         typer.Option(metavar="N", help="Resamples of the groups for 95 % intervals; 0 for none."),
     ] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the bootstrap.")] = 0,
+    raters: Annotated[
+        bool,
+        typer.Option(
+            "--raters", help="Also how well raters agree with each other, and the score with them."
+        ),
+    ] = False,
     as_json: AsJson = False,
     given: Annotated[Given, CONFIG | FIELDS],
 ) -> None:
@@ -55,5 +61,6 @@ def meta(
         mapping=aspect_map or (),
         bootstrap=bootstrap,
         seed=seed,
+        raters=raters,
         as_json=as_json,
     )
