@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.runtime.data.dataset import Examples, read_examples
+from textassay.runtime.data.formats import MAX_BLANK_LINES, MAX_LINE
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
@@ -662,3 +663,38 @@ def test_reading_is_fast(tmp_path: Path) -> None:
     start = time.process_time()
     assert examples.check().count == 5_000
     assert 5_000 / (time.process_time() - start) > 4_000
+
+
+@pytest.mark.parametrize("depth", [260, 900, 1020, 100_000])
+def test_a_row_that_is_nested_too_deeply_is_named(tmp_path: Path, depth: int) -> None:
+    """Of the two limits of the parser and the writer neither ends in a traceback."""
+    path = tmp_path / "deep.jsonl"
+    deep = "[" * depth + "]" * depth
+    path.write_text('{"output": "fine"}\n{"output": "deep", "extra": ' + deep + "}\n")
+    with pytest.raises(DataError, match=r"deep\.jsonl, line 2"):
+        Examples(path).check()
+
+
+def test_a_row_of_many_unknown_fields_takes_as_long_as_it_is(tmp_path: Path) -> None:
+    """Each goes to `meta`; what the caller gave is not changed."""
+    row = {"output": "a", "meta": {"own": 1}} | {f"field{i}": i for i in range(100_000)}
+    (example,) = Examples([row])
+    assert len(example.meta) == 100_001
+    assert row["meta"] == {"own": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b" " * (MAX_LINE + 1), "line 1: is longer than"),
+        (b"\n" * (MAX_BLANK_LINES + 2), "blank lines"),
+    ],
+)
+def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path, content: bytes, told: str) -> None:
+    """Blanks without end on one line, or lines without end: reading stops at a bound."""
+    path = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(content)
+        file.write(content)
+    with pytest.raises(DataError, match=told):
+        Examples(path).check()

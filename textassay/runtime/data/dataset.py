@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from textassay.runtime.data.fields import FieldError, FieldReader, with_means
+from textassay.runtime.data.fields import KEYED, FieldError, FieldReader, with_means
 from textassay.runtime.data.formats import Table, open_table
 from textassay.runtime.data.json_values import plain, shown
 from textassay.runtime.data.raters import RATER, one_row_per_example
@@ -141,13 +141,12 @@ class Examples:
         text_cells, is_plain, text_lists = table.text_cells, table.plain, table.text_lists
         for number, row in table.rows():
             try:
-                yield (
-                    number,
-                    row,
-                    make(row, text_cells=text_cells, plain=is_plain, text_lists=text_lists),
-                )
+                example = make(row, text_cells=text_cells, plain=is_plain, text_lists=text_lists)
             except FieldError as error:
                 raise self._bad(number, error) from None
+            except RecursionError:
+                raise self._bad(number, FieldError(None, "is nested too deeply")) from None
+            yield number, row, example
 
     def _bad(self, number: int, error: FieldError) -> DataError:
         joint = ", " if str(error).startswith("field") else ": "
@@ -161,6 +160,8 @@ class Examples:
                 content.update(_canonical(example, given=row is example))
             except FieldError as error:
                 raise self._bad(number, error) from None
+            except RecursionError:
+                raise self._bad(number, FieldError(None, "is nested too deeply")) from None
             ids += hashlib.blake2b(example.id.encode(), digest_size=16).digest()
             for name in OPTIONAL:
                 if getattr(example, name):
@@ -229,7 +230,23 @@ def _canonical(example: Example, *, given: bool) -> bytes:
                 **content,
                 name: {key: value for key, value in content[name].items() if value is not None},
             }
-    return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    try:
+        return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        deep = next((name for name in KEYED if _is_too_deep(content[name])), None)
+        if deep is None:
+            raise
+        raise FieldError(
+            deep, "is nested more than 250 levels deep; flatten it or leave it out"
+        ) from None
+
+
+def _is_too_deep(value: Any) -> bool:
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return True
+    return False
 
 
 def _count(values: Mapping[str, float | None], counts: dict[str, int]) -> None:

@@ -178,16 +178,23 @@ class FieldReader:
             ratings = tuple(cell(key, "human.") for key in keys)
             if any(rating is not None for rating in ratings):
                 found.setdefault("annotators", {})[aspect] = ratings
+        ours: set[str] = set()
         for key, name, part in layout.parts:
             value = cell(key, f"{name}.")
             if value is None and name != "meta":
                 continue
-            parts = found.get(name, {})
-            if not isinstance(parts, Mapping):
+            parts = found.get(name)
+            if name not in ours:  # a copy is added to: the row is the caller's
+                parts = (
+                    dict(parts) if isinstance(parts, Mapping) else {} if parts is None else parts
+                )
+                found[name] = parts
+                ours.add(name)
+            if not isinstance(parts, dict):
                 raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
             if part in parts:
                 raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
-            found[name] = {**parts, part: value}
+            parts[part] = value
         if not self._needs_output:
             found.setdefault("output", "")
         return _validated(found, layout)

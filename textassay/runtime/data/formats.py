@@ -27,7 +27,10 @@ Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
 _BATCH = 256
 """Rows of a columnar file that are in memory as Python objects at a time."""
-_MAX_CELL = 2**31 - 1
+MAX_LINE = 64 * 2**20
+"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an attack."""
+MAX_BLANK_LINES = 1_000_000
+"""Blank lines in a row."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -166,10 +169,22 @@ class _File:
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the lines as they are, without a byte order mark."""
-        number = 0
+        number = blank = 0
         try:
             with self._open() as file:
-                for number, line in enumerate(file, start=1):
+                while line := file.readline(MAX_LINE + 1):
+                    number += 1
+                    if len(line) > MAX_LINE:
+                        raise DataError(
+                            f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
+                            "every line is one example"
+                        )
+                    blank = blank + 1 if line.isspace() else 0
+                    if blank > MAX_BLANK_LINES:
+                        raise DataError(
+                            f"{self.name}, line {number}: comes after {MAX_BLANK_LINES:,} blank lines; "
+                            "the file holds something else than examples"
+                        )
                     yield number, line.removeprefix(_BOM) if number == 1 else line
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
@@ -281,9 +296,9 @@ class Csv(_File):
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings of text."""
         if (
-            csv.field_size_limit() < _MAX_CELL
+            csv.field_size_limit() < MAX_LINE
         ):  # the module's only limit is global, and texts may be long
-            csv.field_size_limit(_MAX_CELL)
+            csv.field_size_limit(MAX_LINE)
         lines = (self._decoded(number, line) for number, line in self._lines())
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         header: list[str] | None = None
