@@ -1,5 +1,5 @@
 """The command line: arguments in, `evaluate` out."""
 
-from textassay.cli.app import main
+from textassay.cli.start import main
 
 __all__ = ["main"]

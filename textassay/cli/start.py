@@ -1,0 +1,76 @@
+"""Where the process begins: what must hold before the first heavy import, and what ends it quietly.
+
+Imports nothing heavy: an interrupt in the first half second is caught as any other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
+MIN_OPEN_FILES = 64
+"""Files, connections and pipes that the smallest run needs open at once."""
+WANTED_OPEN_FILES = 4096
+
+
+def main() -> None:
+    """Run the command line; ends by `SystemExit`."""
+    try:
+        _fill_closed_streams()
+        _check_open_files()
+        from textassay.cli.app import main as run
+
+        try:
+            run()
+        finally:
+            sys.stdout.flush()  # at the interpreter's end a full disk would be a traceback
+    except KeyboardInterrupt:
+        _end("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read the results has seen enough
+        _end("", STOPPED)
+    except OSError as error:
+        _end(f"error: the results cannot be written: {error.strerror or error}", STOPPED)
+
+
+def _fill_closed_streams() -> None:
+    """Open what the shell has closed (`2>&-`): the next file would get its number, and be written to."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _check_open_files() -> None:
+    """Raise the limit of open files as far as it may be, and end where it is too low for any run."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    wanted = WANTED_OPEN_FILES if hard == unlimited else min(hard, WANTED_OPEN_FILES)
+    if soft not in (unlimited, wanted) and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (ValueError, OSError):  # not allowed here: the limit stays what it is
+            pass
+    if soft != unlimited and soft < MIN_OPEN_FILES:
+        _end(
+            f"error: this shell allows {soft} open files, and a run needs {MIN_OPEN_FILES}; "
+            f"raise it with: ulimit -n {WANTED_OPEN_FILES}",
+            BAD_REQUEST,
+        )
+
+
+def _end(message: str, status: int) -> None:
+    """Say one line and end, with nothing left that the interpreter would flush in vain."""
+    if message:
+        print(message, file=sys.stderr)  # noqa: T201
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    raise SystemExit(status)
