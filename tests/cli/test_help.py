@@ -66,7 +66,7 @@ def test_no_command_lists_many_flags_by_hand():
     """Groups are shared; what one command alone has is short."""
     for path in COMMANDS_PATH.glob("*.py"):
         for header in re.findall(r"^def \w+\((.*?)^\) ->", path.read_text(), re.S | re.M):
-            assert len(re.findall(r"^    \w+: ", header, re.M)) <= 10, path.name
+            assert len(re.findall(r"^    \w+: ", header, re.M)) <= 12, path.name
     assert {path.stem for path in COMMANDS_PATH.glob("*.py")} - {"__init__"} == set(COMMANDS)
 
 

@@ -83,6 +83,7 @@ async def open_session(
     resume: bool = False,
     dry: bool = False,
     adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
+    observe: Callable[[Model], Model] | None = None,
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
@@ -100,6 +101,7 @@ async def open_session(
             shared cache.
         adjusting: Returns what is done to each score before it is journaled, such as calibrating
             it; called with the method before anything is asked or made.
+        observe: Wraps each model once more, outside of its cache, to see all that is asked.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
@@ -129,6 +131,8 @@ async def open_session(
             role: with_store(model, store, dry=dry, identity=moved(model, before.get(role)))
             for role, model in given.items()
         }
+        if observe is not None:
+            cached = {role: observe(model) for role, model in cached.items()}
         chosen = method or _build(spec, cached, _opened(spec, specs, cached, stack, dry=dry))
         judged = data if spec.limit is None else _First(data, spec.limit)
         if folder is not None:

@@ -1,4 +1,4 @@
-"""`textassay cache info|verify|clear`: folders of cached answers."""
+"""`textassay cache info|verify|clear|export`: folders of cached answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from textassay.cli.exits import run_async
+from textassay.cli.flags import RunFolder
 from textassay.cli.registry import MAKING, command, group
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
@@ -36,3 +38,31 @@ def clear(folder: Folder) -> None:
     from textassay.cli.cache import clear as empty
 
     empty(folder)
+
+
+@command(
+    "export",
+    group="cache",
+    examples=(
+        "textassay cache export runs/first -o asked.jsonl",
+        "textassay cache export runs/first | jq .answers",
+    ),
+)
+def export(
+    run: RunFolder,
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="The run's data, if they were moved."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File to create (default: standard output)."
+        ),
+    ] = None,
+) -> None:
+    """Write all prompts and answers of a run as JSON Lines: id, model, prompt, answers, logprobs."""
+    from textassay.cli.exchanges import export as write
+
+    run_async(write(run, out, data))

@@ -34,6 +34,7 @@ FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | JUDGING | SAMPLING | READING | RUNTI
     examples=(
         "textassay score data.jsonl --method g-eval -t summarization -m openai/gpt-4.1-mini -o runs/first",
         "textassay score data.csv --method llm-score -a fluency -m openai/gpt-4.1-mini --dry-run",
+        "textassay score data.jsonl --method g-eval -m openai/gpt-4.1-mini --show-prompts 1",
         "textassay score data.jsonl --config judge.toml --max-cost 5 -o runs/second",
     ),
 )
@@ -53,6 +54,12 @@ def score(
         str | None,
         typer.Option(metavar="DIR", help="Apply this calibration to every score."),
     ] = None,
+    show_prompts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Print what would be asked for the first N examples; ask nothing."
+        ),
+    ] = None,
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
@@ -66,7 +73,13 @@ def score(
         "calibration": calibration,
         **given,
     }
-    return run_async(carry_out(order_from(*arguments.with_config(flags, score_keys()))))
+    read, chosen = arguments.with_config(flags, score_keys())
+    if show_prompts is not None:
+        from textassay.cli.exchanges import show_prompts as show
+
+        run_async(show(order_from({**read, "dry_run": True}, chosen), show_prompts))
+        return 0
+    return run_async(carry_out(order_from(read, chosen)))
 
 
 def score_keys() -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from textassay.cli.exits import run_async
 from textassay.cli.flags import RunFolder
 from textassay.cli.registry import LOOKING, command
 
@@ -14,7 +15,11 @@ from textassay.cli.registry import LOOKING, command
 @command(
     "show",
     panel=LOOKING,
-    examples=("textassay show runs/first", "textassay show runs/first doc-17-M3"),
+    examples=(
+        "textassay show runs/first",
+        "textassay show runs/first doc-17-M3",
+        "textassay show runs/first doc-17-M3 --prompts",
+    ),
 )
 def show(
     run: RunFolder,
@@ -34,8 +39,16 @@ def show(
             metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
         ),
     ] = None,
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="Print what the models were asked and answered.")
+    ] = False,
 ) -> None:
     """Show a run in the terminal: summary, largest disagreements with people, one text's evidence."""
+    if prompts:
+        from textassay.cli.exchanges import show_exchanges
+
+        run_async(show_exchanges(run, None if id_ is None else [id_], human))
+        return
     from textassay.cli.show import show_example, show_run
 
     if id_ is None:

@@ -1,0 +1,82 @@
+"""What was asked and answered can be read back, and what would be asked can be seen, without asking."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.harness import textassay
+
+
+@pytest.fixture
+def scored(server, data, run):
+    """A run with steps, which are asked for once."""
+    flags = ("--method", "g-eval", "-m", "direct/mock", "--api-base", server.url, "-a", "fluency")
+    assert textassay("score", data, *flags, "--n", 2, "--temperature", 1, "-o", run).code == 0
+    return run
+
+
+def test_prompts_and_answers_of_one_example(server, scored):
+    """The text stands in the prompt; nobody is asked, and no server is needed."""
+    before = server.counters.requests
+    done = textassay("show", scored, "x3", "--prompts")
+    assert done.code == 0, done.err
+    assert "Text number 3 says that it rained." in done.out
+    assert "Text number 2" not in done.out
+    assert done.out.count("--- answer ---") >= 2
+    assert "no answer in the cache" not in done.out
+    assert server.counters.requests == before
+    assert "unknown example 'y'" in textassay("show", scored, "y", "--prompts").err
+
+
+def test_all_of_a_run_can_be_exported(server, scored, tmp_path):
+    """As JSON Lines: every request that was asked, with its answers."""
+    before = server.counters.requests
+    done = textassay("cache", "export", scored, "-o", tmp_path / "asked.jsonl")
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in (tmp_path / "asked.jsonl").read_text().splitlines()]
+    assert {row["id"] for row in rows} == {f"x{i}" for i in range(6)}
+    assert all(row["answers"] and row["model"] == "direct/mock" for row in rows)
+    assert any("Text number 5" in turn["content"] for row in rows for turn in row["prompt"])
+    assert server.counters.requests == before
+    again = textassay("cache", "export", scored, "-o", tmp_path / "asked.jsonl")
+    assert again.code == 2
+
+
+def test_without_a_cache_the_prompts_are_shown_and_the_gap_is_said(server, data, run):
+    """Nothing is invented."""
+    flags = (
+        "--method",
+        "llm-score",
+        "-m",
+        "direct/mock",
+        "--api-base",
+        server.url,
+        "-a",
+        "fluency",
+    )
+    assert textassay("score", data, *flags, "--no-cache", "-o", run).code == 0
+    done = textassay("show", run, "x1", "--prompts")
+    assert "Text number 1" in done.out
+    assert "--- no answer in the cache ---" in done.out
+    assert not (run / "answers").exists()
+
+
+def test_prompts_can_be_seen_before_anything_is_asked(server, data):
+    """For the first N examples, without a run folder."""
+    flags = (
+        "--method",
+        "llm-score",
+        "-m",
+        "direct/mock",
+        "--api-base",
+        server.url,
+        "-a",
+        "fluency",
+    )
+    done = textassay("score", data, *flags, "--show-prompts", 2)
+    assert done.code == 0, done.err
+    assert "Text number 1" in done.out
+    assert "Text number 2" not in done.out
+    assert server.counters.requests == 0

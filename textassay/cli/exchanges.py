@@ -1,0 +1,75 @@
+"""Prints what was asked and answered in a run, or what would be asked; asks nobody."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+
+import typer
+
+from textassay.cli.console import printable, say
+from textassay.cli.score import Order
+from textassay.evaluation.exchanges import Exchange, exchanges_ahead, exchanges_of_run
+from textassay.runtime.errors import StorageError
+
+
+async def show_exchanges(folder: Path, ids: Collection[str] | None, data: Path | None) -> None:
+    """Print prompts and answers of some examples of a run.
+
+    Raises:
+        ConfigurationError: The run, its data or an id cannot be found.
+    """
+    await _print(exchanges_of_run(folder, ids, data=data))
+
+
+async def show_prompts(order: Order, count: int) -> None:
+    """Print what an order of `score` would ask for the first so many examples.
+
+    Raises:
+        ConfigurationError: Something does not fit.
+    """
+    await _print(exchanges_ahead(order.spec.data, order.spec, order.settings, count))
+
+
+async def export(folder: Path, out: Path | None, data: Path | None) -> None:
+    """Write prompts and answers of a run as JSON Lines, to a new file or to standard output.
+
+    Raises:
+        ConfigurationError: The run or its data cannot be found.
+        StorageError: The file exists or cannot be written.
+    """
+    count = missing = 0
+    try:
+        file = sys.stdout if out is None else out.open("x", encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{out}: cannot be written: {error.strerror}") from error
+    try:
+        async for exchange in exchanges_of_run(folder, data=data):
+            file.write(json.dumps(exchange.as_dict(), ensure_ascii=False) + "\n")
+            count += 1
+            missing += exchange.answers is None
+    finally:
+        if out is not None:
+            file.close()
+    without = f", {missing} of them without an answer in the cache" if missing else ""
+    say(f"{count} requests{without}")
+
+
+async def _print(exchanges: AsyncIterator[Exchange]) -> None:
+    last = None
+    async for exchange in exchanges:
+        if exchange.id != last:
+            typer.echo(printable(f"=== {exchange.id} ==="))
+            last = exchange.id
+        for turn in exchange.prompt:
+            typer.echo(printable(f"--- {exchange.model}, {turn['role']} ---\n{turn['content']}"))
+        for answer in exchange.answers or ():
+            typer.echo(printable(f"--- answer ---\n{answer}"))
+        for choice, logprob in (exchange.logprobs or {}).items():
+            shown = "-" if logprob is None else f"{logprob:.4f}"
+            typer.echo(printable(f"--- log-probability {shown} ---\n{choice}"))
+        if exchange.answers is None:
+            typer.echo("--- no answer in the cache ---")
+        typer.echo()

@@ -1,0 +1,197 @@
+"""What was asked of the models of a run and what they answered, or what would be asked; nobody is asked.
+
+Runs keep answers under digests of requests, so the method is walked once more over the examples:
+its requests are made anew, and answered from the run's cache. What is not in there has no answer,
+and what depends on it may differ from what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.messages import Assignment
+from textassay.runtime.model import (
+    A,
+    Capabilities,
+    ChoicesRequest,
+    ContinuationRequest,
+    Model,
+    Prompted,
+    Q,
+    Request,
+    Wrapper,
+)
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.run_folder import ANSWERS, read_manifest
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and what it was answered."""
+
+    id: str
+    """Example that it was first asked for; what serves a whole run, such as steps, comes with the
+    first."""
+    model: str
+    prompt: tuple[dict[str, str], ...]
+    """Messages of the chat, or one plain prompt under the role `prompt`."""
+    answers: tuple[str, ...] | None
+    """Answers of the model, one per sample; `None` if the cache holds none."""
+    logprobs: dict[str, float | None] | None = None
+    """Log-probability of each given choice, or of the given continuation, if those were asked for."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        told = {"id": self.id, "model": self.model, "prompt": list(self.prompt)}
+        answers = None if self.answers is None else list(self.answers)
+        return {**told, "answers": answers, "logprobs": self.logprobs}
+
+
+class Recorder(Wrapper):
+    """Writes down every request and answer that passes."""
+
+    def __init__(self, wrapped: Model, exchanges: list[Exchange]) -> None:
+        """Wrap a model; exchanges are added to the list, with no id yet."""
+        super().__init__(wrapped)
+        self._exchanges = exchanges
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Forward the request and write both down."""
+        response = await call(request)
+        known = not response.usage.calls  # a call that was counted was not in the cache
+        self._exchanges.append(_exchange(self.name, request, response if known else None))
+        return response
+
+
+class RecordedIdentity:
+    """Stands for a model by what a manifest says of it; it cannot be asked."""
+
+    def __init__(self, recorded: Mapping[str, Any]) -> None:
+        """Take the entry of a manifest."""
+        self.name: str = recorded["name"]
+        self.identity: Mapping[str, Any] = recorded["identity"]
+        self.capabilities = Capabilities(**recorded["capabilities"])
+
+    async def generate(self, request: Request) -> Any:
+        """Refuse."""
+        raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
+
+    async def choices(self, request: ChoicesRequest) -> Any:
+        """Refuse."""
+        raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
+
+    async def continuation(self, request: ContinuationRequest) -> Any:
+        """Refuse."""
+        raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+async def exchanges_of_run(
+    folder: Path, ids: Collection[str] | None = None, *, data: Any = None
+) -> AsyncIterator[Exchange]:
+    """Yield what was asked and answered in a run, example by example, in the order of the data.
+
+    Args:
+        folder: The run folder.
+        ids: Examples to read back; `None` for all.
+        data: The examples, if they are no longer where the run found them.
+
+    Raises:
+        RunFolderError: There is no run.
+        UnknownName: An id is not in the data.
+        ConfigurationError: The run's data or method cannot be found.
+    """
+    manifest = read_manifest(folder)
+    spec = spec_of(manifest)
+    source = spec.data if data is None else data
+    if source is None:
+        raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
+    models: dict[str, Model] = {
+        role: RecordedIdentity(entry) for role, entry in manifest["models"].items()
+    }
+    settings = Settings(cache=_cache_of(folder, manifest))
+    async for exchange in _walked(source, spec, models, settings, ids):
+        yield exchange
+
+
+async def exchanges_ahead(
+    source: Any, spec: RunSpec, settings: Settings, count: int
+) -> AsyncIterator[Exchange]:
+    """Yield what would be asked for the first so many examples.
+
+    Raises:
+        ConfigurationError: Something does not fit.
+    """
+    limited = spec.model_copy(update={"limit": count})
+    async for exchange in _walked(source, limited, {}, settings, None):
+        yield exchange
+
+
+async def _walked(
+    source: Any,
+    spec: RunSpec,
+    models: Mapping[str, Model],
+    settings: Settings,
+    ids: Collection[str] | None,
+) -> AsyncIterator[Exchange]:
+    async with _recording(source, spec, models, settings) as (session, found):
+        left = None if ids is None else set(ids)
+        for number, example in enumerate(session.examples):
+            if left == set() or (spec.limit is not None and number >= spec.limit):
+                break
+            if left is not None and example.id not in left:
+                continue
+            if left is not None:
+                left.discard(example.id)
+            found.clear()
+            aspects = tuple(session.method.aspects)
+            await session.method.graph.run(Assignment(example=example, aspects=aspects))
+            for one in found:
+                yield Exchange(example.id, one.model, one.prompt, one.answers, one.logprobs)
+    if left:
+        raise UnknownName("example", min(left), [])
+
+
+@asynccontextmanager
+async def _recording(
+    source: Any, spec: RunSpec, models: Mapping[str, Model], settings: Settings
+) -> AsyncIterator[tuple[Session, list[Exchange]]]:
+    found: list[Exchange] = []
+    async with open_session(
+        source,
+        spec,
+        models=models,
+        settings=settings,
+        dry=True,
+        observe=lambda model: Recorder(model, found),
+    ) as session:
+        yield session, found
+
+
+def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
+    """Return the run's cache if it is there; none is made."""
+    recorded = manifest.get("settings", {}).get("cache")
+    cache = Path(recorded) if recorded else folder / ANSWERS
+    return cache if cache.is_dir() else None
+
+
+def _exchange(model: str, request: Prompted, response: Any) -> Exchange:
+    turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
+    prompt = tuple(turns) or ({"role": "prompt", "content": request.prompt or ""},)
+    if response is None:
+        return Exchange("", model, prompt, None)
+    if isinstance(request, ChoicesRequest):
+        return Exchange("", model, prompt, (), dict(response.logprobs))
+    if isinstance(request, ContinuationRequest):
+        total = sum(token.logprob for token in response.tokens)
+        return Exchange("", model, prompt, (), {request.continuation: total})
+    return Exchange("", model, prompt, tuple(sample.text for sample in response.samples))
