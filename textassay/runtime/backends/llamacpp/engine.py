@@ -76,6 +76,8 @@ class Engine:
         self.n_ctx, self.sequences, self.batch_tokens = n_ctx, sequences, batch
         self.evaluated_tokens = 0
         """Tokens really decoded so far, for checks of prefix sharing."""
+        self.decodes = 0
+        """Batches decoded so far, for checks of how well they are filled."""
         self._outputs = max(
             SMALLEST_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size))
         )
@@ -118,9 +120,9 @@ class Engine:
                 evaluation.take(position, rows)
 
     def rows(
-        self, ids: Ids, first: int, abandoned: Callable[[], bool] = never
+        self, ids: Ids, first: int, abandoned: Callable[[], bool] = never, *, sequence: int = 0
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Evaluate `ids` on the first sequence and yield `(position, logits)` for all positions from `first` on.
+        """Evaluate `ids` on one sequence and yield `(position, logits)` for all positions from `first` on.
 
         The logits, shape (positions, vocabulary), are llama.cpp's own memory: read them before
         going on. An earlier position than asked for may come first.
@@ -130,21 +132,24 @@ class Engine:
             FatalModelError: llama.cpp failed.
         """
         length = len(ids)
-        kept = self.rewind(0, reusable(common_prefix(self.cached[0], ids), first, length))
+        shared = common_prefix(self.cached[sequence], ids)
+        kept = self.rewind(sequence, reusable(shared, first, length))
         for chunk in plan(kept, first, length, batch=self.batch_tokens, outputs=self._outputs):
             if abandoned():
                 raise Abandoned
             self._batch.clear()
-            self._batch.add(0, ids[chunk.start : chunk.stop], chunk.start, chunk.output)
+            self._batch.add(sequence, ids[chunk.start : chunk.stop], chunk.start, chunk.output)
             rows = self.decode()
-            self.cached[0] = ids[: chunk.stop]
+            self.cached[sequence] = ids[: chunk.stop]
             if len(rows):
                 yield chunk.output, rows
 
-    def last_row(self, ids: Ids, abandoned: Callable[[], bool] = never) -> Row:
+    def last_row(
+        self, ids: Ids, abandoned: Callable[[], bool] = never, *, sequence: int = 0
+    ) -> Row:
         """Evaluate `ids` and return a copy of the logits of what follows, shape (vocabulary,)."""
         last: Row | None = None
-        for _, rows in self.rows(ids, len(ids) - 1, abandoned):
+        for _, rows in self.rows(ids, len(ids) - 1, abandoned, sequence=sequence):
             last = rows[-1].copy()
         assert last is not None
         return last
@@ -158,11 +163,11 @@ class Engine:
             return 0
         return kept
 
-    def share(self, sequence: int) -> None:
-        """Make a sequence a copy of the first."""
+    def share(self, sequence: int, source: int = 0) -> None:
+        """Make a sequence a copy of another one, by default the first."""
         self._lib.llama_memory_seq_rm(self._memory, sequence, 0, -1)
-        self._lib.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
-        self.cached[sequence] = self.cached[0]
+        self._lib.llama_memory_seq_cp(self._memory, source, sequence, -1, -1)
+        self.cached[sequence] = self.cached[source]
 
     def decode(self) -> NDArray[np.float32]:
         """Decode the batch; return the logits it asked for, shape (outputs, vocabulary), valid until the next."""
@@ -177,6 +182,7 @@ class Engine:
                 f"llama.cpp failed to evaluate {tokens} tokens (code {code}): {logged() or 'no reason'}"
             )
         self.evaluated_tokens += tokens
+        self.decodes += 1
         if not outputs:
             return np.empty((0, self.weights.size), np.float32)
         return np.ctypeslib.as_array(

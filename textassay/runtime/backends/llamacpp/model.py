@@ -40,6 +40,9 @@ Mode = Literal["exact", "throughput"]
 T = TypeVar("T")
 
 DEFAULT_SEQUENCES = 8
+REFILL = 4
+"""Requests taken from the queue at once in throughput mode, per sequence: a sequence that has
+finished its answer goes on with the next one instead of waiting for the longest."""
 MAX_BATCH = 8192
 """Most tokens that may be evaluated together."""
 
@@ -100,6 +103,7 @@ class LlamaCppModel:
         self._mode, self._kv, self._truncate = mode, kv, truncate
         self._sequences = (sequences or DEFAULT_SEQUENCES) if mode == "throughput" else 1
         self._batch, self._flash_attention = batch, flash_attention
+        self._capacity = 1 if self._sequences == 1 else REFILL * self._sequences
         self._seed, self._check_tensors = seed, check_tensors
         self._sha256 = sha256
         self._rules = Rules(name, truncate, seed)
@@ -235,7 +239,7 @@ class LlamaCppModel:
             self._flash_attention,
         )
         worker = Worker[Loaded](
-            load, name=self._name, capacity=self._sequences, together=run_together
+            load, name=self._name, capacity=self._capacity, together=run_together
         )
         try:
             loaded = await worker.start()

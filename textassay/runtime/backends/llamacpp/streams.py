@@ -1,12 +1,15 @@
 """Throughput mode: several sequences in one batch, for GPUs, where one short sequence leaves most of the chip idle.
 
 What shares a batch changes the rounding, so scores differ a little from exact mode's and between
-runs. Sequence 0 evaluates what the group shares; the others start as copies of it.
+runs. Texts to score are taken in groups: sequence 0 evaluates what a group shares, and the others
+start as copies of it. Answers are written side by side, each on a sequence of its own.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +17,12 @@ import numpy as np
 from textassay.runtime.backends.llamacpp.chunks import reusable
 from textassay.runtime.backends.llamacpp.engine import Abandoned, Engine, common_prefix
 from textassay.runtime.backends.llamacpp.generation import Draft, Generation
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation
+from textassay.runtime.backends.llamacpp.logprobs import Evaluation, Row
 from textassay.runtime.backends.llamacpp.weights import Ids
+from textassay.runtime.errors import TextassayError
+
+_WORTH_A_COPY = 64
+"""Tokens that a copy must save: a copy takes the time of a whole sequence's memory."""
 
 
 def score_together(
@@ -91,42 +98,112 @@ def _decode_some(engine: Engine, pending: Sequence[_Tail]) -> list[_Tail]:
 
 def generate_together(
     engine: Engine, generations: Sequence[Generation], abandoned: Callable[[], bool]
-) -> None:
-    """Write all samples of all requests, as many at a time as there are sequences beside the first."""
-    waiting = [(generation, draft) for generation in generations for draft in generation.begin()]
+) -> list[TextassayError | None]:
+    """Write all samples of all requests; a sequence that has finished takes the next sample at once.
+
+    Returns:
+        For each request why it failed, or `None`; one that fails leaves the others alone.
+    """
+    errors: list[TextassayError | None] = [None] * len(generations)
+    waiting: deque[_Waiting] = deque()
+    for index, generation in enumerate(generations):
+        try:
+            waiting.extend(_Waiting(index, generation, draft) for draft in generation.begin())
+        except TextassayError as error:
+            errors[index] = error
     try:
-        for start in range(0, len(waiting), engine.sequences - 1):
-            _write_group(engine, waiting[start : start + engine.sequences - 1], abandoned)
+        _write_all(engine, waiting, errors, abandoned)
     finally:
         for generation in generations:
             generation.close()
-        for sequence in range(1, engine.sequences):
-            engine.rewind(sequence, 0)
+    return errors
 
 
-def _write_group(
-    engine: Engine, group: Sequence[tuple[Generation, Draft]], abandoned: Callable[[], bool]
+class _Waiting(NamedTuple):
+    """A sample that is still to be written, with the number of its request."""
+
+    index: int
+    generation: Generation
+    draft: Draft
+
+
+@dataclass
+class _Growing:
+    """A sample on a sequence, with the token that it goes on with."""
+
+    sample: _Waiting
+    token: int
+    position: int
+
+
+def _write_all(
+    engine: Engine,
+    waiting: deque[_Waiting],
+    errors: list[TextassayError | None],
+    abandoned: Callable[[], bool],
 ) -> None:
-    growing: list[tuple[int, Draft, int]] = []
-    tokens: list[int] = []
-    for sequence, (generation, draft) in enumerate(group, start=1):
-        token = draft.grow(engine.last_row(generation.ids, abandoned))
-        engine.share(sequence)
-        if token is not None:
-            growing.append((sequence, draft, len(generation.ids)))
-            tokens.append(token)
-    while growing:
-        if abandoned():
-            raise Abandoned
-        engine.batch.clear()
-        for (sequence, _, position), token in zip(growing, tokens, strict=True):
-            engine.batch.add(sequence, np.array([token], np.int32), position, position)
-        picked = [
-            (draft.grow(row), place)
-            for row, place in zip(engine.decode(), growing, strict=True)
-            for draft in [place[1]]
-        ]
-        growing = [
-            (s, draft, position + 1) for token, (s, draft, position) in picked if token is not None
-        ]
-        tokens = [token for token, _ in picked if token is not None]
+    growing: dict[int, _Growing] = {}
+    first_rows: dict[int, Row] = {}  # what follows each prompt, for its further samples
+    try:
+        while waiting or growing:
+            if abandoned():
+                raise Abandoned
+            while waiting and len(growing) < engine.sequences:
+                sample = waiting.popleft()
+                if errors[sample.index] is not None:
+                    continue
+                ids = sample.generation.ids
+                free = [s for s in range(engine.sequences) if s not in growing]
+                sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
+                known = first_rows.get(sample.index)
+                row = first_rows[sample.index] = _begin(engine, sequence, ids, known, abandoned)
+                token = _grown(sample, row, errors)
+                if token is not None:
+                    growing[sequence] = _Growing(sample, token, len(ids))
+            _step(engine, growing, errors)
+    finally:
+        for sequence, one in growing.items():
+            engine.rewind(sequence, len(one.sample.generation.ids))
+
+
+def _begin(
+    engine: Engine, sequence: int, ids: Ids, known: Row | None, abandoned: Callable[[], bool]
+) -> Row:
+    """Bring a sequence to exactly `ids`, by a copy where another one has more of them; return what follows."""
+    shared = [common_prefix(cached, ids) for cached in engine.cached]
+    donor = max(range(engine.sequences), key=shared.__getitem__)
+    if shared[donor] >= shared[sequence] + _WORTH_A_COPY:
+        engine.share(sequence, donor)
+        shared[sequence] = shared[donor]
+    if known is not None and engine.rewind(sequence, shared[sequence]) == len(ids):
+        return known
+    return engine.last_row(ids, abandoned, sequence=sequence)
+
+
+def _step(
+    engine: Engine, growing: dict[int, _Growing], errors: list[TextassayError | None]
+) -> None:
+    """Decode one token of every sample; those that are finished leave their sequence."""
+    if not growing:
+        return
+    engine.batch.clear()
+    for sequence, one in growing.items():
+        engine.batch.add(sequence, np.array([one.token], np.int32), one.position, one.position)
+    for row, (sequence, one) in zip(engine.decode(), list(growing.items()), strict=True):
+        token = _grown(one.sample, row, errors)
+        if token is None:
+            del growing[sequence]
+            engine.rewind(sequence, len(one.sample.generation.ids))
+        else:
+            growing[sequence] = _Growing(one.sample, token, one.position + 1)
+
+
+def _grown(sample: _Waiting, row: Row, errors: list[TextassayError | None]) -> int | None:
+    """Return the sample's next token, `None` if it is finished or its request has failed."""
+    if errors[sample.index] is not None:
+        return None
+    try:
+        return sample.draft.grow(row)
+    except TextassayError as error:  # belongs to this request alone
+        errors[sample.index] = error
+        return None

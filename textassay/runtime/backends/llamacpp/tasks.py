@@ -14,6 +14,7 @@ from textassay.runtime.backends.llamacpp.streams import generate_together, score
 from textassay.runtime.backends.llamacpp.tokens import Tokenizer
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.backends.llamacpp.worker import Task
+from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import (
     ChoicesRequest,
     ContinuationRequest,
@@ -114,16 +115,28 @@ class Writing:
 def run_together(
     resource: Loaded, tasks: Sequence[Task[Loaded, object]], abandoned: Callable[[], bool]
 ) -> list[object]:
-    """Run several tasks in shared batches, for throughput mode."""
+    """Run several tasks in shared batches, for throughput mode.
+
+    Returns:
+        Results in order, with the error in place of a task that failed.
+    """
     scorings = [task for task in tasks if isinstance(task, Scoring)]
     writings = [task for task in tasks if isinstance(task, Writing)]
     if scorings:
         score_together(
             resource.engine, [one for task in scorings for one in task.plan.evaluations], abandoned
         )
-    if writings:
-        generate_together(resource.engine, [task.generation for task in writings], abandoned)
-    return [task.finish(resource) for task in tasks if isinstance(task, Scoring | Writing)]
+    written = generate_together(resource.engine, [task.generation for task in writings], abandoned)
+    failed = dict(zip(map(id, writings), written, strict=True))
+    return [failed.get(id(task)) or _finished(task, resource) for task in tasks]
+
+
+def _finished(task: object, resource: Loaded) -> object:
+    assert isinstance(task, Scoring | Writing)
+    try:
+        return task.finish(resource)
+    except TextassayError as error:  # such as a token that the model rules out
+        return error
 
 
 def sort_key(ids: Ids) -> bytes:

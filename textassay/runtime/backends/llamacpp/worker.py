@@ -257,7 +257,7 @@ class Worker(Generic[R]):
             return self._stopping or all(entry.abandoned for entry in entries)
 
         try:
-            if len(entries) == 1 or self._together is None:
+            if self._together is None or self._capacity == 1:
                 results: Sequence[object] = [entries[0].task.run(resource, abandoned)]
             else:
                 results = self._together(resource, [entry.task for entry in entries], abandoned)
