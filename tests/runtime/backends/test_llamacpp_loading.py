@@ -28,6 +28,10 @@ SHOW_OPENMP = """
 import asyncio
 import os
 from textassay.runtime.backends.llamacpp.library import library
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+)
 library()
 print("after", os.environ.get("GOMP_SPINCOUNT"))
 """

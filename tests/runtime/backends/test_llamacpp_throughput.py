@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 
 import pytest
 
@@ -10,6 +11,10 @@ from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
 from textassay.runtime.errors import RequestRefused, TextassayError
 from textassay.runtime.model import ChoicesRequest, Request
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+)
 
 OBJECT = {"type": "object", "properties": {"score": {"enum": [1, 2, 3]}}, "required": ["score"]}
 

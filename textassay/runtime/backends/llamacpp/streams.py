@@ -122,7 +122,7 @@ def generate_together(
 class _Waiting(NamedTuple):
     """A sample that is still to be written, with the number of its request."""
 
-    index: int
+    number: int
     generation: Generation
     draft: Draft
 
@@ -150,13 +150,13 @@ def _write_all(
                 raise Abandoned
             while waiting and len(growing) < engine.sequences:
                 sample = waiting.popleft()
-                if errors[sample.index] is not None:
+                if errors[sample.number] is not None:
                     continue
                 ids = sample.generation.ids
                 free = [s for s in range(engine.sequences) if s not in growing]
                 sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
-                known = first_rows.get(sample.index)
-                row = first_rows[sample.index] = _begin(engine, sequence, ids, known, abandoned)
+                known = first_rows.get(sample.number)
+                row = first_rows[sample.number] = _begin(engine, sequence, ids, known, abandoned)
                 token = _grown(sample, row, errors)
                 if token is not None:
                     growing[sequence] = _Growing(sample, token, len(ids))
@@ -200,10 +200,10 @@ def _step(
 
 def _grown(sample: _Waiting, row: Row, errors: list[TextassayError | None]) -> int | None:
     """Return the sample's next token, `None` if it is finished or its request has failed."""
-    if errors[sample.index] is not None:
+    if errors[sample.number] is not None:
         return None
     try:
         return sample.draft.grow(row)
     except TextassayError as error:  # belongs to this request alone
-        errors[sample.index] = error
+        errors[sample.number] = error
         return None
