@@ -1,0 +1,89 @@
+"""Seconds and memory of the commands from scores to decisions, over 10^5 rows.
+
+python -m benchmarks.decisions_speed [--rows 100000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+SYSTEMS = 10
+
+
+def write(folder: Path, rows: int) -> None:
+    """Write two score files and data in which a fifth of the sources is rated by three raters."""
+    rng = np.random.default_rng(0)
+    quality = rng.normal(3.4, 0.8, rows)
+    first, second = (
+        np.clip(quality + rng.normal(0, 0.7, rows), 1, 5).round(2).tolist() for _ in range(2)
+    )
+    given = np.clip(np.round(quality[:, None] + rng.normal(0, 0.5, (rows, 3))), 1, 5).tolist()
+    names = [f"{at // SYSTEMS}-{at % SYSTEMS}" for at in range(rows)]
+    for name, scores in (("a.jsonl", first), ("b.jsonl", second)):
+        with (folder / name).open("w") as file:
+            for id_, score in zip(names, scores, strict=True):
+                row = {"id": id_, "aspect": "x", "value": score, "scale": [1, 5]}
+                file.write(json.dumps(row) + "\n")
+    with (folder / "data.jsonl").open("w") as file:
+        for at, id_ in enumerate(names):
+            row = {
+                "id": id_,
+                "group": f"g{at // SYSTEMS}",
+                "system": f"s{at % SYSTEMS}",
+                "output": "some words " * (3 + at % 7),
+            }
+            if at // SYSTEMS % 5 == 0:
+                row["annotators"] = {"x": given[at]}
+            file.write(json.dumps(row) + "\n")
+
+
+def timed(command: Sequence[str]) -> tuple[float, float]:
+    """Run a command; return seconds and its largest resident memory in MB."""
+    began = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-m", "textassay", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode and process.stderr is not None:
+            raise RuntimeError(process.stderr.read().decode())
+    return time.perf_counter() - began, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    """Print one line per command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder, options.rows)
+        a, b, data = (str(folder / file) for file in ("a.jsonl", "b.jsonl", "data.jsonl"))
+        for command in (
+            ("calibrate", a, data, "-o", str(folder / "cal")),
+            ("estimate", a, data),
+            ("estimate", a, data, "--by", "system"),
+            ("compare", a, b),
+            ("compare", a, b, data),
+            ("alt-test", a, data),
+            ("label-plan", a, data, "--half-width", "0.01"),
+        ):
+            seconds, memory = timed(command)
+            words = " ".join(word for word in command if not word.startswith("/"))
+            print(f"{words:32} {seconds:6.1f} s  {memory:6.0f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
