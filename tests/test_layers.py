@@ -39,6 +39,7 @@ ALLOWED = {
     | {"demo", "annotate"},
     "annotate": {"runtime", "meta", "agents"},
     "report": {"runtime", "tools", "learning", "meta", "methods"},
+    "testing": {"runtime"},
     "version": set(),
     "__main__": {"cli"},
 }

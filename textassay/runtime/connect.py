@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
 from textassay.runtime.backends.llamacpp.embedded import embedded_model
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+from textassay.runtime.backends.plugins import backend_points, checked_model, open_plugin
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
@@ -38,8 +39,8 @@ from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
-from textassay.runtime.model import Model, Wrapper
-from textassay.runtime.settings import Settings
+from textassay.runtime.model import A, Model, Q, Wrapper
+from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 
 LOCAL_QUEUE = 4096
@@ -58,27 +59,35 @@ PREFIXES = (
 
 @takes_settings
 def connect(
-    name: str, *, settings: Settings | None = None, budget: Budget | None = None, **overrides: Any
+    model: str | Model,
+    /,
+    *,
+    settings: Settings | None = None,
+    budget: Budget | None = None,
+    **overrides: Any,
 ) -> ConnectedModel:
-    """Return the model that `name` stands for, limited, retried, shared and, if a cache is named, cached.
+    """Return a model limited, retried, shared and, if a cache is named, cached.
 
-    Nothing is opened or asked yet; use it in `async with`.
+    Nothing is opened or asked yet; use it in `async with`, which closes the model at its end.
 
     Args:
-        name: `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or
-            `llamacpp/HF_REPO:FILE`, `embedded`, `replay/RUN`, or a litellm name.
+        model: A model's name, or an object of your own with the `Model` protocol. Names are
+            `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or
+            `llamacpp/HF_REPO:FILE`, `embedded`, `replay/RUN`, a prefix that another package brings
+            (entry points `textassay.models`), or a litellm name.
         settings: How it is asked; the parameters below replace single fields of it.
         budget: A budget shared with other models; by default one of its own from
             `settings.max_cost`.
         **overrides: Fields of `Settings`.
 
     Raises:
-        ConfigurationError: The name or a setting cannot be used.
+        ConfigurationError: The name, the object or a setting cannot be used.
     """
     known = settings or Settings()
     if overrides:
         known = Settings(**{**known.model_dump(), **overrides})
-    return ConnectedModel(name, known, budget or Budget(known.max_cost))
+    backend = open_backend(model, known) if isinstance(model, str) else own_backend(model, known)
+    return ConnectedModel(backend, known, budget or Budget(known.max_cost))
 
 
 class ConnectedModel(Wrapper):
@@ -87,10 +96,11 @@ class ConnectedModel(Wrapper):
     One such object per endpoint, key and model: its limiter serves everybody who asks through it.
     """
 
-    def __init__(self, name: str, settings: Settings, budget: Budget) -> None:
+    def __init__(self, backend: Model, settings: Settings, budget: Budget) -> None:
         """Put the wrappers together; use `connect`."""
         self.settings, self.budget = settings, budget
-        self.backend = open_backend(name, settings)
+        self.backend = backend
+        self._is_open = False
         self._is_local = isinstance(self.backend, LlamaCppModel)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
@@ -106,7 +116,17 @@ class ConnectedModel(Wrapper):
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
-        super().__init__(self.build_stack(None))
+        stack = self.build_stack(None)
+        super().__init__(stack if settings.cache is None else NotOpened(stack))
+
+    def check_open(self) -> None:
+        """Refuse to be used in a way that would keep no answers although a cache was named.
+
+        Raises:
+            ConfigurationError: There is a cache, and the model is used outside of `async with`.
+        """
+        if self.settings.cache is not None and not self._is_open:
+            raise _not_opened(self.name)
 
     def build_stack(
         self, store: AnswerStore | None, identity: Mapping[str, Any] | None = None
@@ -146,6 +166,7 @@ class ConnectedModel(Wrapper):
             store = DiskStore(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
             self.wrapped = self.build_stack(store)
+        self._is_open = True
         return self
 
     async def __aexit__(
@@ -179,6 +200,25 @@ def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> 
     return OneSamplePerRequest(MeteredModel(inner))
 
 
+def _not_opened(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"model {name!r} was connected with cache=, which is opened by `async with`: "
+        "write `async with textassay.connect(..., cache=...) as model:`"
+    )
+
+
+class NotOpened(Wrapper):
+    """Stands for a model whose cache is not open yet, and refuses to ask."""
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Refuse.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise _not_opened(self.name)
+
+
 class WithIdentity(Wrapper):
     """A model under another identity: the same one at another address, say."""
 
@@ -208,6 +248,8 @@ def with_store(
         dry: Whether to count what would be asked rather than ask.
         identity: What its answers are filed under, instead of its own identity.
     """
+    if isinstance(model, ConnectedModel):
+        model.check_open()
     if dry:
         backend, price = (
             (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
@@ -257,6 +299,9 @@ def open_backend(name: str, settings: Settings) -> Model:
             price=settings.price,
             endpoint=endpoint_of(settings),
         )
+    point = backend_points().get(prefix)
+    if point is not None:
+        return open_plugin(point, name, settings)
     return LiteLLMModel(
         name,
         api_base=settings.api_base,
@@ -264,6 +309,23 @@ def open_backend(name: str, settings: Settings) -> Model:
         price=settings.price,
         endpoint=endpoint_of(settings),
     )
+
+
+def own_backend(model: Model, settings: Settings) -> Model:
+    """Return a model that the caller made, after checking that it is one.
+
+    Raises:
+        ConfigurationError: It is none, is connected already, or comes with settings of an endpoint.
+    """
+    if isinstance(model, ConnectedModel):
+        raise ConfigurationError(f"model {model.name!r} is connected already")
+    backend = checked_model(model, f"{model!r:.80}")
+    for name, field in EndpointSettings.model_fields.items():
+        if getattr(settings, name) != field.default:
+            raise ConfigurationError(
+                f"{name}= has no effect on a model object, which reaches its server by itself"
+            )
+    return backend
 
 
 async def load_backend(name: str) -> None:

@@ -1,0 +1,14 @@
+"""For the tests of those who build on textassay: a model that answers from a script, and a battery for models.
+
+    @pytest.mark.parametrize("check", textassay.testing.MODEL_CHECKS, ids=lambda check: check.__name__)
+    async def test_my_model(check):
+        await check(lambda: MyModel("my/model"))
+
+`ScriptedModel` needs no network and keeps what it was asked. The battery holds for every backend
+that textassay itself brings.
+"""
+
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.testing.conformance import MODEL_CHECKS, MakeModel, ModelCheck, check_model
+
+__all__ = ["MODEL_CHECKS", "MakeModel", "ModelCheck", "ScriptedModel", "check_model"]
