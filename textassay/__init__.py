@@ -7,6 +7,7 @@
 Importing this package loads nothing heavy: a name is imported when it is first used.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     )
     from textassay.runtime.settings import Settings
 
+logging.getLogger("textassay").addHandler(logging.NullHandler())
+
 _HOME = {
     "Aspect": "textassay.runtime.messages",
     "AspectTree": "textassay.runtime.messages",
@@ -52,7 +55,7 @@ _HOME = {
     "fixed": "textassay.runtime.graph.graph",
     "stream": "textassay.evaluation.api",
 }
-_MODULES = ("calibration", "learning", "meta", "methods", "tools")
+_MODULES = ("calibration", "learning", "meta", "methods", "testing", "tools")
 
 __all__ = [
     "Aspect",

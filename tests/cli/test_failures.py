@@ -104,7 +104,7 @@ def test_a_server_without_log_probabilities_stops_g_eval_with_the_way_out(data, 
     """No fallback to text: an error that names --n 20, which then works."""
     with served(**{lack: True}) as server:
         stopped = textassay("score", data, *flags(server.url, method="g-eval"), "--out", run)
-        assert stopped.code == 3
+        assert stopped.code == 2
         assert "--n 20" in stopped.err
         assert "resume" not in stopped.err  # it would stop in the same way
         assert rows_of(run) == []

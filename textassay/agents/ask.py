@@ -22,6 +22,7 @@ from textassay.runtime.model import (
     Json,
     Model,
     Request,
+    Response,
     Sample,
     scoring,
 )
@@ -48,6 +49,8 @@ class Answer(Generic[R]):
         truncated_tokens: Tokens of the source that the model was not shown.
         max_tokens: Longest answer that the last request allowed.
         cut: Whether the answer is cut off even so.
+        server_limit: Tokens after which the server ended a cut answer although more were allowed;
+            `None` if it did not.
     """
 
     samples: tuple[Sample, ...]
@@ -56,6 +59,7 @@ class Answer(Generic[R]):
     truncated_tokens: int
     max_tokens: int
     cut: bool
+    server_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -165,9 +169,10 @@ class Ask:
                 truncated = max(truncated, response.truncated_tokens)
             found = tuple([read(sample) for sample in samples])
             cut = all(map(is_cut, samples, found))
+            server_limit = _server_limit(response, room) if cut else None
             if not cut:
                 break
-        return Answer(tuple(samples), found, usage, truncated, room, cut)
+        return Answer(tuple(samples), found, usage, truncated, room, cut, server_limit)
 
     async def until_usable(
         self,
@@ -248,6 +253,13 @@ class Ask:
         """The facts about the sampling that signatures hold."""
         seed = "-" if self.seed is None else self.seed
         return {"n": self.n, "temp": f"{self.temperature:g}", "seed": seed}
+
+
+def _server_limit(response: Response, room: int) -> int | None:
+    """Return the tokens of a cut answer that the server ended before `room` was used up, if it did."""
+    written = response.usage.completion_tokens
+    is_clipped = response.usage.calls == 1 and 0 < written < room * len(response.samples)
+    return written // len(response.samples) if is_clipped else None
 
 
 def reached_limit(sample: Sample, read: object = None) -> bool:

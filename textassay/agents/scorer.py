@@ -202,13 +202,20 @@ class Scorer:
             )
         return found
 
+    def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
+        """Read one of several samples; a rating at which the answer was cut off may not be the whole of it."""
+        found = self._read(sample, aspect)
+        if isinstance(found, Rating) and self._is_cut(sample, found):
+            return NoRating("NoScoreFound", "the answer was cut at its rating")
+        return found
+
     def _is_cut(self, sample: Sample, found: Rating | NoRating) -> bool:
         if sample.finish_reason != "length":
             return False
         if isinstance(found, NoRating):
             return True
         return (
-            self.how == "text" and not sample.text[found.span[1] :].strip()
+            self.how != "logprob" and not sample.text[found.span[1] :].strip()
         )  # "4" may have become "4.5"
 
     def _from_labels(
@@ -231,7 +238,7 @@ class Scorer:
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         answer = await self.ask.answer(
             prompt,
-            lambda sample: self._read(sample, aspect),
+            lambda sample: self._read_whole(sample, aspect),
             n=self.ask.n,
             is_cut=never_cut,
             **self._request(aspect),
@@ -262,10 +269,14 @@ def _rating_in(answer: Answer[Rating | NoRating]) -> Rating | NoRating:
     """Return the rating in an answer; one that is cut off has none, whatever stands before its end."""
     if not answer.cut:
         return answer.read[0]
-    return NoRating(
-        "NoScoreFound",
-        f"the answer was cut after {answer.max_tokens} tokens, before its rating; raise --set max_tokens",
-    )
+    if answer.server_limit is not None:
+        limit = (
+            f"{answer.server_limit} tokens by the server, though max_tokens is {answer.max_tokens}: "
+            "its context holds no more"
+        )
+    else:
+        limit = f"{answer.max_tokens} tokens, before its rating; raise --set max_tokens"
+    return NoRating("NoScoreFound", f"the answer was cut after {limit}")
 
 
 def _problem(answer: Answer[Rating | NoRating]) -> str | None:

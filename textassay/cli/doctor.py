@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 
 from textassay.cli.console import printable
+from textassay.cli.exits import UNSCORED
 from textassay.runtime.backends.doctor import examine, plain_text
 from textassay.runtime.connect import connect
 from textassay.runtime.settings import Settings
 
 
-async def show(name: str, settings: Settings) -> None:
-    """Probe each ability and print what was found.
+async def show(name: str, settings: Settings) -> int:
+    """Probe each ability, print what was found, and return the exit status: 1 if the model answers nothing at all.
 
     Raises:
         ConfigurationError: The name or a setting cannot be used.
@@ -22,3 +23,5 @@ async def show(name: str, settings: Settings) -> None:
         # does
         findings = await examine(model.backend)
     typer.echo(printable(plain_text(name, findings)))
+    answers = any(f.verdict == "yes" for f in findings if f.ability in ("chat", "prompt"))
+    return 0 if answers else UNSCORED

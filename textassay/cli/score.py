@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -22,7 +23,12 @@ from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
 from textassay.methods.method import Method
-from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    TextassayError,
+    UnknownName,
+)
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.settings import (
     SETTABLE,
@@ -33,6 +39,8 @@ from textassay.runtime.settings import (
 )
 from textassay.runtime.storage.run_folder import read_manifest
 
+LONGEST_MESSAGE, MAX_MESSAGES = 300, 3
+"""Characters and number of messages that are shown of what could not be scored."""
 OPTION_FLAGS = ("n", "temperature", "seed")
 
 
@@ -146,7 +154,7 @@ async def carry_out(order: Order) -> int:
             async with shown(lambda: session.engine.progress, order.progress):
                 run = await finish(session)
     except TextassayError as error:
-        if began:
+        if began and not isinstance(error, CapabilityError):  # which resuming cannot cure
             raise Stopped from error
         if (
             isinstance(error, UnknownName) and error.kind == "option"
@@ -246,5 +254,18 @@ def print_result(run: Run) -> int:
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
     console.print(Text(printable(f"unscored: {counts} ({reasons})"), style="yellow"))
     if unscored.get("error"):
+        for line in _commonest_messages(run):
+            console.print(Text(printable(line)))
         console.print(Text(printable(f"ask again for errors with: textassay resume {run.folder}")))
     return UNSCORED
+
+
+def _commonest_messages(run: Run) -> list[str]:
+    """Return the commonest message of each type of error, the commonest type first."""
+    messages = Counter(
+        (score.error.type, score.error.message) for score in run if score.error is not None
+    )
+    by_type: dict[str, str] = {}
+    for (kind, message), count in messages.most_common():
+        by_type.setdefault(kind, f"  {kind} x{count}: {message[:LONGEST_MESSAGE]}")
+    return list(by_type.values())[:MAX_MESSAGES]

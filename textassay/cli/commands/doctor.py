@@ -24,7 +24,7 @@ def doctor(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
     *,
     given: Annotated[Given, SET | RUNTIME.only("api_base", "api_key_env")],
-) -> None:
+) -> int:
     """Probe what a model supports: log-probabilities, echo, n, seed, JSON schema."""
     from textassay.cli.doctor import show
     from textassay.runtime.errors import UnknownName
@@ -33,4 +33,4 @@ def doctor(
     _, unknown, settings = arguments.for_models(given)
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
-    run_async(show(model, settings))
+    return run_async(show(model, settings))

@@ -152,7 +152,7 @@ class BudgetedModel(Wrapper):
     request goes alone and the dearest token seen so far sets the price.
 
     What a server tells is not taken on trust: no answer counts with less than `CERTAIN` of what its
-    prompt and text are estimated to cost. An answer that cannot be used counts as well, and so does
+    prompt and text are estimated to cost, or all of it if it tells of no prompt. An answer that cannot be used counts as well, and so does
     a request that timed out, with its prompt: providers bill both. Other failed requests cost
     nothing.
     """
@@ -218,7 +218,8 @@ class BudgetedModel(Wrapper):
         """Return what an answer must have cost, whatever the server tells."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
-        return CERTAIN * self._cost(self._forecast.prompt(request), written)
+        share = CERTAIN if answer.usage.prompt_tokens else 1.0
+        return share * self._cost(self._forecast.prompt(request), written)
 
     def _cost_of_failure(self, request: AnyRequest, error: ModelError) -> float:
         """Return what a failed request is taken to cost: nothing if the server refused it."""

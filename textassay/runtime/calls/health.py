@@ -194,7 +194,7 @@ def _shown(health: Health, error: ModelError) -> tuple[int, str]:
 
 def probe_like(request: AnyRequest) -> AnyRequest:
     """Return a request of the same kind and with the same settings as `request`, but with a harmless text."""
-    fields: dict[str, Any] = {"shorten": None}
+    fields: dict[str, Any] = {"truncatable": None}
     if request.messages:
         fields["messages"] = (ChatMessage(role="user", content=PROBE),)
     else:

@@ -1,0 +1,230 @@
+"""Gateways: what they ask for beside a key, texts that they turn away, and outages of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.cli.harness import rows_of, textassay, write_examples
+
+Handler = Callable[[web.Request, str], web.Response]
+
+
+def rated(usage: dict[str, int] | None = None) -> web.Response:
+    message = {"role": "assistant", "content": "Rating: 4"}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    usage = usage or {"prompt_tokens": 200, "completion_tokens": 3}
+    return web.json_response({"model": "m", "choices": [choice], "usage": usage})
+
+
+@contextmanager
+def gateway(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve `handler(request, text)` in a thread; yields the address."""
+    ready, done, found = threading.Event(), threading.Event(), []
+
+    async def main() -> None:
+        async def answer(request: web.Request) -> web.Response:
+            return handler(request, await request.text())
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        found.append(runner.addresses[0][1])
+        ready.set()
+        await asyncio.to_thread(done.wait)
+        await runner.cleanup()
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield f"{'https' if tls else 'http'}://localhost:{found[0]}/v1"
+    finally:
+        done.set()
+        thread.join(10)
+
+
+def score(data: Path, out: Path, url: str, *more: object) -> Any:
+    judge = ("--method", "llm-score", "--model", "direct/m", "--aspects", "coherence")
+    return textassay("score", data, *judge, "--api-base", url, "--out", out, *more)
+
+
+@pytest.mark.parametrize("status", [403, 400])
+def test_one_poisoned_row_does_not_stop_the_run(tmp_path, status):
+    """Before: stopped at that row, and at every resume; no row was ever finished."""
+    data = write_examples(tmp_path / "d.jsonl", 30)
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    rows[7]["output"] = "'; DROP TABLE users; --"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def firewall(request: web.Request, text: str) -> web.Response:
+        if "DROP TABLE" in text:
+            said = f"model blocked: {text}: the model does not exist"
+            return web.json_response({"error": {"message": said}}, status=status)
+        return rated()
+
+    with gateway(firewall) as url:
+        ended = score(data, tmp_path / "run", url)
+    assert ended.code == 1, ended.err
+    outcomes = [row["outcome"] for row in rows_of(tmp_path / "run")]
+    assert (outcomes.count("scored"), outcomes.count("error")) == (29, 1)
+    assert "RequestRefused x1: " in ended.out
+
+
+def test_a_gateway_that_only_fails_is_not_asked_to_the_very_end(tmp_path):
+    """Before: all rows, six attempts each."""
+    asked = []
+
+    def broken(request: web.Request, text: str) -> web.Response:
+        asked.append(text)
+        return web.json_response({"error": {"message": "oops"}}, status=500)
+
+    data = write_examples(tmp_path / "d.jsonl", 200)
+    with gateway(broken) as url:
+        ended = score(data, tmp_path / "run", url, "--set", "attempts=2", "--concurrency", 4)
+    assert ended.code == 3
+    assert "the last 20 calls" in ended.err
+    assert "resume" in ended.err
+    assert len(asked) <= 2 * (20 + 4)
+
+
+@pytest.mark.parametrize("lies", [{"prompt_tokens": 0, "completion_tokens": 0}, "empty"])
+def test_max_cost_holds_whatever_the_server_tells(tmp_path, lies):
+    """Answers without usage and answers without text count; before, the budget was never reached."""
+    asked = []
+
+    def cheat(request: web.Request, text: str) -> web.Response:
+        asked.append(text)
+        if lies != "empty":
+            return rated(lies)
+        message = {"role": "assistant", "content": None}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        usage = {"prompt_tokens": 1, "completion_tokens": 0}
+        return web.json_response({"model": "m", "choices": [choice], "usage": usage})
+
+    data = write_examples(tmp_path / "d.jsonl", 200)
+    with gateway(cheat) as url:
+        budget = ("--price", "1000,1000", "--max-cost", "5", "--concurrency", 2)
+        patience = ("--set", "failure_limit=1000", "--set", "attempts=2")
+        ended = score(data, tmp_path / "run", url, *budget, *patience)
+    assert ended.code == 3
+    assert "cost limit" in ended.err
+    # a prompt has some 300 tokens, 30 cents at this price
+    assert len(asked) <= 40
+
+
+def test_headers_query_and_key_of_each_role_come_from_the_config(tmp_path, monkeypatch):
+    """Everything a gateway may ask for; secrets stay in the environment and out of the manifest."""
+    monkeypatch.setenv("GATEWAY_KEY", "sk-the-key-of-the-gateway")
+    monkeypatch.setenv("TEAM_TOKEN", "team-token-0123456789")
+    seen: list[web.Request] = []
+
+    def check(request: web.Request, text: str) -> web.Response:
+        seen.append(request)
+        return rated()
+
+    data = write_examples(tmp_path / "d.jsonl", 2)
+    with gateway(check) as url:
+        config = tmp_path / "judge.toml"
+        config.write_text(
+            "[models.scorer]\n"
+            'model = "direct/m"\n'
+            f'api_base = "{url}?tier=fast"\n'
+            'api_key_env = "GATEWAY_KEY"\n'
+            'api_key_header = "api-key"\n'
+            'api_version = "2026-01-01"\n'
+            'headers = { X-Team = "judges ${TEAM_TOKEN}" }\n'
+            "timeout = 30\n"
+        )
+        judge = ("--method", "llm-score", "--aspects", "coherence", "--config", config)
+        ended = textassay("score", data, *judge, "--out", tmp_path / "run")
+    assert ended.code == 0, ended.err
+    (first, *_) = seen
+    assert first.path == "/v1/chat/completions"
+    assert dict(first.query) == {"tier": "fast", "api-version": "2026-01-01"}
+    assert first.headers["api-key"] == "sk-the-key-of-the-gateway"
+    assert first.headers["X-Team"] == "judges team-token-0123456789"
+    assert "Authorization" not in first.headers
+    for path in (tmp_path / "run").rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert b"sk-the-key" not in content
+            assert b"team-token" not in content
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory) -> Path:
+    """A certificate for localhost that no authority has signed, with its key, in one file."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, pem = folder / "key.pem", folder / "cert.pem"
+    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    try:
+        command = (*made, *names, "-keyout", str(key), "-out", str(pem))
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed")
+    both = folder / "both.pem"
+    both.write_text(pem.read_text() + key.read_text())
+    return both
+
+
+@pytest.mark.parametrize("name", ["direct/m", "openai/m"])
+def test_an_untrusted_certificate_stops_the_run_and_an_own_authority_is_trusted(
+    tmp_path, certificate, name
+):
+    """Through litellm it was a malformed answer per sample, six times each."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    data = write_examples(tmp_path / "d.jsonl", 1)
+    judge = ("--method", "llm-score", "--aspects", "coherence", "--model", name)
+    with gateway(lambda request, text: rated(), tls) as url:
+        at = ("--api-base", url, "--set", "attempts=2", "--price", "1,1")
+        refused = textassay("score", data, *judge, *at, "--out", tmp_path / "a")
+        trusted = textassay(
+            "score", data, *judge, *at, "--out", tmp_path / "b", "--set", f"ca={certificate}"
+        )
+    assert refused.code == 3
+    assert "cannot trust the certificate" in refused.err
+    assert trusted.code == 0, trusted.err
+
+
+def test_a_proxy_that_is_named_is_asked(tmp_path):
+    """The proxy sees the whole address of a server that exists nowhere."""
+    seen = []
+
+    def proxy(request: web.Request, text: str) -> web.Response:
+        seen.append(request.raw_path)
+        return rated()
+
+    data = write_examples(tmp_path / "d.jsonl", 1)
+    with gateway(proxy) as url:
+        address = url.removesuffix("/v1").replace("localhost", "127.0.0.1")
+        base = "http://judge.invalid/v1"
+        ended = score(data, tmp_path / "run", base, "--set", f"proxy={address}")
+    assert ended.code == 0, ended.err
+    assert seen == ["http://judge.invalid/v1/chat/completions"]
+
+
+def test_doctor_says_by_its_status_that_nothing_works():
+    """Before: all "no", and 0."""
+
+    def broken(request: web.Request, text: str) -> web.Response:
+        return web.json_response({"error": {"message": "no such field"}}, status=422)
+
+    with gateway(broken) as url:
+        assert textassay("doctor", "direct/m", "--api-base", url).code == 1
+    with gateway(lambda request, text: rated()) as url:
+        assert textassay("doctor", "direct/m", "--api-base", url).code == 0
