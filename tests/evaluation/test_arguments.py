@@ -31,7 +31,7 @@ def test_every_parameter_is_shown_and_documented():
     for name in inspect.signature(evaluate).parameters:
         assert f"\n        {name}: " in inspect.getsource(inspect.unwrap(evaluate)), name
     shown = inspect.signature(connect).parameters
-    assert set(shown) == {"name", "settings", "budget", *Settings.model_fields}
+    assert set(shown) == {"model", "settings", "budget", *Settings.model_fields}
     assert all(f"        {name}: " in connect.__doc__ for name in Settings.model_fields)
     assert shown["rpm"].default is None
     assert shown["concurrency"].default == 64

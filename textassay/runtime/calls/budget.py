@@ -152,9 +152,9 @@ class BudgetedModel(Wrapper):
     request goes alone and the dearest token seen so far sets the price.
 
     What a server tells is not taken on trust: no answer counts with less than `CERTAIN` of what its
-    prompt and text are estimated to cost, or all of it if it tells of no prompt. An answer that cannot be used counts as well, and so does
-    a request that timed out, with its prompt: providers bill both. Other failed requests cost
-    nothing.
+    prompt and text are estimated to cost, or all of it if it tells of no prompt. An answer that
+    cannot be used counts as well, and so does a request that timed out, with its prompt: providers
+    bill both. Other failed requests cost nothing.
     """
 
     def __init__(self, wrapped: Model, budget: Budget, price: tuple[float, float] | None) -> None:
