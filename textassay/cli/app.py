@@ -33,6 +33,7 @@ COMMANDS = (
     "graph",
     "doctor",
     "cache",
+    "lists",
 )
 """Modules of `textassay.cli.commands`; importing one registers its commands."""
 

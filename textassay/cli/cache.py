@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import typer
@@ -12,9 +13,13 @@ from textassay.runtime.calls.cache import verify
 from textassay.runtime.storage import cache_folder
 
 
-def show_info(folder: Path) -> None:
+def show_info(folder: Path, *, as_json: bool = False) -> None:
     """Print what a cache folder holds."""
     found = cache_folder.info(folder)
+    if as_json:
+        told = {"answers": found.entries, "files": found.shards, "bytes": found.bytes}
+        typer.echo(json.dumps(told))
+        return
     typer.echo(f"{found.entries} answers in {found.shards} files, {found.bytes / 1e6:.1f} MB")
 
 

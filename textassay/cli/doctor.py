@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import typer
 
 from textassay.cli.console import printable
@@ -11,7 +13,7 @@ from textassay.runtime.connect import connect
 from textassay.runtime.settings import Settings
 
 
-async def show(name: str, settings: Settings) -> int:
+async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
     """Probe each ability, print what was found, and return the exit status: 1 if the model answers nothing at all.
 
     Raises:
@@ -22,6 +24,10 @@ async def show(name: str, settings: Settings) -> int:
         # the bare backend: a cache, or the splitting of draws, would hide what the model itself
         # does
         findings = await examine(model.backend)
-    typer.echo(printable(plain_text(name, findings)))
+    if as_json:
+        rows = [finding.model_dump(mode="json") for finding in findings]
+        typer.echo(json.dumps({"model": name, "rows": rows}))
+    else:
+        typer.echo(printable(plain_text(name, findings)))
     answers = any(f.verdict == "yes" for f in findings if f.ability in ("chat", "prompt"))
     return 0 if answers else UNSCORED

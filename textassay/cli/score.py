@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import typer
 from rich.text import Text
 
 from textassay.calibration.folder import load
@@ -54,6 +56,8 @@ class Order:
     resume: bool = False
     dry: bool = False
     progress: Style = "auto"
+    as_json: bool = False
+    """Whether the result is printed as one JSON document."""
 
 
 def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
@@ -169,7 +173,7 @@ async def carry_out(order: Order) -> int:
         stop = Interrupted("interrupted")
         stop.add_note(f"what is finished is kept; go on with: textassay resume {order.out}")
         raise Stopped from stop
-    return print_result(run)
+    return print_result(run, as_json=order.as_json)
 
 
 def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Score]] | None:
@@ -209,12 +213,15 @@ async def _dry_run(session: Session, order: Order) -> int:
     ):
         async for _ in scores:
             pass
-    print_estimate(session.asked, session.engine.progress.done)
+    print_estimate(session.asked, session.engine.progress.done, as_json=order.as_json)
     return 0
 
 
-def print_estimate(asked: Usage, examples: int) -> None:
+def print_estimate(asked: Usage, examples: int, *, as_json: bool = False) -> None:
     """Print what a dry run counted."""
+    if as_json:
+        typer.echo(json.dumps({"examples": examples, "estimate": asked.model_dump(mode="json")}))
+        return
     cost = "unknown (give --price IN,OUT)" if asked.cost is None else f"${asked.cost:.4f} at most"
     table = plain_table("", "")
     for name, value in (
@@ -229,9 +236,13 @@ def print_estimate(asked: Usage, examples: int) -> None:
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
 
 
-def print_result(run: Run) -> int:
+def print_result(run: Run, *, as_json: bool = False) -> int:
     """Print means by aspect and what is unscored and why; return the exit status."""
     summary = run.summary()
+    if as_json:
+        typer.echo(json.dumps({"run": str(run.folder), **summary}))
+        scored = summary["outcomes"].get("scored", 0)
+        return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
     console = results()
     console.print(Text(printable(str(run.folder))))
     table = plain_table("aspect", "n", "mean")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from textassay.agents.prompt_template import Layout
 from textassay.agents.reading.wording import Form
@@ -105,6 +105,8 @@ class ChecksData(Protocol):
 
 class CheckedOptions(Message):
     """Base of a method's options; what is unknown is an error that lists what there is."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli.exits import run_async
-from textassay.cli.flags import RunFolder
+from textassay.cli.flags import AsJson, RunFolder
 from textassay.cli.registry import MAKING, command, group
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
@@ -17,11 +17,11 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Cache folder.")]
 
 
 @command("info", group="cache")
-def info(folder: Folder) -> None:
+def info(folder: Folder, *, as_json: AsJson = False) -> None:
     """Show how many answers a cache folder holds."""
     from textassay.cli.cache import show_info
 
-    show_info(folder)
+    show_info(folder, as_json=as_json)
 
 
 @command("verify", group="cache")

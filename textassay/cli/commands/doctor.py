@@ -8,7 +8,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.exits import run_async
-from textassay.cli.flags import RUNTIME, SET, Given
+from textassay.cli.flags import RUNTIME, SET, AsJson, Given
 from textassay.cli.registry import MAKING, command
 
 
@@ -23,6 +23,7 @@ from textassay.cli.registry import MAKING, command
 def doctor(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
     *,
+    as_json: AsJson = False,
     given: Annotated[Given, SET | RUNTIME.only("api_base", "api_key_env")],
 ) -> int:
     """Probe what a model supports: log-probabilities, echo, n, seed, JSON schema."""
@@ -33,4 +34,4 @@ def doctor(
     _, unknown, settings = arguments.for_models(given)
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
-    return run_async(show(model, settings))
+    return run_async(show(model, settings, as_json=as_json))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from textassay.cli import arguments
 from textassay.cli.exits import run_async
-from textassay.cli.flags import PROGRESS, RUNTIME, Given, RunFolder
+from textassay.cli.flags import PROGRESS, RUNTIME, AsJson, Given, RunFolder
 from textassay.cli.registry import SCORING, command
 
 
@@ -31,6 +32,7 @@ def resume(
             metavar="DATA", help="Where the run's data are now, if they were moved; same content."
         ),
     ] = None,
+    as_json: AsJson = False,
     given: Annotated[Given, PROGRESS | RUNTIME],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
@@ -39,4 +41,5 @@ def resume(
     """
     from textassay.cli.score import carry_out, order_to_resume
 
-    return run_async(carry_out(order_to_resume(run, arguments.read({**given, "data": data}))))
+    order = order_to_resume(run, arguments.read({**given, "data": data}))
+    return run_async(carry_out(replace(order, as_json=as_json)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from textassay.cli.flags import (
     RUNTIME,
     SAMPLING,
     SET,
+    AsJson,
     Given,
     Models,
     OptionalData,
@@ -60,6 +62,7 @@ def score(
             metavar="N", help="Print what would be asked for the first N examples; ask nothing."
         ),
     ] = None,
+    as_json: AsJson = False,
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
@@ -79,7 +82,7 @@ def score(
 
         run_async(show(order_from({**read, "dry_run": True}, chosen), show_prompts))
         return 0
-    return run_async(carry_out(order_from(read, chosen)))
+    return run_async(carry_out(replace(order_from(read, chosen), as_json=as_json)))
 
 
 def score_keys() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG, PROGRESS, READING, RUNTIME, Data, Given, Out
+from textassay.cli.flags import CONFIG, PROGRESS, READING, RUNTIME, AsJson, Data, Given, Out
 from textassay.cli.registry import SCORING, command, group
 
 group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
@@ -17,11 +17,11 @@ FLAGS = CONFIG | PROGRESS | READING | RUNTIME.only("api_base", "api_key_env")
 
 
 @command("list", group="tools", examples=("textassay tools list",))
-def tools_list() -> None:
+def tools_list(*, as_json: AsJson = False) -> None:
     """List the metrics: what each measures, its range, and what it needs."""
     from textassay.cli.tools import show_list
 
-    show_list()
+    show_list(as_json)
 
 
 @command(

@@ -1,0 +1,99 @@
+"""What there is to choose from, as rows of a table: methods and their options, tasks and their aspects, settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from rich.text import Text
+
+from textassay.cli.console import plain_table, printable, results
+from textassay.methods import find, known
+from textassay.methods.library import tasks as library
+from textassay.prompts import TASKS
+from textassay.runtime.settings import FLAGGED, SETTABLE, LocalSettings, Settings
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def show(rows: Rows, as_json: bool) -> None:
+    """Print rows as a table, or as one JSON document `{"rows": [...]}`."""
+    if as_json:
+        typer.echo(json.dumps({"rows": list(rows)}, default=str))
+        return
+    columns = list(rows[0])
+    table = plain_table(*columns, left=len(columns))
+    for row in rows:
+        table.add_row(*(Text(printable(_shown(row[column]))) for column in columns))
+    results().print(table)
+
+
+def methods(name: str | None) -> Rows:
+    """Return all methods, or the options of one.
+
+    Raises:
+        UnknownName: There is no such method.
+    """
+    if name is None:
+        return [{"method": each, "what": _summary(find(each))} for each in known()]
+    return [{"option": key, **row} for key, row in _fields(find(name).Options)]
+
+
+def tasks(name: str | None) -> Rows:
+    """Return all built-in tasks, or the aspects of one.
+
+    Raises:
+        UnknownName: There is no such task.
+        ConfigurationError: The file of a task cannot be read.
+    """
+    if name is None:
+        return [
+            {"task": each, "aspects": [aspect.name for aspect in library.load(each).aspects]}
+            for each in TASKS
+        ]
+    return [
+        {"aspect": aspect.name, "scale": list(aspect.scale), "definition": aspect.definition}
+        for aspect in library.load(name).aspects
+    ]
+
+
+def settings() -> Rows:
+    """Return all run-time settings, those of local models among them, and how each is given."""
+    own = [
+        {"setting": key, "given by": _way(key), **row}
+        for key, row in _fields(Settings)
+        if key not in ("local", "roles")
+    ]
+    local = [
+        {"setting": key, "given by": f"--set {key}=", **row} for key, row in _fields(LocalSettings)
+    ]
+    roles = {"setting": "models", "given by": "[models.ROLE] in --config", "default": {}}
+    return [*own, {**roles, "what": "Settings of the model of one role."}, *local]
+
+
+def _way(name: str) -> str:
+    if name in FLAGGED:
+        return f"--{name.replace('_', '-')}"
+    return f"--set {name}=" if name in SETTABLE else f"[{name}] in --config"
+
+
+def _fields(model: type[BaseModel]) -> Iterable[tuple[str, dict[str, Any]]]:
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        yield name, {"default": default, "what": " ".join((field.description or "").split())}
+
+
+def _summary(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().partition("\n")[0]
+
+
+def _shown(value: Any) -> str:
+    if value is None or value in ((), {}):
+        return "-"
+    if isinstance(value, list):
+        numbers = all(isinstance(item, float) for item in value)
+        return " to ".join(f"{item:g}" for item in value) if numbers else ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
