@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import subprocess
 import sys
@@ -24,14 +25,13 @@ from textassay.runtime.connect import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings, Settings
 
-SHOW_OPENMP = """
-import asyncio
-import os
-from textassay.runtime.backends.llamacpp.library import library
-
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
 )
+
+SHOW_OPENMP = """
+import os
+from textassay.runtime.backends.llamacpp.library import library
 library()
 print("after", os.environ.get("GOMP_SPINCOUNT"))
 """
