@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from textassay.runtime.messages import Example
+from textassay.runtime import Example
 from textassay.tools import ToolScorer, build, premise, tool
 
 

@@ -8,13 +8,13 @@ Importing this package loads nothing heavy: a name is imported when it is first 
 """
 
 import logging
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from textassay.lazy import lazy
 from textassay.version import __version__
 
 if TYPE_CHECKING:
-    from textassay import calibration, learning, meta, methods, tools
+    from textassay import agents, calibration, learning, meta, methods, runtime, tools
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
     from textassay.runtime.backends.scripted import ScriptedModel
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 logging.getLogger("textassay").addHandler(logging.NullHandler())
 
 _HOME = {
-    "Aspect": "textassay.runtime.messages",
-    "AspectTree": "textassay.runtime.messages",
-    "Assignment": "textassay.runtime.messages",
-    "Example": "textassay.runtime.messages",
-    "Examples": "textassay.runtime.data.dataset",
-    "Failure": "textassay.runtime.messages",
-    "Graph": "textassay.runtime.graph.graph",
-    "Node": "textassay.runtime.graph.graph",
-    "Run": "textassay.evaluation.run",
-    "Score": "textassay.runtime.messages",
-    "ScoreError": "textassay.runtime.messages",
-    "ScriptedModel": "textassay.runtime.backends.scripted",
-    "Settings": "textassay.runtime.settings",
-    "connect": "textassay.runtime.connect",
-    "each": "textassay.runtime.graph.graph",
-    "evaluate": "textassay.evaluation.api",
-    "evaluate_sync": "textassay.evaluation.api",
-    "fixed": "textassay.runtime.graph.graph",
-    "stream": "textassay.evaluation.api",
+    "Aspect": "runtime.messages",
+    "AspectTree": "runtime.messages",
+    "Assignment": "runtime.messages",
+    "Example": "runtime.messages",
+    "Examples": "runtime.data.dataset",
+    "Failure": "runtime.messages",
+    "Graph": "runtime.graph.graph",
+    "Node": "runtime.graph.graph",
+    "Run": "evaluation.run",
+    "Score": "runtime.messages",
+    "ScoreError": "runtime.messages",
+    "ScriptedModel": "runtime.backends.scripted",
+    "Settings": "runtime.settings",
+    "connect": "runtime.connect",
+    "each": "runtime.graph.graph",
+    "evaluate": "evaluation.api",
+    "evaluate_sync": "evaluation.api",
+    "fixed": "runtime.graph.graph",
+    "stream": "evaluation.api",
 }
-_MODULES = ("calibration", "learning", "meta", "methods", "testing", "tools")
+_MODULES = ("agents", "calibration", "learning", "meta", "methods", "runtime", "testing", "tools")
 
 __all__ = [
     "Aspect",
@@ -72,6 +72,7 @@ __all__ = [
     "ScriptedModel",
     "Settings",
     "__version__",
+    "agents",
     "calibration",
     "connect",
     "each",
@@ -81,20 +82,10 @@ __all__ = [
     "learning",
     "meta",
     "methods",
+    "runtime",
     "stream",
     "tools",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    if name in _MODULES:
-        return import_module(f"textassay.{name}")
-    raise AttributeError(f"module 'textassay' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _HOME, _MODULES)

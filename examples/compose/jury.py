@@ -12,10 +12,9 @@ from statistics import median
 import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Aspect, Assignment, Example, Failure, Graph, Node, Score, ScoreError, each
-from textassay.agents.ask import Ask
-from textassay.agents.scorer import Scorer
-from textassay.methods.library import tasks
-from textassay.runtime.model import Model
+from textassay.agents import Ask, Scorer
+from textassay.methods import tasks
+from textassay.runtime import Model
 
 TASK = tasks.load("summarization", ["consistency"])
 FARTHEST = 1.0

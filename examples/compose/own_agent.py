@@ -11,13 +11,9 @@ import re
 import textassay
 from examples.compose.scripts import SUMMARIES, counting_judge
 from textassay import Assignment, Graph, Node, each
-from textassay.agents.ask import Ask
-from textassay.agents.scorer import Scorer
-from textassay.agents.steps import Steps, StepsWriter
-from textassay.methods.library import tasks
-from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.single_flight import once
-from textassay.runtime.model import Model
+from textassay.agents import Ask, Scorer, Steps, StepsWriter
+from textassay.methods import tasks
+from textassay.runtime import Model, ScriptedModel, once
 
 TASK = tasks.load("data-to-text", ["naturalness"]).model_copy(update={"name": "short-steps"})
 MOST = 2

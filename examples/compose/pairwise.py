@@ -14,11 +14,7 @@ from typing import Literal
 from examples.compose.scripts import SUMMARIES, overlap, texts_in
 from textassay import Failure, Graph, Node
 from textassay.prompts import fence, nonce
-from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import MalformedResponse
-from textassay.runtime.messages import Message
-from textassay.runtime.model import ChatMessage, Model, Request
+from textassay.runtime import ChatMessage, Examples, Message, Model, Request, ScriptedModel, errors
 
 
 class Pair(Message):
@@ -60,7 +56,9 @@ class Comparer:
         )
         said = (await self.model.generate(request)).samples[0].text.strip(" .\n")
         if said not in ("A", "B"):
-            raise MalformedResponse(f"{self.model.name!r} was asked for A or B and said {said!r}")
+            raise errors.MalformedResponse(
+                f"{self.model.name!r} was asked for A or B and said {said!r}"
+            )
         return Choice(place=said)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from textassay.demo.bundled import data_file
-from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.model import Capabilities, Request
+from textassay.demo import data_file
+from textassay.runtime import Capabilities, Request, ScriptedModel
 
 SUMMARIES = data_file("summarization")
 _TEXT = re.compile(r"<(\w+)-[0-9a-f]{8}>\n(.*?)\n</\1-[0-9a-f]{8}>", re.DOTALL)

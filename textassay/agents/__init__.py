@@ -1,0 +1,130 @@
+"""The agents that methods are made of, ready to be wired into a graph of your own.
+
+    from textassay.agents import Ask, Scorer
+
+    judge = Scorer(Ask(model, "llm_score", task))
+
+Importing this package loads nothing: a name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textassay.lazy import lazy
+
+if TYPE_CHECKING:
+    from textassay.agents.answerer import Answerer, AnswersInOrder
+    from textassay.agents.ask import Answer, Ask
+    from textassay.agents.average import Average
+    from textassay.agents.decomposer import Decomposer, Decomposition, grow
+    from textassay.agents.individual_scorer import IndividualScorer
+    from textassay.agents.joint_scorer import JointScorer, Ratings
+    from textassay.agents.label_scorer import LabelScorer
+    from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer
+    from textassay.agents.llm_fuser import LLMFuser
+    from textassay.agents.material import fenced, material
+    from textassay.agents.passages import PassageWriter
+    from textassay.agents.planner import Planner, RefusedPlan
+    from textassay.agents.profile import Profile
+    from textassay.agents.prompt_template import Prompt, PromptTemplate, chat
+    from textassay.agents.questions import QuestionSet, SentenceQuestions
+    from textassay.agents.reading.rating import NoRating, Rating, parse_rating
+    from textassay.agents.related_aspects import RelatedAspect, RelatedAspects
+    from textassay.agents.scorer import Scorer
+    from textassay.agents.scores import from_samples, from_text
+    from textassay.agents.steps import Steps, StepsWriter, WrittenSteps
+    from textassay.agents.task import Task
+    from textassay.agents.tool_average import ToolAverage
+    from textassay.agents.tool_descriptions import Assistant
+    from textassay.agents.yes_no_aggregator import YesNoAggregator
+
+_HOME = {
+    "Answer": "ask",
+    "Answerer": "answerer",
+    "AnswersInOrder": "answerer",
+    "Ask": "ask",
+    "Assistant": "tool_descriptions",
+    "Average": "average",
+    "Decomposer": "decomposer",
+    "Decomposition": "decomposer",
+    "IndividualScorer": "individual_scorer",
+    "JointScorer": "joint_scorer",
+    "LLMFuser": "llm_fuser",
+    "LabelScorer": "label_scorer",
+    "LikelihoodReader": "likelihood",
+    "LikelihoodScorer": "likelihood",
+    "NoRating": "reading.rating",
+    "PassageWriter": "passages",
+    "Planner": "planner",
+    "Profile": "profile",
+    "Prompt": "prompt_template",
+    "PromptTemplate": "prompt_template",
+    "QuestionSet": "questions",
+    "Rating": "reading.rating",
+    "Ratings": "joint_scorer",
+    "RefusedPlan": "planner",
+    "RelatedAspect": "related_aspects",
+    "RelatedAspects": "related_aspects",
+    "Scorer": "scorer",
+    "SentenceQuestions": "questions",
+    "Steps": "steps",
+    "StepsWriter": "steps",
+    "Task": "task",
+    "ToolAverage": "tool_average",
+    "WrittenSteps": "steps",
+    "YesNoAggregator": "yes_no_aggregator",
+    "chat": "prompt_template",
+    "fenced": "material",
+    "from_samples": "scores",
+    "from_text": "scores",
+    "grow": "decomposer",
+    "material": "material",
+    "parse_rating": "reading.rating",
+}
+
+__all__ = [
+    "Answer",
+    "Answerer",
+    "AnswersInOrder",
+    "Ask",
+    "Assistant",
+    "Average",
+    "Decomposer",
+    "Decomposition",
+    "IndividualScorer",
+    "JointScorer",
+    "LLMFuser",
+    "LabelScorer",
+    "LikelihoodReader",
+    "LikelihoodScorer",
+    "NoRating",
+    "PassageWriter",
+    "Planner",
+    "Profile",
+    "Prompt",
+    "PromptTemplate",
+    "QuestionSet",
+    "Rating",
+    "Ratings",
+    "RefusedPlan",
+    "RelatedAspect",
+    "RelatedAspects",
+    "Scorer",
+    "SentenceQuestions",
+    "Steps",
+    "StepsWriter",
+    "Task",
+    "ToolAverage",
+    "WrittenSteps",
+    "YesNoAggregator",
+    "chat",
+    "fenced",
+    "from_samples",
+    "from_text",
+    "grow",
+    "material",
+    "parse_rating",
+]
+
+__getattr__, __dir__ = lazy(__name__, _HOME)

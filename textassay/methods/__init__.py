@@ -16,9 +16,10 @@ from textassay.methods.fusion_eval import FusionEval
 from textassay.methods.g_eval import GEval
 from textassay.methods.gptscore import GPTScore
 from textassay.methods.hd_eval import HDEval
-from textassay.methods.library import tasks, trees
+from textassay.methods.judging import PromptMethod, RatingMethod
+from textassay.methods.library import plans, profiles, tasks, trees
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
-from textassay.methods.method import Method, Models, Options
+from textassay.methods.method import Method, Models, Options, PromptOptions
 from textassay.methods.tool_scores import ToolScores
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
@@ -194,10 +195,15 @@ __all__ = [
     "Method",
     "Models",
     "Options",
+    "PromptMethod",
+    "PromptOptions",
+    "RatingMethod",
     "ToolScores",
     "build",
     "find",
     "known",
+    "plans",
+    "profiles",
     "tasks",
     "tools_for",
     "trees",

@@ -1,0 +1,143 @@
+"""The engine below all agents: messages, models and their wrappers, graphs, data, settings and errors.
+
+Importing this package loads nothing: a name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textassay.lazy import lazy
+
+if TYPE_CHECKING:
+    from textassay.runtime import errors
+    from textassay.runtime.backends.dry_run import DryRunModel
+    from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+    from textassay.runtime.backends.replay import RecordedModel
+    from textassay.runtime.backends.scripted import ScriptedModel
+    from textassay.runtime.calls.budget import Budget
+    from textassay.runtime.calls.conversation import conversation
+    from textassay.runtime.calls.single_flight import once
+    from textassay.runtime.connect import ConnectedModel, connect
+    from textassay.runtime.data.dataset import Examples
+    from textassay.runtime.graph.concurrency import gather
+    from textassay.runtime.graph.graph import Graph, Node, each, fixed
+    from textassay.runtime.messages import (
+        Aspect,
+        AspectTree,
+        Assignment,
+        Example,
+        Failure,
+        Message,
+        Plan,
+        Scale,
+        Score,
+        ScoreError,
+        Usage,
+    )
+    from textassay.runtime.model import (
+        Capabilities,
+        ChatMessage,
+        ChoicesRequest,
+        ChoicesResponse,
+        ContinuationRequest,
+        ContinuationResponse,
+        Model,
+        Request,
+        Response,
+        Sample,
+        Scoring,
+        TokenLogprob,
+        Wrapper,
+    )
+    from textassay.runtime.settings import Settings
+
+_HOME = {
+    "Aspect": "messages",
+    "AspectTree": "messages",
+    "Assignment": "messages",
+    "Budget": "calls.budget",
+    "Capabilities": "model",
+    "ChatMessage": "model",
+    "ChoicesRequest": "model",
+    "ChoicesResponse": "model",
+    "ConnectedModel": "connect",
+    "ContinuationRequest": "model",
+    "ContinuationResponse": "model",
+    "DryRunModel": "backends.dry_run",
+    "Example": "messages",
+    "Examples": "data.dataset",
+    "Failure": "messages",
+    "Graph": "graph.graph",
+    "LlamaCppModel": "backends.llamacpp.model",
+    "Message": "messages",
+    "Model": "model",
+    "Node": "graph.graph",
+    "Plan": "messages",
+    "RecordedModel": "backends.replay",
+    "Request": "model",
+    "Response": "model",
+    "Sample": "model",
+    "Scale": "messages",
+    "Score": "messages",
+    "ScoreError": "messages",
+    "Scoring": "model",
+    "ScriptedModel": "backends.scripted",
+    "Settings": "settings",
+    "TokenLogprob": "model",
+    "Usage": "messages",
+    "Wrapper": "model",
+    "connect": "connect",
+    "conversation": "calls.conversation",
+    "each": "graph.graph",
+    "fixed": "graph.graph",
+    "gather": "graph.concurrency",
+    "once": "calls.single_flight",
+}
+_MODULES = ("errors",)
+
+__all__ = [
+    "Aspect",
+    "AspectTree",
+    "Assignment",
+    "Budget",
+    "Capabilities",
+    "ChatMessage",
+    "ChoicesRequest",
+    "ChoicesResponse",
+    "ConnectedModel",
+    "ContinuationRequest",
+    "ContinuationResponse",
+    "DryRunModel",
+    "Example",
+    "Examples",
+    "Failure",
+    "Graph",
+    "LlamaCppModel",
+    "Message",
+    "Model",
+    "Node",
+    "Plan",
+    "RecordedModel",
+    "Request",
+    "Response",
+    "Sample",
+    "Scale",
+    "Score",
+    "ScoreError",
+    "Scoring",
+    "ScriptedModel",
+    "Settings",
+    "TokenLogprob",
+    "Usage",
+    "Wrapper",
+    "connect",
+    "conversation",
+    "each",
+    "errors",
+    "fixed",
+    "gather",
+    "once",
+]
+
+__getattr__, __dir__ = lazy(__name__, _HOME, _MODULES)

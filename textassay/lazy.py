@@ -1,0 +1,32 @@
+"""Names of a package that are imported when they are first used, so that importing it costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy(
+    package: str, home: Mapping[str, str], modules: tuple[str, ...] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`.
+
+    Args:
+        package: Its `__name__`.
+        home: Module of each name, relative to the package.
+        modules: Submodules that are public names themselves.
+    """
+
+    def get(name: str) -> Any:
+        if name in home:
+            return getattr(import_module(f"{package}.{home[name]}"), name)
+        if name in modules:
+            return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def names() -> list[str]:
+        return sorted(sys.modules[package].__all__)
+
+    return get, names
