@@ -1,0 +1,98 @@
+"""What a built-in method consists of, as CONTRIBUTING lists it: one message says all that is missing."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import textassay.methods
+from textassay.methods import METHODS, PromptMethod
+from textassay.methods.method import CheckedOptions
+
+ROOT = Path(__file__).parents[2]
+PROMPTS = ROOT / "textassay" / "prompts"
+
+
+def text(path: str) -> str:
+    """Return the text of a file of the project."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def undocumented(options: type[CheckedOptions]) -> list[str]:
+    """Return the options that no string literal below their field describes."""
+    source = "".join(
+        inspect.getsource(base)
+        for base in options.__mro__
+        if base.__module__.startswith("textassay")
+    )
+    described = set(
+        re.findall(
+            r'(?m)^    (\w+): .*(?:\n(?! {4}\w+:| {4}"""| {4}@| {4}def).*)*\n    """', source
+        )
+    )
+    return sorted(set(options.model_fields) - described)
+
+
+def missing(method: Any) -> list[str]:
+    """Return what a method lacks, each a file with what belongs there."""
+    name, prompt = method.name, PROMPTS / f"{method.prompt}.jinja"
+    docs, story = text("docs/methods.md"), inspect.getdoc(method) or ""
+    tests = [p for p in (ROOT / "tests/methods").glob("test_*.py") if p.name != Path(__file__).name]
+    wanted = {
+        f"{inspect.getfile(method)}: a docstring with the source (arXiv ... or ours)": bool(
+            re.search(r"arXiv|\bours\b|CoAScore, section", story)
+        ),
+        f"{inspect.getfile(method)}: `Options`, each with a line on what it does": not undocumented(
+            method.Options
+        ),
+        f"textassay/prompts/{prompt.name}: a first line {{# paper and section, or ours #}}": (
+            prompt.is_file() and prompt.read_text(encoding="utf-8").startswith("{#")
+        ),
+        "textassay/methods/__init__.py: a line in METHODS": METHODS.get(name) is method,
+        "textassay/methods/__init__.py: the class in __all__": (
+            getattr(textassay.methods, method.__name__, None) is method
+            and method.__name__ in textassay.methods.__all__
+        ),
+        f"docs/methods.md: a section that names `{name}`": bool(
+            re.search(rf"(?m)^#+ .*`{re.escape(name)}`", docs)
+        ),
+        f"docs/methods.md: the row of `{name}` (python -m benchmarks.method_costs)": (
+            f"| `{name}` |" in docs
+        ),
+        f"README.md: `{name}` among the methods": f"`{name}`" in text("README.md"),
+        "tests/methods/golden_requests.json: its requests (python tests/methods/test_golden_requests.py)": (
+            f'"{name} scripted' in text("tests/methods/golden_requests.json")
+        ),
+        f"tests/methods/: a test that names {name!r}": any(
+            f'"{name}"' in p.read_text(encoding="utf-8") for p in tests
+        ),
+    }
+    return [what for what, there in wanted.items() if not there]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_built_in_method_is_complete(name: str) -> None:
+    """Everything in one message, so that nobody has to find out file by file."""
+    lacks = missing(METHODS[name])
+    assert not lacks, f"the method {name!r} lacks {len(lacks)} things:\n" + "\n".join(
+        f"  {what}" for what in lacks
+    )
+
+
+def test_what_a_new_method_lacks_is_told_at_once() -> None:
+    """A class by itself: six files remain, each named."""
+
+    class Nothing(PromptMethod):
+        name = "nothing"
+        prompt = "nothing"
+        Options = CheckedOptions
+
+    files = {what.partition(":")[0] for what in missing(Nothing)}
+    assert {Path(file).name for file in files} == {
+        Path(__file__).name, "nothing.jinja", "__init__.py", "methods.md", "README.md", "golden_requests.json",
+        "methods",
+    }  # fmt: skip
