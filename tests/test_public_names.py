@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PUBLIC = ("agents", "demo", "learning", "meta", "methods", "prompts", "runtime", "tools")
+PUBLIC = (
+    "agents", "calibration", "demo", "learning", "meta", "methods", "prompts", "runtime", "testing", "tools",
+)  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
