@@ -278,7 +278,7 @@ def test_a_model_that_lacks_what_a_method_needs(tmp_path, method, lack, names):
             "score", data, "--method", method, "--task", "summarization", "--aspects", "fluency", "--model",
             "direct/mock", "--api-base", server.url, "--out", tmp_path / "run", "--progress", "none",
         )  # fmt: skip
-    assert done.code == 3
+    assert done.code == 2
     assert names in done.err
     assert rows_of(tmp_path / "run") == []
 
