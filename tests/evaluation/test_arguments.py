@@ -27,7 +27,8 @@ def test_every_parameter_is_shown_and_documented():
     for door in DOORS:
         names = list(inspect.signature(door).parameters)
         assert names[:4] == ["examples", "method", "model", "task"]
-        assert names == list(inspect.signature(evaluate).parameters)
+        own = [name for name in inspect.signature(evaluate).parameters if name != "progress"]
+        assert [name for name in names if name != "progress"] == own
     for name in inspect.signature(evaluate).parameters:
         assert f"\n        {name}: " in inspect.getsource(inspect.unwrap(evaluate)), name
     shown = inspect.signature(connect).parameters
@@ -127,3 +128,23 @@ async def test_near_names_are_suggested(wanted, guess):
     """Of methods, tasks, aspects and options."""
     with pytest.raises(UnknownName, match=f"did you mean '{guess}'"):
         await textassay.evaluate(ROWS, model=judge(), **wanted)
+
+
+@pytest.mark.asyncio
+async def test_progress_can_be_watched(capsys):
+    """By a function, to the last state; as a line; and not at all, as in a pipe."""
+    seen = []
+    wanted = {"method": "llm-score", "aspects": "coherence"}
+    await evaluate(ROWS, model=judge(), progress=seen.append, **wanted)
+    assert (seen[-1].done, seen[-1].total) == (3, 3)
+    await evaluate(ROWS, model=judge(), **wanted)
+    assert capsys.readouterr().err == ""
+    await evaluate(ROWS, model=judge(), progress=True, **wanted)
+    assert "3/3" in capsys.readouterr().err
+
+
+@pytest.mark.asyncio
+async def test_a_fault_of_the_watcher_is_not_hidden():
+    """The run is finished first."""
+    with pytest.raises(ZeroDivisionError):
+        await evaluate(ROWS, method="llm-score", model=judge(), progress=lambda now: 1 / 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from textassay.cli.progress import clock, line
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.progress_text import clock, line
 from textassay.runtime.messages import Usage
 
 

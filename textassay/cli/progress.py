@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.progress_text import effort, line, pace, trouble
 
 Style = Literal["auto", "plain", "none"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
@@ -75,61 +75,14 @@ def _drawn(now: Progress) -> Group:
     share = f"{now.done / now.total:4.0%} " if now.total else ""
     bar.add_row(
         ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
-        Text(share + " | ".join(_pace(now)), no_wrap=True, overflow="ellipsis"),
+        Text(share + " | ".join(pace(now)), no_wrap=True, overflow="ellipsis"),
     )
-    trouble = _trouble(now)
-    below = Text(" | ".join(_effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
-    if trouble:
-        below.append(" | " + " | ".join(trouble), style="not dim yellow")
+    wrong = trouble(now)
+    below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
+    if wrong:
+        below.append(" | " + " | ".join(wrong), style="not dim yellow")
     return Group(bar, below)
 
 
 def _counted(now: Progress) -> str:
-    return " | ".join(["dry run", *_pace(now)])
-
-
-def line(now: Progress) -> str:
-    """Return the whole state in one line."""
-    return " | ".join([*_pace(now), *_effort(now), *_trouble(now)])
-
-
-def _pace(now: Progress) -> list[str]:
-    parts = [
-        f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done",
-        f"{now.rate:.1f}/s",
-    ]
-    if now.done == now.total:
-        parts.append(f"took {clock(now.seconds)}")
-    elif now.seconds_left is not None:
-        parts.append(f"{clock(now.seconds_left)} left")
-    return parts
-
-
-def _effort(now: Progress) -> list[str]:
-    usage = now.usage
-    parts = [
-        f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else "")
-    ]
-    if usage.cost:
-        parts.append(f"${usage.cost:.4f}")
-    for name, state in now.limiters.items():
-        waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
-        parts.append(
-            f"{name if len(now.limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}"
-        )
-    return parts
-
-
-def _trouble(now: Progress) -> list[str]:
-    unscored = {kind: count for kind, count in now.outcomes.items() if kind != "scored" and count}
-    return [
-        *(f"{count} {kind}" for kind, count in sorted(unscored.items())),
-        *(f"{kind} x{count}" for kind, count in sorted(now.failures.items())),
-    ]
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as `1:02:03` or `2:03`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return " | ".join(["dry run", *pace(now)])

@@ -11,6 +11,7 @@ from typing import Any
 from textassay.evaluation.request import Models, Request, session_of
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
+from textassay.evaluation.watching import Watch, watched
 from textassay.methods.method import Method
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -40,6 +41,7 @@ async def evaluate(
     fields: Mapping[str, str] | None = None,
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
+    progress: Watch = None,
 ) -> Run:
     """Judge every example and return the run.
 
@@ -63,6 +65,9 @@ async def evaluate(
         limit: Read only the first so many examples.
         tools: Metrics that assist the judge: names, or tools of your own, which stay yours to
             close.
+        progress: `True` for a line of progress on standard error or below the notebook's cell,
+            `False` for none, or a function that gets a `Progress` a few times a second; by default
+            a line in notebooks and terminals.
 
     Raises:
         ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
@@ -83,7 +88,10 @@ async def evaluate(
         limit=limit,
         tools=tools,
     )
-    async with session_of(examples, request) as session:
+    async with (
+        session_of(examples, request) as session,
+        watched(lambda: session.engine.progress, progress),
+    ):
         return await finish(session)
 
 
@@ -102,6 +110,7 @@ def evaluate_sync(
     fields: Mapping[str, str] | None = None,
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
+    progress: Watch = None,
 ) -> Run:
     """Do what `evaluate` does, with the same arguments, from code that is not async.
 
@@ -134,7 +143,10 @@ def evaluate_sync(
     )
 
     async def judged() -> Run:
-        async with session_of(examples, request) as session:
+        async with (
+            session_of(examples, request) as session,
+            watched(lambda: session.engine.progress, progress),
+        ):
             return await finish(session)
 
     return asyncio.run(judged())
@@ -156,7 +168,7 @@ async def stream(
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
 ) -> AsyncGenerator[Score, None]:
-    """Yield scores as they come; takes the arguments of `evaluate`.
+    """Yield scores as they come; takes the arguments of `evaluate` but `progress`.
 
     Leaving the loop early, or cancelling, stops the workers and leaves a run that can be resumed.
     Use `contextlib.aclosing` if the stop must not wait for garbage collection.

@@ -1,0 +1,97 @@
+"""Shows the progress of a run that was started from Python: a line that is drawn anew, or a callback."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textassay.evaluation.progress import Progress
+from textassay.evaluation.progress_text import line
+
+Watch = bool | Callable[[Progress], object] | None
+"""`True` for a line, `False` for nothing, a function for every state; `None` for a line if somebody
+looks: in a notebook, or if standard error is a terminal."""
+SECONDS = 0.25
+"""Time between two states."""
+
+
+@asynccontextmanager
+async def watched(progress: Callable[[], Progress], watch: Watch) -> AsyncIterator[None]:
+    """Show the progress of what runs in the block; the last state is always shown.
+
+    Raises:
+        Exception: What the callback raised; the block is left first.
+    """
+    show = _shower(watch)
+    if show is None:
+        yield
+        return
+
+    async def repeat() -> None:
+        while True:
+            show(progress())
+            await asyncio.sleep(SECONDS)
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            show(progress())
+        if isinstance(show, TerminalLine):
+            show.end()
+    if fault is not None:
+        raise fault
+
+
+def _shower(watch: Watch) -> Callable[[Progress], object] | None:
+    if callable(watch):
+        return watch
+    kernel = _in_notebook()
+    if watch is None:
+        watch = kernel or sys.stderr.isatty()
+    if not watch:
+        return None
+    return NotebookLine() if kernel else TerminalLine()
+
+
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+class TerminalLine:
+    """One line on standard error that replaces itself."""
+
+    def __call__(self, now: Progress) -> None:
+        """Draw the state over the last one."""
+        print(f"\r\x1b[K{line(now)}", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+    def end(self) -> None:
+        """Leave the last state in its place."""
+        print(file=sys.stderr)  # noqa: T201
+
+
+class NotebookLine:
+    """One line of output in the cell that replaces itself."""
+
+    def __init__(self) -> None:
+        """Show nothing yet."""
+        self._handle: Any = None
+
+    def __call__(self, now: Progress) -> None:
+        """Draw the state over the last one."""
+        from IPython.display import display  # there, as this runs in its kernel
+
+        told = {"text/plain": line(now)}
+        if self._handle is None:
+            self._handle = display(told, raw=True, display_id=True)
+        else:
+            self._handle.update(told, raw=True)
