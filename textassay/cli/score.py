@@ -33,8 +33,8 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.settings import (
+    LOADED,
     SETTABLE,
-    LocalSettings,
     Settings,
     settings_in,
     split_settings,
@@ -163,9 +163,7 @@ async def carry_out(order: Order) -> int:
         if (
             isinstance(error, UnknownName) and error.kind == "option"
         ):  # to the command line, both are settings
-            raise UnknownName(
-                "setting", error.name, [*error.known, *SETTABLE, *LocalSettings.model_fields]
-            ) from None
+            raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
         raise
     except asyncio.CancelledError:
         if not began:

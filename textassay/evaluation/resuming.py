@@ -17,7 +17,7 @@ from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.settings import EndpointSettings, Settings
 
-_OFFLINE = ("llamacpp", "replay", EMBEDDED)
+_OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
 _ENDPOINT = frozenset(EndpointSettings.model_fields)
 
 

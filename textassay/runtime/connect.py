@@ -26,6 +26,7 @@ from textassay.runtime.backends.llamacpp.embedded import embedded_model
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.plugins import backend_points, checked_model, open_plugin
 from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.backends.transformers.model import TransformersModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.health import Health, HealthModel
@@ -47,10 +48,17 @@ LOCAL_QUEUE = 4096
 """Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
 the order that shares most, and can only choose among those that it has been given."""
 
+IN_PROCESS = (LlamaCppModel, TransformersModel)
+"""Models that run here: they queue calls themselves and must be open to be known."""
+
+OWN = ("direct", "llamacpp", "transformers", "replay")
+"""First parts of the names of models that are not litellm's."""
+
 PREFIXES = (
     "direct/NAME",
     "llamacpp/PATH.gguf",
     "llamacpp/HF_REPO:FILE",
+    "transformers/PATH_OR_REPOSITORY[@REVISION]",
     "embedded",
     "replay/RUN",
     "and every provider that litellm knows (openai/..., anthropic/..., ...)",
@@ -73,8 +81,9 @@ def connect(
     Args:
         model: A model's name, or an object of your own with the `Model` protocol. Names are
             `direct/NAME` (OpenAI-compatible server at `api_base`), `llamacpp/PATH.gguf` or
-            `llamacpp/HF_REPO:FILE`, `embedded`, `replay/RUN`, a prefix that another package brings
-            (entry points `textassay.models`), or a litellm name.
+            `llamacpp/HF_REPO:FILE`, `transformers/PATH_OR_REPOSITORY[@REVISION]`, `embedded`,
+            `replay/RUN`, a prefix that another package brings (entry points `textassay.models`),
+            or a litellm name.
         settings: How it is asked; the parameters below replace single fields of it.
         budget: A budget shared with other models; by default one of its own from
             `settings.max_cost`.
@@ -101,7 +110,7 @@ class ConnectedModel(Wrapper):
         self.settings, self.budget = settings, budget
         self.backend = backend
         self._is_open = False
-        self._is_local = isinstance(self.backend, LlamaCppModel)
+        self._is_local = isinstance(self.backend, IN_PROCESS)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
             self.price = (0.0, 0.0)
@@ -160,7 +169,7 @@ class ConnectedModel(Wrapper):
 
     async def __aenter__(self) -> Self:
         """Load a local model, and open the cache if one is set."""
-        if isinstance(self.backend, LlamaCppModel):
+        if isinstance(self.backend, IN_PROCESS):
             await self.backend.open()
         if self.settings.cache is not None:
             store = DiskStore(self.settings.cache)
@@ -279,7 +288,7 @@ def open_backend(name: str, settings: Settings) -> Model:
         ConfigurationError: The name lacks something, such as its API base or key variable.
     """
     prefix, _, rest = name.partition("/")
-    if not name or (prefix in ("direct", "llamacpp", "replay") and not rest):
+    if not name or (prefix in OWN and not rest):
         raise UnknownName("model", name, PREFIXES)
     if prefix == "replay":
         return RecordedModel.of_run(Path(rest))
@@ -287,6 +296,8 @@ def open_backend(name: str, settings: Settings) -> Model:
         return embedded_model(settings.local)
     if prefix == "llamacpp":
         return LlamaCppModel(name, rest, **settings.local.model_dump(exclude_none=True))
+    if prefix == "transformers":
+        return _transformers_model(name, rest, settings)
     if prefix == "direct":
         if settings.api_base is None:
             raise ConfigurationError(
@@ -328,9 +339,20 @@ def own_backend(model: Model, settings: Settings) -> Model:
     return backend
 
 
+def _transformers_model(name: str, spec: str, settings: Settings) -> TransformersModel:
+    local = settings.local
+    return TransformersModel(
+        name,
+        spec,
+        **settings.transformers.model_dump(),
+        n_ctx=local.n_ctx,
+        truncate=local.truncate or "error",
+    )
+
+
 async def load_backend(name: str) -> None:
     """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
-    if name.partition("/")[0] not in ("", "direct", "llamacpp", "replay", EMBEDDED):
+    if name.partition("/")[0] not in ("", *OWN, EMBEDDED):
         await asyncio.to_thread(load_litellm)
 
 

@@ -18,7 +18,7 @@ from textassay.runtime.messages import Message
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
-SHARED_BY_ROLES = frozenset({"max_cost", "cache", "no_cache", "local", "roles"})
+SHARED_BY_ROLES = frozenset({"max_cost", "cache", "no_cache", "local", "transformers", "roles"})
 """Settings that all models of a run share."""
 
 
@@ -65,6 +65,21 @@ class LocalSettings(Message):
     truncate: Literal["error", "source"] | None = None
     """What to do with a prompt that does not fit: refuse it (`error`, the default), or cut the
     source and say so in the score (`source`, the default of the embedded model)."""
+
+
+class TransformersSettings(Message):
+    """How a model of the transformers library is loaded; part of a model's identity, as `LocalSettings` is."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Number format; `auto` is the file's own on a GPU and float32 on a CPU."""
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU if there is one."""
+    device_map: str | None = None
+    """How accelerate spreads the layers over devices, such as `auto`; in place of `device`."""
+    batch_tokens: int = Field(default=8192, ge=64)
+    """Most tokens in one batch, padding included."""
 
 
 class EndpointSettings(Message):
@@ -140,6 +155,8 @@ class Settings(EndpointSettings):
     """Keep no answers on disk."""
     local: LocalSettings = LocalSettings()
     """How a local model is loaded."""
+    transformers: TransformersSettings = TransformersSettings()
+    """How a model of the transformers library is loaded."""
     roles: dict[str, dict[str, Any]] = {}
     """Settings that differ for the model of one role, by role: any of the fields above but the
     budget and the cache, which all models share. `[models.ROLE]` tables of a config file."""
@@ -180,10 +197,14 @@ def flag_of(name: str) -> Flag | None:
 
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)
 """Settings that are flags of the command line."""
-TABLES = ("headers", "query", "local", "roles")
+TABLES = ("headers", "query", "local", "transformers", "roles")
 """Settings that are tables: those of a config file, and those of local models as keys of `--set`."""
 SETTABLE = tuple(name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES))
 """Settings that `--set` reaches, beside those of local models."""
+LOADING: dict[str, type[Message]] = {"local": LocalSettings, "transformers": TransformersSettings}
+"""Tables of settings of how a model is loaded, whose keys `--set` takes as they are."""
+LOADED = tuple(key for fields in LOADING.values() for key in fields.model_fields)
+"""Keys of these tables."""
 
 
 def settings_in(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,9 +215,9 @@ def settings_in(flags: Mapping[str, Any]) -> dict[str, Any]:
 def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return run-time settings and method options from the pairs of `--set`."""
     runtime = {key: value for key, value in pairs.items() if key in SETTABLE}
-    local = {key: value for key, value in pairs.items() if key in LocalSettings.model_fields}
-    if local:
-        runtime["local"] = local
-    return runtime, {
-        key: value for key, value in pairs.items() if key not in runtime and key not in local
-    }
+    taken = set(runtime)
+    for table, fields in LOADING.items():
+        if own := {key: value for key, value in pairs.items() if key in fields.model_fields}:
+            runtime[table] = own
+            taken |= own.keys()
+    return runtime, {key: value for key, value in pairs.items() if key not in taken}

@@ -29,9 +29,9 @@ def doctor(
     """Probe what a model supports: log-probabilities, echo, n, seed, JSON schema."""
     from textassay.cli.doctor import show
     from textassay.runtime.errors import UnknownName
-    from textassay.runtime.settings import SETTABLE, LocalSettings
+    from textassay.runtime.settings import LOADED, SETTABLE
 
     _, unknown, settings = arguments.for_models(given)
     if unknown:
-        raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LocalSettings.model_fields])
+        raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])
     return run_async(show(model, settings, as_json=as_json))

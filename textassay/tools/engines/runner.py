@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from textassay.runtime.backends.batching import Batcher
 from textassay.runtime.errors import ConfigurationError, ModelClosed
-from textassay.tools.batching import Batcher
 from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
 from textassay.tools.engines.extras import check_installed, need
 from textassay.tools.engines.files import PACKAGED_VECTORS, ModelFiles, locate, on_hub, read_folder

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from textassay.runtime.backends.batching import Batcher
 from textassay.runtime.errors import ModelClosed
-from textassay.tools.batching import Batcher
 
 
 class Recorder:

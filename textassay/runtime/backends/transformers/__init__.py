@@ -1,0 +1,5 @@
+"""Models of the transformers library in this process: decoder-only, and encoder-decoder such as T5."""
+
+from textassay.runtime.backends.transformers.model import TransformersModel
+
+__all__ = ["TransformersModel"]

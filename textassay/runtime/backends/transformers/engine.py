@@ -1,0 +1,291 @@
+"""Forward passes over batches: log-probabilities of given tokens, and answers that grow step by step.
+
+Rows of a batch are padded on the left, so that the last positions, which are wanted, stand under
+each other. What all rows of a batch begin with is evaluated once. A prompt that several texts follow
+goes through an encoder once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from textassay.runtime.backends.llamacpp.generation import Draft, Generation
+from textassay.runtime.backends.llamacpp.logprobs import Evaluation
+from textassay.runtime.backends.llamacpp.weights import Ids
+from textassay.runtime.backends.transformers.loading import Loaded
+from textassay.runtime.errors import FatalModelError
+
+MIN_SHARED = 16
+"""Fewest tokens that all rows of a batch must begin with to be evaluated apart: it costs a second pass."""
+MAX_LOGITS = 2**26
+"""Most logits held at once, 256 MB in single precision."""
+
+
+@dataclass
+class Row:
+    """One row to evaluate.
+
+    Attributes:
+        evaluation: Ids and wanted tokens; of the decoder, if there is an encoder.
+        encoded: What the encoder reads; empty for decoder-only models.
+    """
+
+    evaluation: Evaluation
+    encoded: Ids = field(default_factory=lambda: np.empty(0, np.int32))
+
+    @property
+    def length(self) -> int:
+        """Tokens that are evaluated."""
+        return len(self.evaluation.ids) + len(self.encoded)
+
+    @property
+    def wanted(self) -> int:
+        """Positions whose logits are wanted: the last ones."""
+        return len(self.evaluation.ids) - self.evaluation.first
+
+
+class Engine:
+    """Evaluates sequences on one model; all calls come from one thread.
+
+    Attributes:
+        loaded: The model.
+        evaluated_tokens: Tokens evaluated so far, padding left out.
+    """
+
+    def __init__(self, loaded: Loaded, *, batch_tokens: int) -> None:
+        self.loaded, self.evaluated_tokens = loaded, 0
+        self._torch, self._model, self._batch_tokens = loaded.torch, loaded.model, batch_tokens
+        accepted = inspect.signature(type(loaded.model).forward).parameters
+        self._takes_positions = "position_ids" in accepted
+        self._keeps_logits = "logits_to_keep" in accepted
+        self._vocabulary = int(loaded.model.config.get_text_config().vocab_size)
+
+    def score(self, sequences: Sequence[Row]) -> None:
+        """Fill in the wanted log-probabilities of all sequences."""
+        with self._torch.inference_mode():
+            for batch in self._batches(sequences):
+                if self.loaded.is_encoder_decoder:
+                    self._score_seq2seq(batch)
+                else:
+                    self._score_causal(batch)
+
+    def generate(self, generations: Sequence[Generation]) -> None:
+        """Write the samples of all generations together, step by step."""
+        with self._torch.inference_mode():
+            drafts = [draft for generation in generations for draft in generation.begin()]
+            owners = [n for n, generation in enumerate(generations) for _ in generation.drafts]
+            writer = _Writer(self, [generation.ids for generation in generations], owners)
+            writer.run(drafts)
+
+    # ---- scoring ----
+
+    def _batches(self, sequences: Sequence[Row]) -> Iterator[list[Row]]:
+        """Yield batches of like lengths whose padded tokens and logits stay within bounds."""
+        batch: list[Row] = []
+        for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.evaluation.ids))):
+            longest = max(one.length for one in [*batch, sequence])
+            rows = max(one.wanted for one in [*batch, sequence])
+            count = len(batch) + 1
+            full = count * longest > self._batch_tokens
+            if batch and (full or count * rows * self._vocabulary > MAX_LOGITS):
+                yield batch
+                batch = []
+            batch.append(sequence)
+        if batch:
+            yield batch
+
+    def _score_causal(self, batch: list[Row]) -> None:
+        ids = [one.evaluation.ids for one in batch]
+        shared = self._shared(batch)
+        past = None
+        if shared:
+            past = self._forward(ids[0][None, :shared], use_cache=True).past_key_values
+            past.batch_repeat_interleave(len(batch))
+        rest = [row[shared:] for row in ids]
+        self.evaluated_tokens += shared + sum(map(len, rest))
+        wanted = max(one.wanted for one in batch)
+        tokens, mask = self._padded(rest)
+        output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=wanted)
+        logits = output.logits[:, -wanted:]
+        for number, one in enumerate(batch):
+            self._take(one.evaluation, logits[number, wanted - one.wanted :])
+
+    def _shared(self, batch: Sequence[Row]) -> int:
+        """Return how many tokens at their beginning all rows share, 0 if too few to be worth a pass."""
+        if len(batch) < 2:
+            return 0
+        limit = min(one.evaluation.first for one in batch)
+        first = batch[0].evaluation.ids
+        for one in batch[1:]:
+            same = first[:limit] == one.evaluation.ids[:limit]
+            limit = int(np.argmin(same)) if not same.all() else limit
+        return limit if limit >= MIN_SHARED else 0
+
+    def _score_seq2seq(self, batch: list[Row]) -> None:
+        hidden, mask, rows = self._encode([one.encoded for one in batch])
+        tokens, _ = self._padded([one.evaluation.ids for one in batch], left=False)
+        self.evaluated_tokens += sum(len(one.evaluation.ids) for one in batch)
+        # a position never sees the padding behind it, so the decoder needs no mask
+        logits = self._decode(hidden[rows], mask[rows], tokens).logits
+        for number, one in enumerate(batch):
+            first, last = one.evaluation.first, len(one.evaluation.ids)
+            self._take(one.evaluation, logits[number, first:last])
+
+    def _take(self, evaluation: Evaluation, logits: Any) -> None:
+        """Keep the log-probabilities of the wanted tokens; logits of shape (positions, vocabulary)."""
+        logits = logits.float()
+        totals = logits.logsumexp(dim=-1)
+        if not bool(totals.isfinite().all()):
+            raise FatalModelError(
+                "the model computes NaN or infinite logits: its weights or its number format are "
+                "broken (dtype=float32 tells which)"
+            )
+        for row, (total, targets) in enumerate(zip(totals, evaluation.targets, strict=True)):
+            index = self._torch.as_tensor(targets.astype(np.int64), device=logits.device)
+            found = logits[row, index] - total
+            evaluation.found.append(found.double().cpu().numpy())
+
+    # ---- passes ----
+
+    def _encode(self, prompts: Sequence[Ids]) -> tuple[Any, Any, Any]:
+        """Return hidden states and mask of the distinct prompts, and which row belongs to each prompt."""
+        distinct: dict[bytes, int] = {}
+        for prompt in prompts:
+            distinct.setdefault(prompt.tobytes(), len(distinct))
+        unique = [np.frombuffer(key, np.int32) for key in distinct]
+        tokens, mask = self._padded(unique, left=False)
+        self.evaluated_tokens += sum(map(len, unique))
+        encoder = self._model.get_encoder()
+        hidden = encoder(input_ids=tokens, attention_mask=mask).last_hidden_state
+        rows = [distinct[prompt.tobytes()] for prompt in prompts]
+        return hidden, mask, self._torch.as_tensor(rows, device=hidden.device)
+
+    def _decode(self, hidden: Any, mask: Any, tokens: Any, *, past: Any = None) -> Any:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        return self._model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=hidden),
+            attention_mask=mask,
+            decoder_input_ids=tokens,
+            past_key_values=past,
+            use_cache=past is not None,
+        )
+
+    def _forward(
+        self,
+        tokens: Any,
+        *,
+        mask: Any = None,
+        past: Any = None,
+        shared: int = 0,
+        keep: int = 1,
+        use_cache: bool = False,
+    ) -> Any:
+        """Run a decoder-only model; `shared` tokens stand before `tokens` in the cache of every row."""
+        if isinstance(tokens, np.ndarray):
+            tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.loaded.device)
+        if mask is None:
+            mask = self._torch.ones_like(tokens)
+        if past is not None and shared:
+            before = mask.new_ones((len(mask), shared))
+            mask = self._torch.cat([before, mask], dim=1)
+        more: dict[str, Any] = {}
+        if self._takes_positions:
+            positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+            more["position_ids"] = positions[:, -tokens.shape[1] :]
+        if self._keeps_logits:
+            more["logits_to_keep"] = keep
+        return self._model(
+            input_ids=tokens,
+            attention_mask=mask,
+            past_key_values=past,
+            use_cache=use_cache or past is not None,
+            **more,
+        )
+
+    def _padded(self, rows: Sequence[Ids], *, left: bool = True) -> tuple[Any, Any]:
+        """Return rows as one tensor of ids, shape (n, longest), and its mask."""
+        longest = max(map(len, rows))
+        ids = np.zeros((len(rows), longest), np.int64)
+        mask = np.zeros((len(rows), longest), np.int64)
+        for number, row in enumerate(rows):
+            place = slice(longest - len(row), longest) if left else slice(0, len(row))
+            ids[number, place], mask[number, place] = row, 1
+        return (self._torch.as_tensor(part, device=self.loaded.device) for part in (ids, mask))  # type: ignore[return-value]
+
+
+class _Writer:
+    """Answers of several requests that grow together, one token per step and row."""
+
+    def __init__(self, engine: Engine, prompts: Sequence[Ids], owners: Sequence[int]) -> None:
+        """Take the prompts, and which prompt each answer belongs to."""
+        self._engine, self._prompts, self._owners = engine, prompts, list(owners)
+        self._torch = engine.loaded.torch
+
+    def run(self, drafts: Sequence[Draft]) -> None:
+        """Grow all drafts to their ends; finished rows leave the batch."""
+        logits = self._begin()
+        alive = list(range(len(drafts)))
+        while True:
+            rows = logits.float().cpu().numpy()
+            picked = [drafts[draft].grow(rows[row]) for row, draft in enumerate(alive)]
+            going = [row for row, token in enumerate(picked) if token is not None]
+            if not going:
+                return
+            if len(going) < len(alive):
+                self._select(going)
+                alive = [alive[row] for row in going]
+            logits = self._step([token for token in picked if token is not None])
+
+    def _begin(self) -> Any:
+        """Evaluate each prompt once; return the logits that follow, one row per answer."""
+        engine, torch = self._engine, self._torch
+        index = torch.as_tensor(self._owners, device=engine.loaded.device)
+        if engine.loaded.is_encoder_decoder:
+            from transformers import DynamicCache, EncoderDecoderCache
+
+            self._hidden, self._mask, _ = _rows(engine._encode(self._prompts), index)
+            self._past = EncoderDecoderCache(DynamicCache(), DynamicCache())
+            start = engine.loaded.start
+            tokens = torch.full((len(index), 1), start, device=engine.loaded.device)
+            return self._decoded(tokens)
+        tokens, mask = engine._padded(self._prompts)
+        engine.evaluated_tokens += int(mask.sum())
+        output = engine._forward(tokens, mask=mask, use_cache=True)
+        self._past, self._mask = output.past_key_values, mask[index]
+        self._past.batch_select_indices(index)
+        return output.logits[index, -1]
+
+    def _step(self, tokens: Iterable[int]) -> Any:
+        engine = self._engine
+        new = self._torch.as_tensor(list(tokens), device=engine.loaded.device)[:, None]
+        engine.evaluated_tokens += len(new)
+        if engine.loaded.is_encoder_decoder:
+            return self._decoded(new)
+        self._mask = self._torch.cat([self._mask, self._mask.new_ones((len(new), 1))], dim=1)
+        output = engine._forward(new, mask=self._mask, past=self._past)
+        self._past = output.past_key_values
+        return output.logits[:, -1]
+
+    def _decoded(self, tokens: Any) -> Any:
+        output = self._engine._decode(self._hidden, self._mask, tokens, past=self._past)
+        self._past = output.past_key_values
+        return output.logits[:, -1]
+
+    def _select(self, rows: Sequence[int]) -> None:
+        index = self._torch.as_tensor(rows, device=self._engine.loaded.device)
+        self._past.batch_select_indices(index)
+        self._mask = self._mask[index]
+        if self._engine.loaded.is_encoder_decoder:
+            self._hidden = self._hidden[index]
+
+
+def _rows(encoded: tuple[Any, Any, Any], index: Any) -> tuple[Any, Any, Any]:
+    """Return hidden states and mask for each answer, given those of the distinct prompts."""
+    hidden, mask, rows = encoded
+    return hidden[rows[index]], mask[rows[index]], rows
