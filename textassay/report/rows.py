@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from textassay.meta.ranks import Floats
-from textassay.report.evidence import lines_of, obtained
+from textassay.report.evidence import Line, lines_of, obtained
 from textassay.report.joined import Joined
 from textassay.report.score_table import OUTCOMES
 from textassay.report.source import DataSource, RunSource
@@ -135,6 +135,8 @@ def score_columns(
 ) -> dict[str, Any]:
     """Return the numbers of each score; what is missing is null, and a column without numbers is left out.
 
+    The page takes differences of points itself.
+
     Args:
         run: The run.
         joined: Its scores beside ratings and a second run.
@@ -153,12 +155,11 @@ def score_columns(
     }
     for name, column in (
         ("human", joined.human),
-        ("gap", joined.gaps),
-        ("size", joined.sizes),
+        ("gap", joined.gaps if "ranks" in joined.units.values() else None),
         ("other", joined.other),
         ("change", joined.changes),
     ):
-        if (~np.isnan(column[at])).any():
+        if column is not None and (~np.isnan(column[at])).any():
             columns[name] = numbers(column[at])
     if joined.flips[at].any():
         columns["flip"] = [int(flips) for flips in joined.flips[at]]
@@ -207,17 +208,18 @@ def _words(score: Score, limit: int) -> list[Any]:
         obtained(score),
         clipped(score.explanation or "", limit),
         clipped(error or "", limit),
-        [
-            [
-                line.kind,
-                clipped(line.text, limit),
-                visible(line.figure),
-                *(None if end is None else round(end, 3) for end in (line.start, line.end)),
-                clipped(line.note, limit),
-            ]
-            for line in lines_of(score)
-        ],
+        [_packed(line, limit) for line in lines_of(score)],
     ]
+
+
+def _packed(line: Line, limit: int) -> list[Any]:
+    """Return a line as a short list; the page writes the figure of a label's share itself."""
+    text = clipped(line.text, limit)
+    if line.kind == "label" and not line.note:
+        return [line.kind, text, None if line.end is None else round(line.end, 3)]
+    ends = [None if end is None else round(end, 3) for end in (line.start, line.end)]
+    packed = [line.kind, text, visible(line.figure), *ends, clipped(line.note, limit)]
+    return packed if line.note else packed[:-1]
 
 
 def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
@@ -287,4 +289,4 @@ def _largest(column: Floats, count: int) -> Rows:
 
 
 def _compressed(value: Any) -> str:
-    return base64.b64encode(gzip.compress(encode(value), 6, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(encode(value), 9, mtime=0)).decode("ascii")

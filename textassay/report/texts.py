@@ -18,6 +18,8 @@ def visible(text: str) -> str:
 
     Line breaks and tabs stay. NUL becomes the picture of NUL, a direction override `[U+202E]`.
     """
+    if text.isprintable() and text.isascii():  # most texts, and ten times as fast
+        return text
     return _UNSEEN.sub(_written, text.replace("\r\n", "\n"))
 
 

@@ -44,6 +44,20 @@
   const signed = (value, digits = 2) => (value > 0 ? "+" : "") + figure(value, digits);
   const at = (name, row) => (state.columns[name] ? state.columns[name][row] : null);
 
+  function measure(rows) { // judge minus people, and its share of the scale
+    const columns = state.columns;
+    if (!columns.human) return;
+    columns.gap ??= [];
+    columns.size ??= [];
+    for (const row of rows) {
+      const { scale, unit } = columns.aspects[columns.aspect[row]], human = at("human", row), value = at("value", row);
+      const known = human !== null && human !== undefined && value !== null;
+      if (unit === "points") columns.gap[row] = known ? value - human : null;
+      const gap = columns.gap[row] ?? null;
+      columns.size[row] = gap === null ? null : Math.abs(gap) / (unit === "points" ? scale[1] - scale[0] : 1);
+    }
+  }
+
   // ---- filters and order ----
   const sorts = {
     size: ["Largest disagreement with people", (row) => -(at("size", row) ?? -1)],
@@ -213,7 +227,8 @@
       const own = lines.filter((line) => line[0] === kind);
       if (!own.length) continue;
       const list = element("ul", "evidence");
-      for (const [, text, number, start, end, note] of own) {
+      for (const line of own) {
+        const [, text, number, start, end, note] = line.length === 3 ? [kind, line[1], figure(line[2]), 0, line[2]] : line;
         const item = element("li"), what = element("span", "what");
         what.append(element("bdi", "", text));
         if (note) what.append(" ", element("bdi", "soft", note));
@@ -299,6 +314,7 @@
       const column = state.columns[name] ?? (state.columns[name] = []);
       values.forEach((value, place) => { column[more.rows[place]] = value; });
     }
+    measure(more.rows);
   }
   function add(more) { // later lines replace earlier ones
     const columns = state.columns ?? (state.columns = { ids: [], system: [], begins: [], example: [], aspect: [], outcome: [], value: [] });
@@ -368,6 +384,7 @@
     if (live !== undefined) { start(); by("browser").hidden = true; watch(); return; }
     if (!by("index")) return;
     state.columns = await unpack(by("index").textContent);
+    measure(state.columns.example.keys());
     start();
     offer();
     choose();
