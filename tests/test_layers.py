@@ -38,7 +38,7 @@ ALLOWED = {
     }
     | {"demo", "annotate"},
     "annotate": {"runtime", "meta", "agents"},
-    "report": {"runtime", "tools", "learning", "meta", "methods"},
+    "report": {"runtime", "tools", "learning", "meta", "methods", "calibration"},
     "testing": {"runtime"},
     "lazy": set(),
     "version": set(),

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from textassay.report.joined import Joined, join
 from textassay.report.rows import MAX_ROWS, Packed, pack
 from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pairs_of
+from textassay.report.sections.decisions import Decisions, decisions
 from textassay.report.sections.examples import Examples, examples
 from textassay.report.sections.overview import Overview, overview
 from textassay.report.sections.recipe import Recipe, recipe
@@ -42,6 +43,7 @@ class Content:
     overview: Overview
     scores: list[AspectScores] | None
     agreement: Agreements | None
+    decisions: Decisions
     recipe: Recipe
     examples: Examples | None
 
@@ -51,6 +53,7 @@ def write_report(
     out: str | Path,
     *,
     human: str | Path | None = None,
+    calibration: str | Path | None = None,
     aspect_map: Iterable[str] | Mapping[str, str] = (),
 ) -> None:
     """Write one HTML file that shows a run, or two runs side by side.
@@ -59,6 +62,7 @@ def write_report(
         runs: One run folder, or two whose differences are shown.
         out: The file to write.
         human: Data with texts and ratings; by default the data that the first run judged.
+        calibration: Calibration folder whose curves and intervals are shown.
         aspect_map: Which human aspect a score is held against, as in `textassay meta`.
 
     Raises:
@@ -72,25 +76,31 @@ def write_report(
     for run in opened:
         run.table.read_all()
     data = open_data(opened[0], human)
-    page = render(opened, data, mapped(aspect_map))
+    page = render(opened, data, mapped(aspect_map), calibration)
     try:
         write_text(Path(out), page)
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error}") from error
 
 
-def render(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> str:
-    """Return the page of one run or two, read."""
+def render(
+    runs: Sequence[RunSource],
+    data: DataSource,
+    aspect_map: Mapping[str, str],
+    calibration: str | Path | None = None,
+) -> str:
+    """Return the page of one run or two, read; see `content_of`."""
     joined = joined_of(runs, data, aspect_map)
     packed = pack(runs[0], data, joined, runs[1] if len(runs) > 1 else None)
-    content = content_of(runs, data, joined, aspect_map, packed=packed.shown)
+    content = content_of(
+        runs, data, joined, aspect_map, packed=packed.shown, calibration=calibration
+    )
     return page_of(content, packed=packed)
 
 
 def joined_of(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
     """Return the first run's scores beside ratings and the second run."""
-    humans = {name for example in data.examples.values() for name in example.human}
-    pairs = pairs_of(runs[0].table.aspects, humans, aspect_map)
+    pairs = _pairs(runs[0], data, aspect_map)
     return join(runs[0], data, pairs, runs[1] if len(runs) > 1 else None)
 
 
@@ -102,6 +112,7 @@ def content_of(
     *,
     packed: int,
     resamples: int = RESAMPLES,
+    calibration: str | Path | None = None,
 ) -> Content:
     """Return all sections.
 
@@ -112,13 +123,16 @@ def content_of(
         aspect_map: Human aspect by score.
         packed: Number of scores that the page holds.
         resamples: Resamples of the intervals of agreement.
+        calibration: Calibration folder whose curves are shown.
     """
     run = runs[0]
+    pairs = _pairs(run, data, aspect_map)
     return Content(
         title=" and ".join(run.name for run in runs),
         overview=overview(runs, data),
         scores=scores(run, data, joined),
         agreement=agreements(runs, data, aspect_map, resamples=resamples),
+        decisions=decisions(runs, data, pairs, calibration),
         recipe=recipe(run),
         examples=examples(run, data, joined, packed=packed),
     )
@@ -195,6 +209,11 @@ def mapped(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
             raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
         found[score.strip()] = human.strip()
     return found
+
+
+def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
+    humans = {name for example in data.examples.values() for name in example.human}
+    return pairs_of(run.table.aspects, humans, aspect_map)
 
 
 def _seen(value: Any) -> Any:

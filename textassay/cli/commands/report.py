@@ -31,6 +31,10 @@ def report(
             metavar="DATA", help="Texts and human ratings (default: the data of the run)."
         ),
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Calibration whose curves and intervals are shown."),
+    ] = None,
     aspect_map: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,5 +46,5 @@ def report(
     from textassay.cli.console import say
     from textassay.report import write_report
 
-    write_report(runs, out, human=human, aspect_map=aspect_map or ())
+    write_report(runs, out, human=human, calibration=calibration, aspect_map=aspect_map or ())
     say(f"wrote {out}")

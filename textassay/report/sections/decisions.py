@@ -1,0 +1,232 @@
+"""From scores to decisions: calibration curves, estimates, differences, the alternative annotator test, stress.
+
+Every number is that of `textassay estimate`, `compare` and `alt-test` with their default settings.
+What cannot be computed from these data is named with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from textassay.calibration import folder
+from textassay.calibration.calibration import AspectCalibration
+from textassay.calibration.columns import Columns, Judged, People, join_columns, read_judged
+from textassay.calibration.compare_runs import (
+    CompareRow,
+    agreement_difference,
+    compare_runs,
+)
+from textassay.calibration.estimate import EstimateRow, SystemDifference, estimate_means
+from textassay.calibration.prepared import one_signature, scales_of
+from textassay.calibration.stand_in import may_stand_in
+from textassay.report import svg
+from textassay.report.source import DataSource, RunSource
+from textassay.runtime.errors import TextassayError
+
+_DOTS = 600
+"""Rated texts that a calibration curve shows."""
+_STEPS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The calibration of one aspect.
+
+    Attributes:
+        learned: What the folder holds.
+        picture: Its map with the intervals, over the rated texts.
+        width: Mean width of the intervals of this run's scores; `None` if none has one.
+        outside: Share of this run's scores outside the calibrated range.
+    """
+
+    learned: AspectCalibration
+    picture: Markup
+    width: float | None
+    outside: float
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedRow:
+    """An estimate and its picture.
+
+    Attributes:
+        row: What `textassay estimate --json` prints.
+        picture: The corrected value, or the judge's alone if there is none.
+    """
+
+    row: EstimateRow
+    picture: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The first run minus the second on one aspect.
+
+    Attributes:
+        row: What `textassay compare --json` prints.
+        picture: The difference with its interval.
+    """
+
+    row: CompareRow
+    picture: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """The sections; what there are no data for is empty.
+
+    Attributes:
+        curves: By aspect, if a calibration is given.
+        estimates: By aspect, all texts first and then systems.
+        differences: Pairs of systems.
+        compared: Two runs, by aspect.
+        agreement: Difference of two runs' agreement with people.
+        stand_ins: The alternative annotator test, as `textassay alt-test --json` prints it.
+        stress: Verdicts of a stress run.
+        assumes: What the estimates take for granted.
+        reasons: What could not be computed, and why.
+    """
+
+    curves: list[Curve]
+    estimates: dict[str, list[EstimatedRow]]
+    differences: list[SystemDifference]
+    compared: list[Compared]
+    agreement: list[dict[str, Any]]
+    stand_ins: list[dict[str, Any]]
+    stress: list[dict[str, Any]]
+    assumes: list[str]
+    reasons: list[str]
+
+
+def decisions(
+    runs: Sequence[RunSource],
+    data: DataSource,
+    pairs: Mapping[str, str],
+    calibration: str | Path | None,
+) -> Decisions:
+    """Return what a reader can decide by.
+
+    Args:
+        runs: One run or two.
+        data: The examples.
+        pairs: Human aspect by score, for scores that have one.
+        calibration: A calibration folder, if its curves are to be shown.
+
+    Raises:
+        ConfigurationError: The calibration folder cannot be read, or is of another judge.
+    """
+    found = Decisions([], {}, [], [], [], [], runs[0].stress, [], [])
+    people = People(list(data.examples.values())) if data.examples else None
+    judged = read_judged(runs[0].folder) if people is not None or len(runs) > 1 else {}
+    tables = (
+        join_columns(
+            {name: judged[name] for name in pairs if name in judged}, people, pairs
+        )
+        if people is not None and pairs
+        else []
+    )  # fmt: skip
+    if calibration is not None:
+        found.curves.extend(_curves(runs[0], tables, folder.load(calibration)))
+    for columns in tables:
+        _estimate(columns, found)
+        if columns.raters.shape[1]:
+            _stand_in(columns, found)
+    if len(runs) > 1:
+        _compare(judged, read_judged(runs[1].folder), people, found)
+    return found
+
+
+def _estimate(columns: Columns, found: Decisions) -> None:
+    by_system = len({system for system in columns.systems if system is not None}) > 1
+    try:
+        one_signature(columns)
+        scales = scales_of(columns, {})
+        made = estimate_means(columns, scales=scales, by_system=by_system)
+    except TextassayError as error:
+        found.reasons.append(f"Estimate of {columns.score}: {error}")
+        return
+    found.estimates[columns.score] = [
+        EstimatedRow(row, _drawn(row, scales.raters)) for row in made.rows
+    ]
+    found.differences.extend(made.differences)
+    found.assumes.extend(note for note in made.assumes if note not in found.assumes)
+
+
+def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
+    best = row.corrected if row.corrected.value is not None else row.judge_only
+    return svg.interval((best.value, best.low, best.high), span, mark=row.labels_only.value)
+
+
+def _stand_in(columns: Columns, found: Decisions) -> None:
+    try:
+        one_signature(columns)
+        tested = may_stand_in(columns, scales=scales_of(columns, {}))
+    except TextassayError as error:
+        found.reasons.append(f"Alternative annotator test of {columns.score}: {error}")
+        return
+    found.stand_ins.append(tested.as_dict())
+
+
+def _compare(
+    first: Mapping[str, Judged],
+    second: Mapping[str, Judged],
+    people: People | None,
+    found: Decisions,
+) -> None:
+    try:
+        rows = compare_runs(first, second, people)
+    except TextassayError as error:
+        found.reasons.append(f"Comparison of the runs: {error}")
+        return
+    ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
+    most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
+    for row in rows:
+        drawn = (row.difference.value, row.difference.low, row.difference.high)
+        found.compared.append(Compared(row, svg.interval(drawn, (-most, most), mark=0.0)))
+    if people is not None and people.aspects:
+        names = [row.aspect for row in rows]
+        found.agreement.extend(agreement_difference(first, second, people, names))
+
+
+def _curves(run: RunSource, tables: Sequence[Columns], read: folder.Calibration) -> list[Curve]:
+    """Draw the calibration of each aspect of the run.
+
+    Raises:
+        ConfigurationError: It was learned from another judge.
+    """
+    curves = []
+    for at, name in enumerate(run.table.aspects):
+        own = read.of(name)
+        if own is None:
+            continue
+        for signature in run.table.signatures:
+            read.check(name, signature)
+        values = run.table.values[np.array(run.table.aspect, int) == at]
+        applied = own.apply(values[~np.isnan(values)])
+        inside = ~applied.outside
+        width = float((applied.high - applied.low)[inside].mean()) if inside.any() else None
+        rated = next((columns for columns in tables if columns.score == name), None)
+        outside = float(applied.outside.mean()) if len(applied.outside) else 0.0
+        curves.append(Curve(own, _curve(own, rated), width, outside))
+    return curves
+
+
+def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
+    grid = np.linspace(*own.range, _STEPS)
+    applied = own.apply(grid)
+    points = list(zip(grid.tolist(), applied.values.tolist(), strict=True))
+    band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
+    dots: list[svg.Point] = []
+    if rated is not None:
+        rows = np.flatnonzero(rated.rated)[:_DOTS]
+        dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
+    return svg.curve(
+        points, own.scales.judge or own.range, own.scales.raters, band=band, dots=dots,
+        x_name="judge", y_name="people", label=f"Calibration of {own.aspect}: what people would say at each score",
+    )  # fmt: skip
