@@ -172,7 +172,9 @@
       if (near(other)) lane.append(sign("other", other, aspect.scale));
       if (value !== null) lane.append(sign("judge", value, aspect.scale));
     }
-    made.append(element("span", "id", columns.ids[example]), element("span", "system", columns.systems[columns.system[example]] ?? ""),
+    const id = columns.ids[example], shown = element("span", "id", id.length > 17 ? `${id.slice(0, 5)}…${id.slice(-10)}` : id);
+    shown.title = id;
+    made.append(shown, element("span", "system", columns.systems[columns.system[example]] ?? ""),
       element("span", "aspect", aspect.name), lane,
       value === null ? element("span", "value flag", columns.outcomes[columns.outcome[row]]) : element("span", "value n", figure(value, 2)));
     if (columns.size) {

@@ -1,0 +1,124 @@
+"""The page's numbers to decide by are those of the commands."""
+
+import json
+import random
+import re
+
+import pytest
+
+from tests.cli.harness import textassay
+from tests.report.runs import score, write_data, write_run
+from textassay.report.page import figure
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Two runs over 160 texts of four systems on forty sources, of which thirty are rated by three raters."""
+    folder, chance = tmp_path_factory.mktemp("decisions"), random.Random(3)
+    rows, first, second = [], [], []
+    for i in range(160):
+        truth = min(5, max(1, chance.gauss(3.0 + 0.4 * (i % 4), 1)))
+        raters = [min(5, max(1, round(truth + chance.gauss(0, 0.6)))) for _ in range(3)]
+        row = {
+            "id": f"x{i}",
+            "output": f"text {i} " * (i % 7 + 1),
+            "system": f"M{i % 4}",
+            "group": f"g{i // 4}",
+        }
+        if i // 4 < 30:
+            row |= {"human": {"coherence": sum(raters) / 3}, "annotators": {"coherence": raters}}
+        rows.append(row)
+        for scores, noise in ((first, 0.5), (second, 0.9)):
+            value = min(5.0, max(1.0, 0.5 + 0.7 * truth + chance.gauss(0, noise)))
+            scores.append(score(f"x{i}", value=round(value, 1)))
+    data = write_data(folder / "data.jsonl", rows)
+    runs = [write_run(folder / "a", first, data), write_run(folder / "b", second, data)]
+    return folder, data, runs
+
+
+@pytest.fixture(scope="module")
+def words(files):
+    """The words of the page, without markup."""
+    folder, data, (a, b) = files
+    assert textassay("calibrate", a, data, "--out", folder / "cal").code == 0
+    done = textassay(
+        "report", a, b, "--human", data, "--calibration", folder / "cal", "--out", folder / "r.html"
+    )
+    assert done.code == 0, done.err
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+
+
+def told(value, low, high):
+    return figure(value) + ("" if low is None else f" {figure(low)} to {figure(high)}")
+
+
+def test_estimates_are_those_of_the_command(files, words):
+    """Judge only, labels only and corrected, for all texts and each system, and every difference."""
+    _, data, (a, _) = files
+    found = json.loads(textassay("estimate", a, data, "--by", "system", "--json").out)
+    assert len(found["rows"]) == 5
+    for row in found["rows"]:
+        for name in ("judge_only", "labels_only", "corrected"):
+            assert told(**row[name]) in words, (row["system"], name)
+        assert f"{row['rated']} of {row['n']} {figure(row['worth'], 2)}" in words
+    for row in found["differences"]:
+        assert f"{row['a']} {row['b']} {told(row['value'], row['low'], row['high'])}" in words
+
+
+def test_comparison_is_that_of_the_command(files, words):
+    """Means, difference, wins and losses of the two runs, and their agreement with people."""
+    _, data, (a, b) = files
+    found = json.loads(textassay("compare", a, b, data, "--json").out)
+    (row,) = found["rows"]
+    means = f"{row['n']} {row['groups']} {figure(row['a'])} {figure(row['b'])}"
+    assert f"coherence {means} {told(row['difference'], row['low'], row['high'])}" in words
+    assert f"{row['wins']} {row['ties']} {row['losses']}" in words
+    assert found["agreement"]
+    for one in found["agreement"]:
+        values = " ".join(figure(one[name]) for name in ("a", "b", "difference"))
+        assert f"{one['coefficient']} {one['n']} {values}" in words
+
+
+def test_stand_in_is_that_of_the_command(files, words):
+    """Omega and rho of the judge and of the best constant."""
+    _, data, (a, _) = files
+    (row,) = json.loads(textassay("alt-test", a, data, "--json").out)["rows"]
+    passes = "yes" if row["passes"] else "no"
+    judge = f"{figure(row['omega'], 2)} {figure(row['rho'], 2)} {passes}"
+    constant = f"{figure(row['constant']['omega'], 2)} {figure(row['constant']['rho'], 2)}"
+    assert f"{row['n']} {row['raters']} {judge} {constant}" in words
+
+
+def test_calibration_is_drawn(files, words):
+    """Each calibrated aspect has its curve with what it was learned from."""
+    assert "map from 120 ratings on 30 sources" in words
+    assert "An interval holds 90 % of new texts" in words
+
+
+def test_calibration_of_another_judge_is_refused(files, tmp_path):
+    """A curve of another judge says nothing about these scores."""
+    folder, data, _ = files
+    other = write_run(
+        tmp_path / "other", [score("x0").model_copy(update={"signature": "another"})], data
+    )
+    calibration, out = folder / "cal", tmp_path / "r.html"
+    done = textassay("report", other, "--calibration", calibration, "--out", out)
+    assert done.code == 2
+    assert "another judge" in done.err
+    assert not out.exists()
+
+
+def test_stress_verdicts_are_shown(tmp_path):
+    """A stress run's verdicts stand on its page."""
+    run = write_run(tmp_path / "run", [score("a")])
+    verdict = {
+        "test": "shuffled", "family": "structure", "aspect": "coherence", "n": 12, "groups": 6, "expects": "lower",
+        "shift": -0.5, "low": -0.7, "high": -0.3, "noise": 0.1, "moved": 0.8, "flip_rate": 0.1, "verdict": "holds",
+    }  # fmt: skip
+    (run / "stress.json").write_text(json.dumps({"tests": [verdict]}))
+    assert textassay("report", run, "--out", tmp_path / "r.html").code == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Does the judge hold under stress?" in page
+    assert "−0.700 to −0.300" in page
