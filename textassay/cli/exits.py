@@ -83,8 +83,14 @@ def _reason(problem: Any) -> str:
     return f"{reason} (given: {problem['input']!r})" if problem["loc"] else reason
 
 
+def _typed(name: str) -> str:
+    """Return how the command line names a parameter or setting."""
+    return f"--set {name}=" if name in SETTABLE else f"--{name.replace('_', '-')}"
+
+
 def _explain(word: str, error: BaseException) -> None:
-    say(f"{word}: {error}" if str(error) else f"{word}: {type(error).__name__}", style="red")
+    message = error.typed(_typed) if isinstance(error, TextassayError) else str(error)
+    say(f"{word}: {message or type(error).__name__}", style="red")
     for note in getattr(error, "__notes__", ()):
         say(f"  {note}")
 

@@ -18,7 +18,7 @@ from textassay.methods.method import ChecksData, Method
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -267,8 +267,8 @@ def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
             and model.price is None
         ):
             raise ConfigurationError(
-                f"--max-cost cannot be kept: the price of {model.name!r} is not known; "
-                "give it with --price IN,OUT (US dollars per million tokens)"
+                f"{parameter('max_cost')} cannot be kept: the price of {model.name!r} is not known; "
+                f"give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US dollars per million tokens)"
             )
 
 

@@ -15,7 +15,7 @@ from textassay.agents.prompt_template import Layout
 from textassay.agents.reading.wording import Form
 from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, How, Message
 from textassay.runtime.model import Model
@@ -181,6 +181,7 @@ def model_for(models: Models, role: str) -> Model:
     model = models.get(role) or models.get("")
     if model is None:
         raise ConfigurationError(
-            f"no model for the role {role!r}; give one with --model NAME or --model {role}=NAME"
+            f"no model for the role {role!r}; give one with {parameter('model', 'NAME')} or "
+            f"{parameter('model', f'{{{role!r}: NAME}}', typed=f'{role}=NAME')}"
         )
     return model

@@ -37,7 +37,7 @@ from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
-from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
+from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName, parameter
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
@@ -301,7 +301,7 @@ def open_backend(name: str, settings: Settings) -> Model:
     if prefix == "direct":
         if settings.api_base is None:
             raise ConfigurationError(
-                f"model {name!r} needs --api-base, such as http://127.0.0.1:8000/v1"
+                f"model {name!r} needs {parameter('api_base')}, such as http://127.0.0.1:8000/v1"
             )
         return DirectModel(
             name,
@@ -362,7 +362,7 @@ def _key(settings: Settings) -> str | None:
     key = os.environ.get(settings.api_key_env)
     if not key:
         raise ConfigurationError(
-            f"--api-key-env names {settings.api_key_env}, but that variable is not set"
+            f"{parameter('api_key_env')} names {settings.api_key_env}, but that variable is not set"
         )
     return key
 

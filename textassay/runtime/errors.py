@@ -36,7 +36,8 @@ stop a run (exit 3). Messages never hold keys: backends strip them at the edge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
@@ -44,11 +45,48 @@ if TYPE_CHECKING:
     from textassay.runtime.messages import Usage
 
 
+_PARAMETER = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
+
+
+def parameter(name: str, value: str = "", *, typed: str | None = None) -> str:
+    """Return how a message names a parameter or setting; Python and the command line each read it as their own.
+
+    Args:
+        name: Name of the parameter, such as `"price"`.
+        value: Its value as Python writes it.
+        typed: Its value as the command line writes it, if that differs.
+    """
+    return f"\ue000{name}\ue001{value}\ue001{value if typed is None else typed}\ue002"
+
+
+def as_python(text: str) -> str:
+    """Return a message that names parameters as Python does: `price=(in, out)`."""
+    return _PARAMETER.sub(r"\1=\2", text)
+
+
+def as_typed(text: str, flag: Callable[[str], str]) -> str:
+    """Return a message that names parameters as the command line does: `--price IN,OUT`.
+
+    Args:
+        text: The message as the error was made with.
+        flag: Returns the flag of a parameter.
+    """
+    return _PARAMETER.sub(lambda found: f"{flag(found[1])} {found[3]}".rstrip(), text)
+
+
 class TextassayError(Exception):
     """Base of every error raised on purpose by textassay."""
 
     stops_run: ClassVar[bool] = False
     """Whether the run stops (and stays resumable) rather than the one score becoming an `error`."""
+
+    def __str__(self) -> str:
+        """Return the message in Python's words; see `parameter`."""
+        return as_python(super().__str__())
+
+    def typed(self, flag: Callable[[str], str]) -> str:
+        """Return the message in the words of the command line; see `as_typed`."""
+        return as_typed(super().__str__(), flag)
 
 
 class ConfigurationError(TextassayError):

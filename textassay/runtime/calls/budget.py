@@ -14,7 +14,13 @@ from typing import Self
 
 from textassay.runtime.calls.forecast import TokenForecast
 from textassay.runtime.calls.token_estimates import estimate_tokens
-from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, TimedOut
+from textassay.runtime.errors import (
+    BudgetReached,
+    ConfigurationError,
+    ModelError,
+    TimedOut,
+    parameter,
+)
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import A, AnyRequest, AnyResponse, Model, Q, Response, Wrapper
 
@@ -69,7 +75,7 @@ class Budget:
         """
         if max_cost is not None and not 0 < max_cost < float("inf"):
             raise ConfigurationError(
-                f"--max-cost must be a positive number of US dollars, not {max_cost!r}"
+                f"{parameter('max_cost')} must be a positive number of US dollars, not {max_cost!r}"
             )
         self.max_cost = max_cost
         self.spent = 0.0
@@ -97,7 +103,7 @@ class Budget:
         self._refused = True
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the next request may"
-            f" cost ${cost:.4f}; resume with a higher --max-cost"
+            f" cost ${cost:.4f}; resume with a higher {parameter('max_cost')}"
         )
 
     async def _enter(self, cost: float) -> None:
@@ -206,8 +212,9 @@ class BudgetedModel(Wrapper):
                 cost = reservation.cost
             if cost is None:
                 raise ConfigurationError(
-                    f"model {self.name!r} does not report what its answers cost, so that --max-cost cannot be kept;"
-                    " give the price per million tokens with --price IN,OUT"
+                    f"model {self.name!r} does not report what its answers cost, so that "
+                    f"{parameter('max_cost')} cannot be kept;"
+                    f" give the price per million tokens with {parameter('price', '(in, out)', typed='IN,OUT')}"
                 )
             reservation.settle(max(cost, self._least(request, answer)))
             self._learn(request, answer.usage)
