@@ -22,7 +22,16 @@ ALLOWED = {
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
     "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
-    "demo": {"runtime", "tools", "learning", "meta", "methods", "evaluation", "fitting"},
+    "demo": {
+        "runtime",
+        "calibration",
+        "tools",
+        "learning",
+        "meta",
+        "methods",
+        "evaluation",
+        "fitting",
+    },
     "cli": {
         "runtime",
         "prompts",

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.cli.harness import textassay
+from tests.cli.harness import textassay, write_examples
 from textassay.runtime.storage.run_folder import read_scores
 
 SOURCES, SYSTEMS = 40, ("a", "b", "c")
@@ -338,3 +338,45 @@ def test_metrics_of_a_data_set_are_scores(world):
     data = lines(world["dir"] / "metrics.jsonl", rows)
     done = textassay("estimate", data, data, "--aspect-map", "mine=tone", "--json")
     assert json.loads(done.out)["rows"][0]["rated"] == 45
+
+
+def test_score_applies_a_calibration_as_it_goes(tmp_path, server):
+    """`score --calibration` and calibrating the finished run give the same rows; another judge is refused unasked."""
+    data = write_examples(tmp_path / "data.jsonl", 40)
+    ask = (
+        "--method",
+        "llm-score",
+        "-a",
+        "coherence",
+        "-m",
+        "direct/mock",
+        "--api-base",
+        server.url,
+    )
+    first, cal, second = (tmp_path / name for name in ("first", "cal", "second"))
+    assert textassay("score", data, *ask, "-o", first).code == 0
+    scored = list(read_scores(first))
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    values = {score.id: score.value for score in scored}
+    assert len(set(values.values())) > 1
+    for at, row in enumerate(rows):
+        row["human"] = {"coherence": float(np.clip(values[row["id"]] - 0.5 + at % 3 / 2, 1, 5))}
+    assert textassay("calibrate", first, lines(tmp_path / "rated.jsonl", rows), "-o", cal).code == 0
+    done = textassay("score", data, *ask, "-o", second, "--calibration", cal)
+    assert done.code == 0, done.err
+    third = tmp_path / "third"
+    assert textassay("calibrate", first, "--apply", cal, "-o", third).code == 0
+    ends = [
+        {score.id: (score.calibrated, score.low, score.high) for score in read_scores(run)}
+        for run in (second, third)
+    ]
+    assert ends[0] == ends[1]
+    assert all(low <= value <= high for value, low, high in ends[0].values())
+    before = server.counters.requests
+    other = textassay(
+        "score", data, *ask, "-o", tmp_path / "no", "--calibration", cal, "--temperature", "0.3"
+    )
+    assert other.code == 2
+    assert "another judge, prompt or setting" in other.err
+    assert server.counters.requests == before
+    assert not (tmp_path / "no").exists()

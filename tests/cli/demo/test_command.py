@@ -132,7 +132,7 @@ def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done, task
 
 def test_the_evidence_of_one_example_is_shown(done):
     """Sub-questions with P(yes), sub-aspects and tools, as they stand in the runs."""
-    shown = done.outcome.out.partition("4. Evidence")[2].partition("5. Where")[0]
+    shown = done.outcome.out.partition("4. Evidence")[2].partition("5. Decisions")[0]
     row = next(
         row
         for row in rows_of(done.layout.run("summarization", "decomp-eval"))
@@ -144,9 +144,19 @@ def test_the_evidence_of_one_example_is_shown(done):
     assert "rougeL (0 to 1)" in shown
 
 
+def test_it_ends_with_decisions(done):
+    """Every aspect calibrated and estimated from the ratings of four sources; what one rater cannot show is said."""
+    shown = done.outcome.out.partition("5. Decisions")[2].partition("6. Where")[0]
+    for aspect in tasks.load("summarization").aspects:
+        row = next(line for line in shown.splitlines() if line.split()[:1] == [aspect.name])
+        assert row.count("[") == 2, row
+    assert "36 texts, 24 of 4 sources rated" in shown
+    assert "takes two raters" in " ".join(shown.split())
+
+
 def test_the_commands_to_try_next_are_commands(done, server):
     """Each as printed, but for a model that is at hand."""
-    lines = done.outcome.out.partition("6. Next")[2].splitlines()
+    lines = done.outcome.out.partition("7. Next")[2].splitlines()
     commands = [shlex.split(line) for line in lines if " --model " in line]
     assert [command[1] for command in commands] == ["score", "fit"]
     for command in commands:
@@ -165,7 +175,7 @@ def test_going_on_in_the_folder_of_a_finished_demo_asks_nothing_again(done):
     assert again.code == 0
     assert run.read_bytes() == before
     tables = [
-        out.partition("1. Scores")[2].partition("5. Where")[0]
+        out.partition("1. Scores")[2].partition("6. Where")[0]
         for out in (done.outcome.out, again.out)
     ]
     assert tables[0] == tables[1]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import SET, Given, Out
+from textassay.cli.flags import Out
 from textassay.cli.registry import DECIDING, command
 
 Scores = Annotated[
@@ -35,6 +35,14 @@ ScaleOf = Annotated[
 ]
 Confidence = Annotated[
     float, typer.Option(metavar="C", help="Confidence of the intervals, such as 0.95.")
+]
+AllowChange = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="allow_change=true",
+        help="Use scores whose signature differs, if you know that it does not matter.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 Labels = Annotated[
@@ -76,13 +84,13 @@ def calibrate(
     scale: ScaleOf = None,
     labels: Labels = "random",
     seed: Seed = 0,
-    given: Annotated[Given, SET],
+    set_: AllowChange = None,
 ) -> int:
     """Learn how a judge's scores are read as human ratings, with an interval around each."""
     from textassay.cli import calibrate as work
 
     if apply is not None:
-        return work.apply(scores, data, apply, out, given)
+        return work.apply(scores, data, apply, out, {"set": set_})
     return work.learn(
         scores,
         data,
@@ -93,5 +101,5 @@ def calibrate(
         scales=arguments.scales(scale or ()),
         labels=labels,
         seed=seed,
-        given=given,
+        given={"set": set_},
     )

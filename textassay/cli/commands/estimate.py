@@ -9,6 +9,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.commands.calibrate import (
+    AllowChange,
     AspectMap,
     Confidence,
     Data,
@@ -17,7 +18,7 @@ from textassay.cli.commands.calibrate import (
     Scores,
     Seed,
 )
-from textassay.cli.flags import SET, AsJson, Given
+from textassay.cli.flags import AsJson
 from textassay.cli.registry import DECIDING, command
 
 
@@ -46,7 +47,7 @@ def estimate(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, SET],
+    set_: AllowChange = None,
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.cli.estimate import show
@@ -62,5 +63,5 @@ def estimate(
         labels=labels,
         seed=seed,
         as_json=as_json,
-        given=given,
+        given={"set": set_},
     )

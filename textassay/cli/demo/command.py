@@ -17,6 +17,7 @@ from textassay.cli.demo.progress import Steps
 from textassay.cli.demo.report import closing, commands, opening, report
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import Style
+from textassay.demo.decisions import decided
 from textassay.demo.layout import Layout
 from textassay.demo.pipeline import Pipeline
 from textassay.demo.recipes import TASKS
@@ -50,7 +51,7 @@ async def carry_out(out: Path | None, style: Style) -> int:
         await _run(layout, model, style)
     found = [result_of(layout, task) for task in TASKS]
     layout.write_agreement(agreement_as_dict(found))
-    console.print(report(found, shown_example(layout)))
+    console.print(report(found, shown_example(layout), decided(layout)))
     console.print(closing(layout, usage(layout), time.monotonic() - began))
     for command in commands(layout, _program()):
         console.print(

@@ -11,9 +11,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from textassay.cli.console import indented, plain_table, printable
+from textassay.cli.demo.decisions import decisions
 from textassay.cli.demo.evidence import evidence
 from textassay.cli.demo.tables import NOT_ABOVE, agreement_table, treatments_table
 from textassay.demo.comparison import Comparison
+from textassay.demo.decisions import Decided
 from textassay.demo.layout import Layout
 from textassay.demo.recipes import FITTED, NODES, RECIPES, TASKS
 from textassay.demo.results import Shown, TaskResult
@@ -42,7 +44,9 @@ def opening() -> RenderableType:
     )
 
 
-def report(results: Sequence[TaskResult], shown: Shown) -> RenderableType:
+def report(
+    results: Sequence[TaskResult], shown: Shown, decided: Sequence[Decided]
+) -> RenderableType:
     """Return the tables and what they say."""
     return Group(
         _title("1. Scores", "means by what was done to the texts on purpose"),
@@ -63,6 +67,9 @@ def report(results: Sequence[TaskResult], shown: Shown) -> RenderableType:
         *(part for result in results for part in _agreement(result.held_out)),
         _title("4. Evidence", f"why {printable(shown.example.id)} got what it got"),
         evidence(shown),
+        _title("5. Decisions", "what people would say on average, from scores and some ratings"),
+        _note("The other ratings are kept aside to look at; docs/decisions.md has the whole way."),
+        decisions(decided),
     )
 
 
@@ -113,13 +120,13 @@ def closing(layout: Layout, asked: Usage, seconds: float) -> RenderableType:
     for file, what in FILES:
         files.add_row(file, what)
     return Group(
-        _title("5. Where things are", printable(str(layout.folder))),
+        _title("6. Where things are", printable(str(layout.folder))),
         indented(files),
         Text(
             f"\nThe model was asked {asked.calls} times; {asked.cached_calls} further answers came from the cache. "
             f"This took {seconds:.0f} s.\n"
         ),
-        _title("6. Next", "the same with a real model, whose key is in the environment"),
+        _title("7. Next", "the same with a real model, whose key is in the environment"),
     )
 
 

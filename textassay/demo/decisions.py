@@ -1,0 +1,74 @@
+"""From the demo's scores to decisions: one judge of one task calibrated and estimated from some of our ratings.
+
+Reads a run of the demo; asks no model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from textassay.calibration import (
+    Columns,
+    EstimateRow,
+    People,
+    calibrate,
+    estimate_means,
+    join_columns,
+    read_judged,
+    scales_of,
+)
+from textassay.demo.layout import Layout
+from textassay.demo.recipes import TASKS
+
+JUDGE = "g-eval"
+RATED = 4
+"""Sources whose ratings are used; those of the others are kept to look at afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One aspect.
+
+    Attributes:
+        estimate: Means from the judge's scores of all texts and the ratings of some.
+        all_ratings: Mean of all our ratings, of which the estimate saw some.
+        error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
+        calibrated_error: The same of calibrated scores, by maps that saw other sources.
+        kind: Kind of the map.
+    """
+
+    estimate: EstimateRow
+    all_ratings: float
+    error: float
+    calibrated_error: float
+    kind: str
+
+
+def decided(layout: Layout) -> list[Decided]:
+    """Calibrate and estimate each aspect of the first task.
+
+    Raises:
+        TextassayError: A run cannot be read, or its scores cannot be learned from.
+    """
+    task = TASKS[0]
+    judged = read_judged(layout.run(task, JUDGE))
+    tables = join_columns(judged, People(layout.data(task)))
+    return [_decided(table) for table in tables]
+
+
+def _decided(table: Columns) -> Decided:
+    drawn = np.random.default_rng(0).permutation(int(table.groups.max()) + 1)[:RATED]
+    some = np.where(np.isin(table.groups, drawn), table.ratings, np.nan)
+    partly = replace(table, ratings=some)
+    scales = scales_of(partly, {})
+    _, report = calibrate(partly, scales=scales)
+    agreement = report["agreement"]
+    return Decided(
+        estimate=estimate_means(partly, scales=scales).rows[0],
+        all_ratings=float(np.mean(table.ratings)),
+        error=agreement["before"]["mean_absolute_error"],
+        calibrated_error=agreement["after"]["mean_absolute_error"],
+        kind=report["kind"],
+    )
