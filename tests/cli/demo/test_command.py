@@ -164,7 +164,7 @@ def test_the_commands_to_try_next_are_commands(done, server):
         words += [] if "--dry-run" in words else ["--dry-run"]
         found = textassay(*words, "--api-base", server.url, "--progress", "none")
         assert found.code == 0, found.err
-        assert "nothing was asked" in found.out
+        assert "no model was asked" in found.out
 
 
 def test_going_on_in_the_folder_of_a_finished_demo_asks_nothing_again(done):
