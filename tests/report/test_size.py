@@ -10,10 +10,12 @@ from textassay.report.texts import clipped
 
 
 def test_scores_take_little_room(tmp_path):
-    """2,000 scores with words and evidence stay below what 100,000 in 12 MB come to, beside the page itself."""
+    """2,000 scores with words and evidence take no more than 125 bytes each, beside the sections."""
     run = write_run(tmp_path, 2_000)
     write_report([run], tmp_path / "report.html", human=tmp_path / "data.jsonl")
-    assert (tmp_path / "report.html").stat().st_size < 2_000 * 120 + 130_000
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    packed = page[page.index('<script type="text/plain"') : page.rindex("<script>")]
+    assert len(packed) < 2_000 * 125
 
 
 def test_very_large_runs_keep_extremes():

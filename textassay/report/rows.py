@@ -197,8 +197,8 @@ def detail(
 
 
 def numbers(column: Floats) -> list[float | None]:
-    """Return numbers to six significant digits, NaN as `None`."""
-    return [None if math.isnan(value) else float(f"{value:.6g}") for value in column.tolist()]
+    """Return numbers to five significant digits, NaN as `None`."""
+    return [None if math.isnan(value) else float(f"{value:.5g}") for value in column.tolist()]
 
 
 def _words(score: Score, limit: int) -> list[Any]:
@@ -213,10 +213,10 @@ def _words(score: Score, limit: int) -> list[Any]:
 
 
 def _packed(line: Line, limit: int) -> list[Any]:
-    """Return a line as a short list; the page writes the figure of a label's share itself."""
+    """Return a line as a short list; a label's share in thousandths, whose figure the page writes."""
     text = clipped(line.text, limit)
     if line.kind == "label" and not line.note:
-        return [line.kind, text, None if line.end is None else round(line.end, 3)]
+        return [line.kind, text, round(1000 * (line.end or 0.0))]
     ends = [None if end is None else round(end, 3) for end in (line.start, line.end)]
     packed = [line.kind, text, visible(line.figure), *ends, clipped(line.note, limit)]
     return packed if line.note else packed[:-1]

@@ -230,7 +230,7 @@
       if (!own.length) continue;
       const list = element("ul", "evidence");
       for (const line of own) {
-        const [, text, number, start, end, note] = line.length === 3 ? [kind, line[1], figure(line[2]), 0, line[2]] : line;
+        const [, text, number, start, end, note] = line.length === 3 ? [kind, line[1], figure(line[2] / 1000), 0, line[2] / 1000] : line;
         const item = element("li"), what = element("span", "what");
         what.append(element("bdi", "", text));
         if (note) what.append(" ", element("bdi", "soft", note));
