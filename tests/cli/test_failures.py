@@ -173,7 +173,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, run, size):
 
 UNPRIVILEGED = """
 import os, sys
-import textassay.cli.app
+import textassay.cli.app, textassay.cli.score
 from textassay.runtime.backends.scripted import ScriptedModel
 textassay.methods.build("llm-score", ScriptedModel())  # loads the rest while the interpreter's files can be read
 if os.geteuid() == 0:
