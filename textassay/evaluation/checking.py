@@ -6,15 +6,19 @@ what evidence holds.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pydantic import ValidationError
 
 from textassay.runtime.data.json_values import plain
-from textassay.runtime.messages import Failure, Score
+from textassay.runtime.messages import Failure, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_folder import score_row
 
+_NUMBERS = (float, int)
+_ERRORS = (type(None), ScoreError)
+_MAX_DEPTH = 8
 NODE = "scores"
 """What a failure names as the place where it came up."""
 
@@ -39,6 +43,8 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{score.id!r} on {score.aspect!r}",
         )
+    if _is_sound(score):
+        return score
     try:
         try:
             row = score_row(score)
@@ -56,6 +62,68 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
     except (TypeError, ValueError, RecursionError) as error:
         return _refused("InvalidScore", f"the score cannot be written as JSON: {error}")
     return score
+
+
+def _is_sound(score: Score) -> bool:
+    """Return whether a score is certainly readable ever after, by a look at its fields.
+
+    Almost every score is; writing, reading and validating it anew takes ten times as long, so that
+    is for those that fail here, which it sorts into sound and unsound ones.
+    """
+    value, scale = score.value, score.scale
+    if (value is None) == (score.outcome == "scored") or (value is None) == (score.error is None):
+        return False
+    if value is not None:
+        if type(value) not in _NUMBERS or not math.isfinite(value):
+            return False
+        if scale is not None and not scale[0] <= value <= scale[1]:
+            return False
+    return (
+        type(score) is Score
+        and type(score.usage) is Usage
+        and type(score.error) in _ERRORS
+        and _is_plain((score.explanation, score.signature, scale, score.evidence))
+        and _are_counts(score.spread, score.mass, score.samples, *vars(score.usage).values())
+        and (score.mass is None or score.mass <= 1)
+    )
+
+
+def _are_counts(*values: Any) -> bool:
+    """Return whether all values are missing, or finite numbers that are not negative."""
+    return all(
+        value is None or (type(value) in _NUMBERS and 0 <= value < math.inf) for value in values
+    )
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Return whether a value is JSON as it stands."""
+    kind = type(value)
+    if kind is str:
+        return bool(value.isascii()) or _is_unicode(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is int:
+        return bool(-(2**63) <= value < 2**64)  # what JSON is written with takes no more
+    if kind is bool or value is None:
+        return True
+    if depth > _MAX_DEPTH:
+        return False
+    if kind is dict:
+        return all(
+            type(name) is str and name.isascii() and _is_plain(item, depth + 1)
+            for name, item in value.items()
+        )
+    if kind is tuple or kind is list:
+        return all(_is_plain(item, depth + 1) for item in value)
+    return False
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _dumped(score: Score) -> dict[str, Any]:
