@@ -287,7 +287,7 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
         ),
         ({"method": "llm-score", "model": judge(), "limit": 0}, ConfigurationError, "limit="),
         ({"method": "llm-score", "model": judge(), "fields": {"a": "colour"}}, DataError, "colour"),
-        ({"method": "llm-score", "model": "direct/mock"}, ConfigurationError, "api-base"),
+        ({"method": "llm-score", "model": "direct/mock"}, ConfigurationError, "api_base"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_before_anything_is_made(

@@ -16,8 +16,6 @@ from textassay.runtime.messages import Failure, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_folder import score_row
 
-_NUMBERS = (float, int)
-_ERRORS = (type(None), ScoreError)
 _MAX_DEPTH = 8
 NODE = "scores"
 """What a failure names as the place where it came up."""
@@ -70,28 +68,44 @@ def _is_sound(score: Score) -> bool:
     Almost every score is; writing, reading and validating it anew takes ten times as long, so that
     is for those that fail here, which it sorts into sound and unsound ones.
     """
-    value, scale = score.value, score.scale
-    if (value is None) == (score.outcome == "scored") or (value is None) == (score.error is None):
+    try:
+        return (
+            type(score) is Score
+            and _has_value_or_reason(score)
+            and _has_counts(score)
+            and (score.explanation is None or _is_plain(score.explanation))
+            and _is_plain(score.signature)
+            and (not score.evidence or _is_plain(score.evidence))
+        )
+    except TypeError:  # compared with what is not a number
         return False
-    if value is not None:
-        if type(value) not in _NUMBERS or not math.isfinite(value):
-            return False
-        if scale is not None and not scale[0] <= value <= scale[1]:
-            return False
+
+
+def _has_value_or_reason(score: Score) -> bool:
+    value, scale = score.value, score.scale
+    if value is None:
+        return score.outcome != "scored" and type(score.error) is ScoreError
     return (
-        type(score) is Score
-        and type(score.usage) is Usage
-        and type(score.error) in _ERRORS
-        and _is_plain((score.explanation, score.signature, scale, score.evidence))
-        and _are_counts(score.spread, score.mass, score.samples, *vars(score.usage).values())
-        and (score.mass is None or score.mass <= 1)
+        score.outcome == "scored"
+        and score.error is None
+        and (type(value) is float or type(value) is int)
+        and math.isfinite(value)
+        and (scale is None or scale[0] <= value <= scale[1])
     )
 
 
-def _are_counts(*values: Any) -> bool:
-    """Return whether all values are missing, or finite numbers that are not negative."""
-    return all(
-        value is None or (type(value) in _NUMBERS and 0 <= value < math.inf) for value in values
+def _has_counts(score: Score) -> bool:
+    usage = score.usage
+    return (
+        type(usage) is Usage
+        and usage.calls >= 0
+        and usage.cached_calls >= 0
+        and 0 <= usage.prompt_tokens < 2**63
+        and 0 <= usage.completion_tokens < 2**63
+        and (usage.cost is None or 0 <= usage.cost < math.inf)
+        and (score.samples is None or score.samples >= 0)
+        and (score.spread is None or (type(score.spread) is float and 0 <= score.spread < math.inf))
+        and (score.mass is None or (type(score.mass) is float and 0 <= score.mass <= 1))
     )
 
 
