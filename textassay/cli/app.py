@@ -14,6 +14,7 @@ from textassay.version import __version__
 COMMANDS = (
     "score",
     "resume",
+    "merge",
     "fit",
     "tools",
     "demo",

@@ -258,3 +258,24 @@ SAMPLING = Group(
     seed=Annotated[int | None, _option("Judging", "Random seed.", metavar="N")],
 )
 """How answers are drawn."""
+
+SHARDING = Group(
+    shard=Annotated[
+        str | None,
+        _option(
+            "Scale",
+            "Judge only the I-th of N parts of the data, counted from 1; `textassay merge` makes one "
+            "run of all.",
+            metavar="I/N",
+        ),
+    ],
+    processes=Annotated[
+        int | None,
+        _option(
+            "Scale",
+            "Divide the data among N processes on this machine, and the limits as well.",
+            metavar="N",
+        ),
+    ],
+)
+"""How the data are divided."""

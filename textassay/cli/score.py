@@ -19,9 +19,11 @@ from textassay.cli.console import plain_table, printable, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import STYLES, Style, shown
 from textassay.evaluation.api import finish
+from textassay.evaluation.progress import Progress
 from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
 from textassay.methods.method import Method
@@ -44,6 +46,7 @@ from textassay.runtime.storage.run_folder import read_manifest
 LONGEST_MESSAGE, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
 OPTION_FLAGS = ("n", "temperature", "seed")
+MAX_PROCESSES = 1024
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Order:
     progress: Style = "auto"
     as_json: bool = False
     """Whether the result is printed as one JSON document."""
+    processes: int | None = None
+    """Number of processes among which the data are divided; `None` to judge in this one."""
 
 
 def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
@@ -89,6 +94,7 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
         fields=flags.get("fields") or {},
         limit=flags.get("limit"),
         calibration=None if flags.get("calibration") is None else str(flags["calibration"]),
+        shard=flags.get("shard"),
     )
     return Order(
         spec=spec,
@@ -96,7 +102,19 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
         out=None if flags.get("out") is None else Path(flags["out"]),
         dry=bool(flags.get("dry_run")),
         progress=_style(flags.get("progress") or "auto"),
+        processes=_processes(flags),
     )
+
+
+def _processes(flags: dict[str, Any]) -> int | None:
+    count = flags.get("processes")
+    if count is None:
+        return None
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES:
+        raise ConfigurationError(f"--processes takes a number from 1 to {MAX_PROCESSES}")
+    if flags.get("shard") is not None:
+        raise ConfigurationError("--shard and --processes exclude each other")
+    return count
 
 
 def _style(given: Any) -> Style:
@@ -140,6 +158,23 @@ async def carry_out(order: Order) -> int:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause tells why.
     """
+    run = await run_order(order)
+    return run if isinstance(run, int) else print_result(run, as_json=order.as_json)
+
+
+async def run_order(
+    order: Order, watch: Callable[[Callable[[], Progress]], object] | None = None
+) -> Run | int:
+    """Run the order in this process; return the run, or the exit status of a dry run.
+
+    Args:
+        order: What to do.
+        watch: Called with what tells the progress, once the run begins.
+
+    Raises:
+        ConfigurationError: Nothing was asked.
+        Stopped: The run began and was stopped; its cause tells why.
+    """
     began = False
     try:
         async with open_session(
@@ -155,8 +190,10 @@ async def carry_out(order: Order) -> int:
             if order.dry:
                 return await _dry_run(session, order)
             began = True
+            if watch is not None:
+                watch(lambda: session.engine.progress)
             async with shown(lambda: session.engine.progress, order.progress):
-                run = await finish(session)
+                return await finish(session)
     except TextassayError as error:
         if began and not isinstance(error, CapabilityError):  # which resuming cannot cure
             raise Stopped from error
@@ -171,7 +208,6 @@ async def carry_out(order: Order) -> int:
         stop = Interrupted("interrupted")
         stop.add_note(f"what is finished is kept; go on with: textassay resume {order.out}")
         raise Stopped from stop
-    return print_result(run, as_json=order.as_json)
 
 
 def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Score]] | None:
@@ -200,6 +236,8 @@ def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Scor
 
 def _say_which_task(session: Session, order: Order) -> None:
     task = session.method.task
+    if Shard.parse(order.spec.shard or "1/1").number > 1:
+        return  # the first shard says it for all
     if not order.resume and order.spec.task is None and task not in (None, tasks.DEFAULT):
         say(f"task: {task}, the first that has these aspects (--task names another)")
 

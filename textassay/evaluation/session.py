@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.engine import Engine
 from textassay.evaluation.resuming import check_manifest
+from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
 from textassay.methods import build, tools_for
 from textassay.methods.method import ChecksData, Method
@@ -134,7 +134,7 @@ async def open_session(
         if observe is not None:
             cached = {role: observe(model) for role, model in cached.items()}
         chosen = method or _build(spec, cached, _opened(spec, specs, cached, stack, dry=dry))
-        judged = data if spec.limit is None else _First(data, spec.limit)
+        judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
         if folder is not None:
             manifest = manifest_of(spec, chosen, cached, info, settings)
             if resume:
@@ -147,7 +147,7 @@ async def open_session(
         engine = Engine(
             judged,
             chosen,
-            total=info.count if spec.limit is None else min(info.count, spec.limit),
+            total=total,
             folder=folder,
             settled=folder.settled() if folder is not None and resume else None,
             models={model.name: model for model in connected},
@@ -287,13 +287,3 @@ async def _open_store(
     store = DiskStore(where)
     stack.push_async_callback(store.aclose)
     return store
-
-
-class _First:
-    """The first examples of a data set, as often as they are iterated."""
-
-    def __init__(self, examples: Iterable[Any], count: int) -> None:
-        self._examples, self._count = examples, count
-
-    def __iter__(self) -> Any:
-        return islice(iter(self._examples), self._count)

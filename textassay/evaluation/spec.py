@@ -9,8 +9,9 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
+from textassay.evaluation.shards import Shard
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.fitted.features import rooted_scores
 from textassay.methods.library.profiles import with_absolute_path as rooted_profile
@@ -53,6 +54,13 @@ class RunSpec(Message):
     """Calibration folder that is applied to the scores; `None` leaves them as they are."""
     limit: int | None = Field(default=None, ge=1)
     """Only the first so many examples."""
+    shard: str | None = None
+    """`I/N` for the I-th of N parts of the examples, counted from 1; `None` for all of them."""
+
+    @field_validator("shard")
+    @classmethod
+    def _shard_is_one(cls, value: str | None) -> str | None:
+        return None if value is None else str(Shard.parse(value))
 
 
 def manifest_of(
@@ -163,12 +171,22 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     Raises:
         RunFolderError: Data, method, prompts or model differ; names what and how.
     """
+    if (change := changed(old, new)) is not None:
+        raise RunFolderError(
+            f"this run cannot be resumed, for {change}; start a new run in another folder"
+        )
+
+
+def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Return what makes the scores of two manifests incomparable; `None` if nothing does.
+
+    That is a difference in data, method, prompts or model, the first one in words.
+    """
     for what in ("data", "method", "models", "signature"):
         before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
         if (change := _difference(before, after, what)) is not None:
-            raise RunFolderError(
-                f"this run cannot be resumed, for {change}; start a new run in another folder"
-            )
+            return change
+    return None
 
 
 def _comparable(what: str, value: Any) -> Any:

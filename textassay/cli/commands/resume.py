@@ -40,6 +40,12 @@ def resume(
     Flags that are given replace the settings that the run was made with.
     """
     from textassay.cli.score import carry_out, order_to_resume
+    from textassay.evaluation.shards import is_divided
 
-    order = order_to_resume(run, arguments.read({**given, "data": data}))
+    read = arguments.read({**given, "data": data})
+    if is_divided(run):
+        from textassay.cli.processes import resume_in_processes
+
+        return run_async(resume_in_processes(run, read, as_json=as_json))
+    order = order_to_resume(run, read)
     return run_async(carry_out(replace(order, as_json=as_json)))

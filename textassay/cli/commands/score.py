@@ -18,6 +18,7 @@ from textassay.cli.flags import (
     RUNTIME,
     SAMPLING,
     SET,
+    SHARDING,
     AsJson,
     Given,
     Models,
@@ -26,7 +27,7 @@ from textassay.cli.flags import (
 )
 from textassay.cli.registry import SCORING, command
 
-FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | JUDGING | SAMPLING | READING | RUNTIME
+FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | JUDGING | SAMPLING | READING | SHARDING | RUNTIME
 
 
 @command(
@@ -38,6 +39,7 @@ FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | JUDGING | SAMPLING | READING | RUNTI
         "textassay score data.csv --method llm-score -a fluency -m openai/gpt-4.1-mini --dry-run",
         "textassay score data.jsonl --method g-eval -m openai/gpt-4.1-mini --show-prompts 1",
         "textassay score data.jsonl --config judge.toml --max-cost 5 -o runs/second",
+        "textassay score data.jsonl --config judge.toml --shard 1/4 -o runs/large/shard-1",
     ),
 )
 def score(
@@ -82,7 +84,12 @@ def score(
 
         run_async(show(order_from({**read, "dry_run": True}, chosen), show_prompts))
         return 0
-    return run_async(carry_out(replace(order_from(read, chosen), as_json=as_json)))
+    order = replace(order_from(read, chosen), as_json=as_json)
+    if order.processes is not None and not order.dry:
+        from textassay.cli.processes import score_in_processes
+
+        return run_async(score_in_processes(order))
+    return run_async(carry_out(order))
 
 
 def score_keys() -> tuple[str, ...]:

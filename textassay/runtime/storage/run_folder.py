@@ -42,6 +42,7 @@ from textassay.runtime.storage.run_summary import Completed, RunSummary, digest
 from textassay.runtime.storage.threads import in_thread
 
 __all__ = [
+    "ANSWERS",
     "FORMAT",
     "MANIFEST",
     "SCORES",
@@ -49,7 +50,9 @@ __all__ = [
     "Completed",
     "RunFolder",
     "RunSummary",
+    "lock_run",
     "parse_score",
+    "read_lines_of",
     "read_manifest",
     "read_scores",
     "read_summary",
@@ -121,7 +124,7 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"the run folder {path} cannot be created: {error}") from error
-        run = cls(path, _locked(path), made=made)
+        run = cls(path, lock_run(path), made=made)
         run.tally = RunSummary(
             remember=False
         )  # the ids of a data set differ, so no pair comes twice
@@ -143,7 +146,7 @@ class RunFolder:
         path = Path(path)
         manifest = read_manifest(path)
         _refuse_links(path)
-        run = cls(path, _locked(path))
+        run = cls(path, lock_run(path))
         try:
             run.manifest, run._resumed = manifest, True
             run._open_journal()
@@ -386,6 +389,16 @@ def read_scores(folder: str | Path) -> Iterator[Score]:
         DataError: A line is damaged; names file, line and field.
         StorageError: The file cannot be read.
     """
+    return (score for score, _, is_last in read_lines_of(folder) if is_last)
+
+
+def read_lines_of(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
+    """Iterate over a run's scores, each with its line and whether no later line replaces it.
+
+    Raises:
+        DataError: A line is damaged; names file, line and field.
+        StorageError: The file cannot be read.
+    """
     path = Path(folder) / SCORES
     last: dict[bytes, int] = {}
     replaced: set[int] = set()
@@ -401,8 +414,7 @@ def read_scores(folder: str | Path) -> Iterator[Score]:
     for number, line in _lines(path):
         if number > end:
             return
-        if number not in replaced:
-            yield parse_score(path, number, line)
+        yield parse_score(path, number, line), line, number not in replaced
 
 
 def _tally_of(folder: Path) -> RunSummary:
@@ -515,7 +527,12 @@ def _refuse_links(path: Path) -> None:
         )
 
 
-def _locked(path: Path) -> filelock.BaseFileLock:
+def lock_run(path: Path) -> filelock.BaseFileLock:
+    """Return the lock of a run's folder, held for this process.
+
+    Raises:
+        RunFolderError: It is in use, or cannot be written to.
+    """
     lock = filelock.FileLock(path / _LOCK, thread_local=False)
     try:
         lock.acquire(blocking=False)

@@ -82,7 +82,7 @@ class RunSummary:
         if self.remember:
             self._last[key] = kind
         self._count(score.aspect, kind, 1)
-        self._pay(score.usage)
+        self.pay(score.usage)
 
     def is_done(self, example_id: str, aspect: str) -> bool:
         """Return whether there is a score of this example and aspect whose outcome is not `error`."""
@@ -128,7 +128,8 @@ class RunSummary:
             self._scored[aspect] += times
             self._sums[aspect].add(kind, times)
 
-    def _pay(self, usage: Usage) -> None:
+    def pay(self, usage: Usage) -> None:
+        """Count what was paid beside the scores that are added, such as a score that was replaced."""
         self._paid.add(usage)
         if usage.cost is None:
             self._cost = None

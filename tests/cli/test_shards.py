@@ -1,0 +1,250 @@
+"""`score --shard`, `merge` and `score --processes`: one run out of parts, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
+from textassay.evaluation.shards import Shard
+from textassay.runtime.storage.answers import info
+
+
+def score(data, out, server, *more, aspects="coherence,fluency"):
+    """Score with the usual flags."""
+    return textassay(*flags(data, out, server, *more, aspects=aspects))
+
+
+def flags(data, out, server, *more, aspects="coherence,fluency"):
+    """The arguments of `score`."""
+    return [
+        "score", data, "--method", "llm-score", "--model", "direct/mock", "--api-base", server.url,
+        "--aspects", aspects, "--out", out, *more,
+    ]  # fmt: skip
+
+
+def shards(data, run, server, count, *more, **options):
+    """Score all shards, one after the other."""
+    for number in range(1, count + 1):
+        done = score(
+            data, run / f"shard-{number}", server, "--shard", f"{number}/{count}", *more, **options
+        )
+        assert done.code == 0, done.err
+
+
+def test_merged_shards_are_the_undisturbed_run(server, data, run, tmp_path):
+    """The same lines in the data's order, the same summary; answers merged, so nothing is asked again."""
+    whole = tmp_path / "whole"
+    assert score(data, whole, server).code == 0
+    asked = server.counters.requests
+    shards(data, run, server, 4)
+    assert server.counters.requests == 2 * asked
+    done = textassay("merge", run)
+    assert done.code == 0, done.err
+    assert verdicts(run) == verdicts(whole)
+    assert [row["id"] for row in rows_of(run)] == [f"x{i}" for i in range(6) for _ in range(2)]
+    ours, theirs = (json.loads((folder / "summary.json").read_text()) for folder in (run, whole))
+    for key in ("outcomes", "errors", "aspects", "usage"):
+        assert ours[key] == theirs[key]
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["spec"]["shard"] is None
+    assert list(manifest["merged"]["shards"]) == ["1/4", "2/4", "3/4", "4/4"]
+    assert info(run / "answers").entries == asked
+    assert textassay("resume", run).code == 0
+    assert textassay("meta", run, data, "--bootstrap", "0").code == 0
+    assert textassay("report", run, "--out", tmp_path / "report.html").code == 0
+    again = score(data, tmp_path / "again", server, "--cache", run / "answers")
+    assert again.code == 0
+    assert server.counters.requests == 2 * asked
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/4", "1/0"])
+def test_a_shard_that_is_none_is_refused(server, data, run, text):
+    """Exit 2, saying what one looks like; nothing is asked."""
+    done = score(data, run, server, f"--shard={text}")
+    assert done.code == 2
+    assert "1/4" in done.err
+    assert server.counters.requests == 0
+
+
+@pytest.mark.parametrize(("total", "count"), [(10, 3), (2, 5), (1, 1), (100, 7)])
+def test_shards_cover_the_data_once_and_evenly(total, count):
+    """Every example in one shard, and no shard longer than another by more than one."""
+    bounds = [Shard(number, count).bounds(total) for number in range(1, count + 1)]
+    assert [i for start, stop in bounds for i in range(start, stop)] == list(range(total))
+    sizes = [stop - start for start, stop in bounds]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_path):
+    """Other data, prompts, models or divisions: exit 2, saying what differs, and no run is made."""
+    shards(data, run, server, 2)
+    first, second = run / "shard-1", run / "shard-2"
+    kept = (second / "manifest.json").read_text()
+
+    def with_second(**changes):
+        manifest = json.loads(kept)
+        for key, value in changes.items():
+            part, _, name = key.partition("__")
+            (manifest[part] if name else manifest)[name or part] = value
+        (second / "manifest.json").write_text(json.dumps(manifest))
+        done = textassay("merge", run)
+        assert done.code == 2
+        assert not (run / "manifest.json").exists()
+        return done.err
+
+    models = json.loads(kept)["models"]
+    models[""]["identity"]["model"] = "other"
+    assert "data have changed" in with_second(data__digest="other")
+    assert "prompts" in with_second(method__prompts="other")
+    assert "models" in with_second(models=models)
+    assert "divided in two ways" in with_second(spec__shard="2/3")
+    assert "both shard" in with_second(spec__shard="1/2")
+    assert "not of a shard" in with_second(spec__shard=None)
+    assert first.exists()
+    (second / "manifest.json").write_text(kept)
+    assert textassay("merge", run).code == 0
+
+
+def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(server, data, run):
+    """Merge refuses what is not whole; `--partial` takes it, and resume asks only for the rest."""
+    shards(data, run, server, 3)
+    lines = (run / "shard-2/scores.jsonl").read_text().splitlines(keepends=True)
+    (run / "shard-2/scores.jsonl").write_text("".join(lines[:3]))
+    done = textassay("merge", run)
+    assert done.code == 2
+    assert "3 of 4 scores" in done.err
+    (run / "shard-3").rename(run / "later")
+    done = textassay("merge", run)
+    assert done.code == 2
+    assert "lacks 1 of 3 shards (3/3)" in done.err
+    asked = server.counters.requests
+    done = textassay("merge", run, "--partial")
+    assert done.code == 1
+    assert "5 scores are missing" in done.err
+    assert textassay("resume", run).code == 0
+    assert len(rows_of(run)) == 12
+    # shard 3 was left out with its answers; the lost line of shard 2 is answered from the merged ones
+    assert server.counters.requests - asked == 4
+    (run / "later").rename(run / "shard-3")
+    done = textassay("merge", run)
+    assert done.code == 2
+    assert "would lose them" in done.err
+
+
+def test_merging_again_takes_what_a_shard_has_got_meanwhile(server, data, run):
+    """The merged run is replaced; a line that a later one replaced is paid for, and gone."""
+    shards(data, run, server, 2)
+    path = run / "shard-1/scores.jsonl"
+    row = json.loads(path.read_text().splitlines()[0])
+    row |= {"value": None, "outcome": "error", "error": {"type": "X", "message": "x"}}
+    path.write_text(json.dumps(row) + "\n" + path.read_text())
+    assert textassay("merge", run).code == 0
+    assert textassay("merge", run).code == 0
+    assert len(rows_of(run)) == 12
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["outcomes"]["scored"] == 12
+    assert summary["usage"]["calls"] == 13
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["merged"]["replaced"]["calls"] == 1
+
+
+def test_processes_make_the_same_run(server, data, run, tmp_path):
+    """`--processes 2`: one command, one run, the same lines; its limits are divided."""
+    assert score(data, tmp_path / "whole", server).code == 0
+    done = score(data, run, server, "--processes", "2", "--concurrency", "9")
+    assert done.code == 0, done.err
+    assert re.search(r"6/6 \| ", done.err)
+    assert verdicts(run) == verdicts(tmp_path / "whole")
+    settings = json.loads((run / "shard-2/manifest.json").read_text())["settings"]
+    assert settings["concurrency"] == 5
+    refused = score(data, tmp_path / "no", server, "--processes", "2", "--shard", "1/2")
+    assert refused.code == 2
+
+
+def test_what_every_process_refuses_is_refused(server, data, run):
+    """Exit 2 with the reason, once, and nothing is left behind."""
+    done = score(data, run, server, "--processes", "2", aspects="beauty")
+    assert done.code == 2
+    assert done.err.count("beauty") == 1
+    assert not list(run.glob("shard-*/manifest.json"))
+
+
+pytest_posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def children_of(parent: int) -> list[int]:
+    """The processes that a process has started."""
+    found = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout
+    return [int(pid) for pid in found.split()]
+
+
+@pytest_posix
+def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, tmp_path):
+    """Children die, then all of it dies, and resume finishes; nothing lost, little asked twice."""
+    data = write_examples(tmp_path / "data.jsonl", 160)
+    rng, never = random.Random(5), threading.Event()
+    with served(latency_ms=25) as server:
+        command = flags(data, run, server, "--processes", "4", "--concurrency", "8")
+        arguments = [sys.executable, "-c", MAIN, *map(str, command)]
+        with subprocess.Popen(
+            arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as parent:
+
+            def wait_for(requests: int) -> None:
+                deadline = time.monotonic() + 60
+                while server.counters.requests < requests:
+                    assert parent.poll() is None
+                    assert time.monotonic() < deadline
+                    never.wait(0.02)
+
+            kills = 0
+            for requests in (20, 60, 100):
+                wait_for(requests)
+                if children := children_of(parent.pid):
+                    os.kill(rng.choice(children), signal.SIGKILL)
+                    kills += 1
+            wait_for(140)
+            parent.kill()
+            parent.wait()
+        assert kills == 3
+        deadline = time.monotonic() + 30
+        while (done := textassay("resume", run)).code == 2:  # orphans stop by themselves
+            assert "in use by another process" in done.err, done.err
+            assert time.monotonic() < deadline
+        assert done.code == 0, done.err
+        assert server.counters.requests <= 320 + 8 * (kills + 1)
+        assert len(rows_of(run)) == len(verdicts(run)) == 320
+        whole = tmp_path / "whole"
+        server.options.latency_ms = 0
+        assert score(data, whole, server).code == 0
+        assert verdicts(run) == verdicts(whole)
+
+
+@pytest_posix
+def test_ctrl_c_leaves_processes_that_resume(run, tmp_path):
+    """Typed in a terminal: exit 3, how to go on, and no process stays behind."""
+    data = write_examples(tmp_path / "data.jsonl", 80)
+    with served(latency_ms=30) as server:
+        command = flags(data, run, server, "--processes", "2", "--concurrency", "4")
+        code, told = in_terminal(
+            [sys.executable, "-c", MAIN, *map(str, command)],
+            columns=100, typed=b"\x03", after=b"/80",
+        )  # fmt: skip
+        assert code == 3, told
+        assert f"textassay resume {run}" in re.sub(r"\s+", " ", told)
+        server.options.latency_ms = 0
+        done = textassay("resume", run)
+        assert done.code == 0, done.err
+        assert len(rows_of(run)) == 160
+        assert server.counters.requests <= 160 + 4

@@ -1,0 +1,33 @@
+"""`textassay merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textassay.cli.console import say
+from textassay.cli.exits import UNSCORED
+from textassay.cli.score import print_result
+from textassay.evaluation.merging import merge
+from textassay.evaluation.run import Run
+
+
+def merge_shards(run: Path, *, partial: bool, as_json: bool) -> int:
+    """Merge the shards of a run, print the result as `score` does, and return the exit status.
+
+    Raises:
+        RunFolderError: The shards do not belong together, or one is missing or unfinished.
+    """
+    made = merge(run, partial=partial)
+    for name in made.differing:
+        say(
+            f"{name} differs between shards; each is kept under the name of its shard",
+            style="yellow",
+        )
+    status = print_result(Run(folder=run), as_json=as_json)
+    if made.missing:
+        say(
+            f"{made.missing} scores are missing; ask for them with: textassay resume {run}",
+            style="yellow",
+        )
+        return UNSCORED
+    return status

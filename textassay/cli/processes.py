@@ -1,0 +1,266 @@
+"""`score --processes N`: shards judged in processes of this machine, their progress summed, merged at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from textassay.cli.console import say
+from textassay.cli.exits import Interrupted, Stopped
+from textassay.cli.merge import merge_shards
+from textassay.cli.progress import shown
+from textassay.cli.score import Order, order_to_resume
+from textassay.cli.shard_worker import order_as_json, progress_from_json
+from textassay.evaluation.progress import Progress
+from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
+from textassay.evaluation.spec import spec_of
+from textassay.runtime.calls.limit import LimiterState
+from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.messages import Usage
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.run_folder import RunFolder, read_manifest
+
+MAX_RESTARTS = 3
+"""Times that a process is started again after it was killed, as by the system for lack of memory."""
+
+STOP_SECONDS = 60.0
+"""Time that processes have to finish what is in flight once they are told to stop."""
+
+LINE_BYTES = 1 << 20
+
+
+async def score_in_processes(order: Order) -> int:
+    """Judge in `order.processes` processes, merge their shards, and return the exit status.
+
+    Raises:
+        ConfigurationError: A process refused what was asked for.
+        Stopped: A process was stopped; `resume` continues all of them.
+    """
+    run, count = order.out, order.processes
+    if run is None or count is None:
+        raise ConfigurationError("--processes needs --out")
+    if is_divided(run):
+        raise RunFolderError(f"{run} holds shards already; go on with `textassay resume {run}`")
+    RunFolder.check_new(run)
+    settings = divided(order.settings, count)
+    shards = {
+        Shard(number, count): replace(
+            order,
+            out=shard_folder(run, Shard(number, count)),
+            settings=settings,
+            spec=order.spec.model_copy(update={"shard": f"{number}/{count}"}),
+        )
+        for number in range(1, count + 1)
+    }
+    return await _carry_out(run, shards, order)
+
+
+async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool) -> int:
+    """Continue all shards of a run, each in a process, merge them, and return the exit status.
+
+    Raises:
+        RunFolderError: The shards were not made together.
+        ConfigurationError: As `resume` of a shard.
+        Stopped: A process was stopped again.
+    """
+    begun: dict[Shard, Path] = {}
+    for path in shard_folders(run):
+        text = spec_of(read_manifest(path)).shard
+        if text is None:
+            raise RunFolderError(f"{path} is a run of all data, not of a shard")
+        begun[Shard.parse(text)] = path
+    counts = {shard.count for shard in begun}
+    if len(counts) != 1:
+        raise RunFolderError(f"{run} holds shards of data that were divided in several ways")
+    count = counts.pop()
+    if given := {"rpm", "tpm", "concurrency", "max_cost"} & flags.keys():
+        told = divided(Settings(**{name: flags[name] for name in given}), count)
+        flags = {**flags, **{name: getattr(told, name) for name in given}}
+    orders = {shard: order_to_resume(path, flags) for shard, path in begun.items()}
+    pattern = next(iter(orders.values()))
+    for number in range(1, count + 1):
+        shard = Shard(number, count)
+        if shard not in orders:  # its process was killed before it had made a run folder
+            orders[shard] = replace(
+                pattern,
+                out=shard_folder(run, shard),
+                resume=False,
+                spec=pattern.spec.model_copy(update={"shard": str(shard)}),
+            )
+    return await _carry_out(run, dict(sorted(orders.items())), replace(pattern, as_json=as_json))
+
+
+def divided(settings: Settings, count: int) -> Settings:
+    """Return the settings of one of `count` processes, which together keep to the limits of all."""
+    return settings.model_copy(
+        update={
+            "concurrency": math.ceil(settings.concurrency / count),
+            "rpm": None if settings.rpm is None else settings.rpm / count,
+            "tpm": None if settings.tpm is None else settings.tpm / count,
+            "max_cost": None if settings.max_cost is None else settings.max_cost / count,
+        }
+    )
+
+
+async def _carry_out(run: Path, orders: Mapping[Shard, Order], order: Order) -> int:
+    workers = [Worker(shard, each) for shard, each in orders.items()]
+    tasks = [asyncio.create_task(worker.work()) for worker in workers]
+    try:
+        async with shown(lambda: summed(w.progress for w in workers), order.progress):
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+    except asyncio.CancelledError:
+        await _stop(workers, tasks)
+        stop = Interrupted("interrupted")
+        stop.add_note(f"what is finished is kept; go on with: textassay resume {run}")
+        raise Stopped from stop
+    except BaseException:
+        await _stop(workers, tasks)
+        raise
+    _raise_first_failure(run, workers)
+    return merge_shards(run, partial=False, as_json=order.as_json)
+
+
+async def _stop(workers: Sequence[Worker], tasks: Iterable[asyncio.Task[None]]) -> None:
+    for worker in workers:
+        worker.stop()
+    _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
+    for worker in workers if late else ():
+        worker.kill()
+    if late:
+        await asyncio.wait(late)
+
+
+def _raise_first_failure(run: Path, workers: Sequence[Worker]) -> None:
+    """Raise what stopped or refused a shard; a refusal is no stop if all were refused."""
+    failed = [worker for worker in workers if worker.end.get("ended") != "finished"]
+    if not failed:
+        return
+    end = failed[0].end
+    message = str(end.get("message", ""))
+    if all(worker.end.get("ended") == "refused" for worker in workers):
+        raise ConfigurationError(message)
+    where = ", ".join(str(worker.shard) for worker in failed)
+    cause = Interrupted(f"shard {where}: {message}")
+    cause.add_note(f"what is finished is kept; go on with: textassay resume {run}")
+    raise Stopped from cause
+
+
+class Worker:
+    """A process that judges one shard."""
+
+    def __init__(self, shard: Shard, order: Order) -> None:
+        """Store what it is to do; `work` does it."""
+        self.shard, self.order = shard, order
+        self.progress: Progress | None = None
+        self.end: dict[str, Any] = {}
+        """How it ended: `ended` is `finished`, `stopped`, `refused` or `killed`."""
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+
+    async def work(self) -> None:
+        """Judge the shard, starting the process again if it is killed."""
+        order = self.order
+        for _ in range(1 + MAX_RESTARTS):
+            await self._run(order)
+            if self.end or self._stopping:
+                return
+            code = self._process.returncode if self._process is not None else None
+            assert order.out is not None
+            order = replace(order, resume=(order.out / "manifest.json").exists())
+            say(f"the process of shard {self.shard} ended with status {code}; it is started again")
+        self.end = {
+            "ended": "killed",
+            "message": f"its process was killed {1 + MAX_RESTARTS} times",
+        }
+
+    def stop(self) -> None:
+        """Ask the process to finish what is in flight and to end."""
+        self._stopping = True
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _run(self, order: Order) -> None:
+        # a session of its own: Ctrl-C in the terminal reaches the parent alone, which tells all
+        process = self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "textassay.cli.shard_worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=LINE_BYTES,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(ConnectionError):  # it was killed; its status tells
+            process.stdin.write(json.dumps(order_as_json(order)).encode() + b"\n")
+            await process.stdin.drain()
+        if self._stopping:
+            self.stop()
+        async for line in process.stdout:
+            self._read(line)
+        await process.wait()
+
+    def _read(self, line: bytes) -> None:
+        try:
+            told = json.loads(line)
+        except ValueError:  # a line that was torn by a kill
+            return
+        if "progress" in told:
+            self.progress = progress_from_json(told["progress"])
+        elif "ended" in told:
+            self.end = told
+
+
+def summed(parts: Iterable[Progress | None]) -> Progress:
+    """Return the progress of all shards together; its total is unknown until each has told its own."""
+    told = list(parts)
+    known = [part for part in told if part is not None]
+    outcomes, failures = Counter[str](), Counter[str]()
+    limiters: dict[str, LimiterState] = {}
+    for part in known:
+        outcomes.update(part.outcomes)
+        failures.update(part.failures)
+        for name, state in part.limiters.items():
+            limiters[name] = _both(limiters[name], state) if name in limiters else state
+    totals = [part.total for part in known]
+    complete = len(known) == len(told) and None not in totals
+    return Progress(
+        done=sum(part.done for part in known),
+        total=sum(total or 0 for total in totals) if complete else None,
+        seconds=max((part.seconds for part in known), default=0.0),
+        outcomes=dict(outcomes),
+        usage=sum((part.usage for part in known), Usage()),
+        settled_before=sum(part.settled_before for part in known),
+        failures=dict(failures),
+        limiters=limiters,
+    )
+
+
+def _both(one: LimiterState, other: LimiterState) -> LimiterState:
+    return LimiterState(
+        in_flight=one.in_flight + other.in_flight,
+        limit=one.limit + other.limit,
+        concurrency=one.concurrency + other.concurrency,
+        waiting=one.waiting + other.waiting,
+        paused_for=max(one.paused_for, other.paused_for),
+        requests_last_minute=one.requests_last_minute + other.requests_last_minute,
+        tokens_last_minute=one.tokens_last_minute + other.tokens_last_minute,
+    )

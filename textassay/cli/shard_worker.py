@@ -1,0 +1,124 @@
+"""One process of `score --processes`: judges a shard, and tells the parent how it goes, a JSON object a line.
+
+    python -m textassay.cli.shard_worker      reads an order from standard input
+
+The parent keeps standard input open. Once it is closed, the parent is gone, and this process stops
+as if it were interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from textassay.cli.exits import Stopped, run_async
+from textassay.cli.gc import raise_gc_threshold
+from textassay.cli.score import Order, run_order
+from textassay.evaluation.progress import Progress
+from textassay.evaluation.spec import RunSpec
+from textassay.runtime.calls.limit import LimiterState
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.messages import Usage
+from textassay.runtime.settings import Settings
+
+REPORT_SECONDS = 0.25
+
+
+def order_as_json(order: Order) -> dict[str, Any]:
+    """Return an order as JSON values; keys stay in the environment, which the worker shares."""
+    return {
+        "spec": order.spec.model_dump(mode="json"),
+        "settings": order.settings.model_dump(mode="json"),
+        "out": str(order.out),
+        "resume": order.resume,
+    }
+
+
+def order_from_json(told: dict[str, Any]) -> Order:
+    """Return the order that `order_as_json` wrote."""
+    return Order(
+        spec=RunSpec(**told["spec"]),
+        settings=Settings(**told["settings"]),
+        out=Path(told["out"]),
+        resume=told["resume"],
+        progress="none",
+    )
+
+
+def progress_as_json(now: Progress) -> dict[str, Any]:
+    """Return a progress as JSON values."""
+    return {**asdict(now), "usage": now.usage.model_dump(), "limiters": {
+        name: asdict(state) for name, state in now.limiters.items()
+    }}  # fmt: skip
+
+
+def progress_from_json(told: dict[str, Any]) -> Progress:
+    """Return the progress that `progress_as_json` wrote."""
+    limiters = {name: LimiterState(**state) for name, state in told["limiters"].items()}
+    return Progress(**{**told, "usage": Usage(**told["usage"]), "limiters": limiters})
+
+
+async def judge(order: Order) -> dict[str, Any]:
+    """Judge the shard; return how it ended."""
+    progress: list[Callable[[], Progress]] = []
+    reporting = asyncio.create_task(_report(progress))
+    try:
+        await run_order(order, progress.append)
+        return {"ended": "finished"}
+    except Stopped as stop:
+        cause = stop.__cause__ or stop
+        return {"ended": "stopped", **_told(cause)}
+    except (TextassayError, ValidationError) as error:
+        return {"ended": "refused", **_told(error)}
+    finally:
+        reporting.cancel()
+        await asyncio.wait([reporting])
+        for now in progress:
+            _tell({"progress": progress_as_json(now())})
+
+
+async def _report(progress: list[Callable[[], Progress]]) -> None:
+    while True:
+        await asyncio.sleep(REPORT_SECONDS)
+        for now in progress:
+            _tell({"progress": progress_as_json(now())})
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "notes": list(getattr(error, "__notes__", ())),
+    }
+
+
+def _tell(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)  # noqa: T201
+
+
+def _stop_with_parent() -> None:
+    """Wait for the end of standard input, then stop this process as SIGTERM does."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main() -> None:
+    """Judge the shard that the first line of standard input orders."""
+    raise_gc_threshold()
+    order = order_from_json(json.loads(sys.stdin.readline()))
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    _tell(run_async(judge(order)))
+
+
+if __name__ == "__main__":
+    main()

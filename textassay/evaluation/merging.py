@@ -1,0 +1,297 @@
+"""Makes one run of the shards in a run's folder; the shards themselves stay as they are.
+
+The manifest is written last: a merge that is killed leaves no run, and is simply done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from textassay.evaluation.resuming import check_manifest
+from textassay.evaluation.shards import Shard, bounds_of, shard_folders
+from textassay.evaluation.spec import changed, spec_of
+from textassay.runtime.errors import RunFolderError, StorageError
+from textassay.runtime.messages import Usage, UsageTotal
+from textassay.runtime.storage.files import open_regular, write_json, write_text
+from textassay.runtime.storage.merged_answers import merge_answers
+from textassay.runtime.storage.run_folder import (
+    ANSWERS,
+    FORMAT,
+    MANIFEST,
+    SCORES,
+    SUMMARY,
+    RunSummary,
+    lock_run,
+    read_lines_of,
+    read_manifest,
+    read_summary,
+)
+from textassay.runtime.storage.run_summary import digest
+
+_OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")
+"""What every run folder has; further files are the method's, such as a plan."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What `merge` made."""
+
+    shards: int
+    scores: int
+    missing: int
+    """Pairs of example and aspect that no shard has a score of; `resume` asks for them."""
+    differing: tuple[str, ...] = ()
+    """Files of the method, such as a plan, that differ between shards; each is kept per shard."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One shard."""
+
+    path: Path
+    shard: Shard
+    manifest: Mapping[str, Any]
+
+    @property
+    def expected(self) -> int | None:
+        """Pairs of example and aspect that it judges; `None` if its manifest does not tell."""
+        aspects = self.manifest["method"].get("aspects")
+        if aspects is None:
+            return None
+        limit = spec_of(self.manifest).limit
+        start, stop = bounds_of(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
+        return (stop - start) * len(aspects)
+
+
+def merge(run: str | Path, *, partial: bool = False) -> Merged:
+    """Make one run of `run/shard-*`, with one line for each example and aspect, in the shards' order.
+
+    Answers are merged, too, where the shards keep their own. Merging again, say after a shard was
+    resumed, replaces the merged run unless that was itself resumed or edited meanwhile.
+
+    Args:
+        run: The folder that holds the shards, and that becomes a run.
+        partial: Whether shards may be missing or unfinished; `resume` of the merged run asks for
+            the rest.
+
+    Raises:
+        RunFolderError: A shard is missing, unfinished, in use or damaged, differs from the others
+            in data, prompts or model, or overlaps with another; nothing is changed.
+        StorageError: The folder cannot be written to.
+    """
+    run = Path(run)
+    with ExitStack() as stack:
+        sources = _sources(run)
+        stack.callback(lock_run(run).release)
+        for source in sources:
+            stack.callback(lock_run(source.path).release)
+        _check_replaceable(run)
+        if not partial:
+            _check_complete(run, sources)
+        return _merged(run, sources, partial=partial)
+
+
+def _sources(run: Path) -> list[_Source]:
+    """Return the shards in order; refuse those that do not belong together."""
+    found = []
+    for path in shard_folders(run):
+        manifest = read_manifest(path)
+        check_manifest(path, manifest)
+        own = spec_of(manifest).shard
+        if own is None:
+            raise RunFolderError(f"{path} is a run of all data, not of a shard (--shard I/N)")
+        found.append(_Source(path, Shard.parse(own), manifest))
+    if not found:
+        raise RunFolderError(
+            f"{run} holds no shards: make them with `textassay score ... --shard I/N "
+            f"--out {run / 'shard-I'}`"
+        )
+    found.sort(key=lambda source: source.shard)
+    first = found[0]
+    for before, source in pairwise(found):
+        if source.shard.count != first.shard.count:
+            raise RunFolderError(
+                f"{first.path} is shard {first.shard} and {source.path} is {source.shard}: "
+                "the data were divided in two ways"
+            )
+        if source.shard == before.shard:
+            raise RunFolderError(f"{before.path} and {source.path} are both shard {source.shard}")
+        change = changed(_placeless(first.manifest), _placeless(source.manifest))
+        change = change or _changed_spec(first.manifest, source.manifest)
+        if change is not None:
+            raise RunFolderError(f"{source.path} cannot be merged with {first.path}, for {change}")
+    return found
+
+
+def _placeless(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest without the models' addresses: each machine may reach the same one at its own."""
+    models = {
+        role: {**model, "identity": {**model["identity"], "api_base": None}}
+        for role, model in manifest["models"].items()
+    }
+    return {**manifest, "models": models}
+
+
+def _changed_spec(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    ours, theirs = spec_of(one), spec_of(other)
+    if ours.limit != theirs.limit:
+        return f"its limit was {ours.limit!r} and is {theirs.limit!r}"
+    if (ours.calibration is None) != (theirs.calibration is None):
+        return "only one of them is calibrated"
+    return None
+
+
+def _check_replaceable(run: Path) -> None:
+    """Refuse to write over a run that is no merge, or whose scores changed since."""
+    if not (run / MANIFEST).exists():
+        return
+    merged = read_manifest(run).get("merged")
+    if not isinstance(merged, Mapping):
+        raise RunFolderError(f"{run} is a run of its own beside its shards; merge them elsewhere")
+    if merged.get("digest") != _digest_of(run / SCORES):
+        raise RunFolderError(
+            f"{run} was merged before, and its scores changed since, as by `resume`: merging again "
+            f"would lose them; remove {run / MANIFEST} if that is meant"
+        )
+
+
+def _check_complete(run: Path, sources: Sequence[_Source]) -> None:
+    count = sources[0].shard.count
+    missing = sorted(set(range(1, count + 1)) - {source.shard.number for source in sources})
+    if missing:
+        named = ", ".join(f"{number}/{count}" for number in missing[:8])
+        raise RunFolderError(
+            f"{run} lacks {len(missing)} of {count} shards ({named}"
+            f"{', ...' if len(missing) > 8 else ''}): run them, or merge what there is with "
+            "--partial"
+        )
+
+
+def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
+    tally, replaced = RunSummary(remember=False), UsageTotal()
+    seen: set[bytes] = set()
+    unfinished = run / f".{SCORES}.tmp"
+    try:
+        # what the tally counts is what the file holds, so both come from one reading
+        with os.fdopen(
+            open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
+        ) as file:
+            for line in _lines(sources, tally, replaced, seen, partial=partial):
+                file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        tally.pay(replaced.usage)
+        kept = [source.path / ANSWERS for source in sources if (source.path / ANSWERS).exists()]
+        if kept:
+            merge_answers(run / ANSWERS, reversed(kept))
+        differing = _keep_artifacts(run, sources)
+        (run / MANIFEST).unlink(missing_ok=True)
+        unfinished.replace(run / SCORES)
+        write_json(run / SUMMARY, _summary(tally, sources))
+        write_json(run / MANIFEST, _manifest(run, sources, len(seen), replaced.usage))
+    except OSError as error:
+        raise StorageError(f"{run} cannot be written: {error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    expected = bounds_of(
+        sources[0].manifest["data"]["count"], limit=spec_of(sources[0].manifest).limit, shard=None
+    )[1] * len(sources[0].manifest["method"].get("aspects", ()))
+    return Merged(len(sources), len(seen), max(0, expected - len(seen)), differing)
+
+
+def _lines(
+    sources: Iterable[_Source],
+    tally: RunSummary,
+    replaced: UsageTotal,
+    seen: set[bytes],
+    *,
+    partial: bool,
+) -> Iterator[bytes]:
+    """Yield every line that no later one replaces, and count it."""
+    for source in sources:
+        before = len(seen)
+        for score, line, is_last in _scores(source.path):
+            if not is_last:
+                replaced.add(score.usage)
+                continue
+            pair = digest(score.id, score.aspect)
+            if pair in seen:
+                raise RunFolderError(
+                    f"{source.path}: {score.id!r} on {score.aspect!r} is in an earlier shard, too: "
+                    "a file was edited"
+                )
+            seen.add(pair)
+            tally.add(score)
+            yield line if line.endswith(b"\n") else line + b"\n"
+        found, expected = len(seen) - before, source.expected
+        if not partial and expected is not None and found < expected:
+            raise RunFolderError(
+                f"{source.path} is unfinished: it has {found} of {expected} scores; go on with "
+                f"`textassay resume {source.path}`, or merge what there is with --partial"
+            )
+
+
+def _scores(path: Path) -> Iterator[Any]:
+    """Iterate over a shard's lines; one that was killed before its first score has none."""
+    return read_lines_of(path) if (path / SCORES).exists() else iter(())
+
+
+def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
+    """Copy the method's files; one that differs between shards once per shard, as `plan.shard-2.toml`."""
+    texts: dict[str, dict[str, str]] = {}
+    for source in sources:
+        for file in sorted(source.path.iterdir()):
+            if file.is_file() and not file.is_symlink() and not _OWN.fullmatch(file.name):
+                texts.setdefault(file.name, {})[source.path.name] = file.read_text("utf-8")
+    for name, by_shard in texts.items():
+        if len(set(by_shard.values())) == 1:
+            write_text(run / name, next(iter(by_shard.values())))
+            continue
+        for shard, text in by_shard.items():
+            write_text(run / f"{Path(name).stem}.{shard}{Path(name).suffix}", text)
+    return tuple(name for name, by_shard in texts.items() if len(set(by_shard.values())) > 1)
+
+
+def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:
+    """Return the summary: begun with the first shard, and as many seconds as all shards took together."""
+    told = [read_summary(s.path) for s in sources if (s.path / SUMMARY).exists()]
+    started = min((s["started"] for s in told if "started" in s), default=None)
+    seconds = round(sum(s.get("seconds", 0.0) for s in told), 3)
+    timing = {} if started is None else {"started": started, "seconds": seconds}
+    return {"format": FORMAT, **tally.summary(), **timing}
+
+
+def _manifest(
+    run: Path, sources: Sequence[_Source], scores: int, replaced: Usage
+) -> dict[str, Any]:
+    first = sources[0].manifest
+    return {
+        **first,
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "spec": {**first["spec"], "shard": None},
+        "merged": {
+            "shards": {str(source.shard): source.path.name for source in sources},
+            "of": sources[0].shard.count,
+            "scores": scores,
+            "digest": _digest_of(run / SCORES),
+            "replaced": replaced.model_dump(),
+        },
+    }
+
+
+def _digest_of(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,62 @@
+"""Copies the answers of several cache folders into one, so that a merged run is resumed and replayed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from textassay.runtime.errors import StorageError
+from textassay.runtime.storage.answers import ShardWriter
+from textassay.runtime.storage.cache_folder import (
+    claim_shard,
+    made_ready,
+    require,
+    shard_folders,
+)
+from textassay.runtime.storage.shard import DATABASE, ShardReader, unusable
+
+ROWS_PER_TRANSACTION = 2000
+
+
+def merge_answers(target: Path, sources: Iterable[Path]) -> int:
+    """Copy all answers; where two folders hold one under the same key, that of the later is kept.
+
+    Doing it again does no harm: keys name answers, and a key that is there is written over.
+
+    Args:
+        target: Cache folder, which is made if it is missing.
+        sources: Cache folders, which are only read.
+
+    Returns:
+        The number of answers copied.
+
+    Raises:
+        ConfigurationError: A folder is no cache folder.
+        StorageError: A folder is damaged, or the target cannot be written to.
+    """
+    copied = 0
+    with made_ready(target):
+        shard, lock = claim_shard(target)
+    try:
+        with closing(ShardWriter(shard)) as writer:
+            writer.open()
+            for source in sources:
+                entries = _entries(source)
+                while batch := list(islice(entries, ROWS_PER_TRANSACTION)):
+                    writer.write(batch)
+                    copied += len(batch)
+    finally:
+        lock.release()
+    return copied
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, bytes]]:
+    require(folder)
+    for shard in shard_folders(folder):
+        with closing(ShardReader(shard)) as reader:
+            for key, value, problem in reader.entries():
+                if value is None:
+                    raise unusable(shard / DATABASE, StorageError(f"{key}: {problem}"))
+                yield key, value
