@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = (
-    "agents", "calibration", "demo", "learning", "meta", "methods", "prompts", "runtime", "testing", "tools",
+    "agents", "calibration", "demo", "learning", "meta", "methods", "prompts", "report", "runtime",
+    "testing", "tools",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
