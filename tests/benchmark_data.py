@@ -1,4 +1,4 @@
-"""Where the benchmark data with human scores stand, and how tests read them."""
+"""Where the benchmark data with human scores and the papers stand, and how tests read them."""
 
 import gzip
 import json
@@ -30,3 +30,11 @@ def benchmark(name):
     if not path.exists():
         pytest.skip(f"benchmark data {name} not found in {FOLDER}; set TEXTASSAY_DATA")
     return _read(path)
+
+
+def paper(name):
+    """The text of a paper, which stands in `papers` beside the data; skips the test if absent."""
+    path = FOLDER.resolve().parent / "papers" / name
+    if not path.exists():
+        pytest.skip(f"paper {name} not found in {path.parent}; set TEXTASSAY_DATA")
+    return path.read_text(encoding="utf-8")

@@ -49,7 +49,7 @@ async def test_the_papers_example_of_fluency():
     [score] = await run(model, "summarization", ["fluency"])
     [request] = model.requests
     instruction = "Generate a fluent and grammatical summary for the following text:"
-    assert request.prompt == f"{instruction} In 1987 a cat sat on a mat. Tl;dr"
+    assert request.prompt == f"{instruction} In 1987 a cat sat on a mat.\n\nTl;dr"
     assert request.continuation == " A cat sat."
     assert request.truncatable == EXAMPLE.source
     assert score.value == pytest.approx((-0.1 - 0.3 - 0.4) / 3)
@@ -64,7 +64,7 @@ async def test_the_papers_example_of_fluency():
 async def test_vanilla_and_summed():
     model = reader()
     [score] = await run(model, "summarization", ["fluency"], instruction=False, weights="sum")
-    assert model.requests[0].prompt == "In 1987 a cat sat on a mat. Tl;dr"
+    assert model.requests[0].prompt == "In 1987 a cat sat on a mat.\n\nTl;dr"
     assert score.value == pytest.approx(-0.8)
 
 
@@ -259,8 +259,8 @@ async def test_texts_come_first_with_a_shared_prefix():
     model = reader()
     await run(model, "summarization", prompt_layout="shared-prefix")
     one, two, *_ = (request.prompt for request in model.requests)
-    assert one == f"{EXAMPLE.source}\nGenerate a coherent summary for the text above. Tl;dr"
-    assert two == f"{EXAMPLE.source}\nGenerate a consistent summary for the text above. Tl;dr"
+    assert one == f"{EXAMPLE.source}\nGenerate a coherent summary for the text above.\n\nTl;dr"
+    assert two == f"{EXAMPLE.source}\nGenerate a consistent summary for the text above.\n\nTl;dr"
     await run(model, "dialogue", example=CHAT, prompt_layout="shared-prefix")
     prompts = [request.prompt for request in model.requests[4:]]
     end = prompts[0].index("</conversation-")
@@ -296,8 +296,8 @@ async def test_demonstrations_repeat_the_pair_before_the_text(demonstrations):
         model, "summarization", ["coherence", "fluency"], demonstrations=demonstrations, k=2
     )
     assert model.requests[0].prompt == (
-        "Generate a coherent summary for the following text: It rained all day. Tl;dr Rain fell.\n\n"
-        "Snow fell in May. Tl;dr It snowed.\n\nIn 1987 a cat sat on a mat. Tl;dr"
+        "Generate a coherent summary for the following text: It rained all day.\n\nTl;dr Rain fell.\n\n"
+        "Snow fell in May.\n\nTl;dr It snowed.\n\nIn 1987 a cat sat on a mat.\n\nTl;dr"
     )
     assert "snowed" not in model.requests[1].prompt
     assert coherent.value == fluent.value == pytest.approx(-0.8 / 3)
@@ -351,8 +351,14 @@ async def test_demonstrations_that_do_not_serve_are_refused(demonstrations):
             demonstrations=demonstrations,
             direction="ref-hypo",
         )
-    with pytest.raises(ConfigurationError, match="3 demonstrations, fewer than k=4"):
-        build("gptscore", reader(), options={"demonstrations": demonstrations, "k": 4})
+    with pytest.raises(ConfigurationError, match="2 demonstrations for fluency, fewer than k=3"):
+        build(
+            "gptscore",
+            reader(),
+            task="summarization",
+            aspects=["coherence", "fluency"],
+            options={"demonstrations": demonstrations, "k": 3},
+        )
     with pytest.raises(ConfigurationError, match="give them with demonstrations=FILE"):
         build("gptscore", reader(), options={"k": 4})
 
@@ -360,7 +366,10 @@ async def test_demonstrations_that_do_not_serve_are_refused(demonstrations):
 async def test_the_papers_table_of_aspects_is_whole():
     quoted = [quality for quality in QUALITIES.aspects if not quality.ours]
     assert len(quoted) == 21
-    assert {q.code for q in quoted if q.quoted} == {"INT", "ENG", "UND", "REL"}
+    assert {q.code for q in quoted if q.quoted} == {
+        *("INT", "ENG", "UND", "REL", "SPE", "COR", "SEM", "FLU"),
+        *("ERR", "DIV", "DEP", "LIK", "FLE", "INQ"),
+    }
     assert QUALITIES.find("FLU").definition == "Is the generated text well-written and grammatical?"
     names = [name for quality in QUALITIES.aspects for name in quality.names]
     assert len(names) == len(set(names))
@@ -369,24 +378,28 @@ async def test_the_papers_table_of_aspects_is_whole():
 
 @pytest.mark.parametrize("name", TASKS)
 async def test_every_built_in_aspect_has_words_of_its_own(name):
-    for aspect in tasks.load(name).aspects:
-        assert QUALITIES.of(aspect) in QUALITIES.aspects
+    task = tasks.load(name)
+    for aspect in (*task.aspects, *task.optional):
+        known = QUALITIES.of(aspect) in QUALITIES.aspects
+        assert known or (name, aspect.name) == ("fed-dialog", "understanding")
     assert QUALITIES.of(Aspect(name="coherence", definition="mine")) not in QUALITIES.aspects
 
 
 async def test_default_directions_tell_whose_choice_they_are_and_what_speaks_against_them():
     summaries, data = default_directions("summarization"), default_directions("data-to-text")
     assert summaries["coherence"].by.startswith("the paper, scoring dimension (2)")
-    assert summaries["relevance"].by.startswith("ours")
-    assert "argues against its choice" in data["informativeness"].note
-    assert "argues against its choice" in default_directions("translation")["accuracy"].note
+    assert summaries["relevance"].by.startswith("the paper, table 11")
+    assert data["informativeness"].direction == "ref-hypo"
+    assert "argues against it" in data["informativeness"].note
+    assert "argues against it" in default_directions("translation")["accuracy"].note
+    assert default_directions("mqm") == default_directions("translation")
     assert default_directions("no such task") == {}
 
 
 async def test_the_table_decides_the_direction(tmp_path):
-    path = tmp_path / "summarization.toml"
+    path = tmp_path / "translation.toml"
     path.write_text(
-        'name = "summarization"\nintro = "x"\n[[aspects]]\nname = "semantic coverage"\ndefinition = "x"\n',
+        'name = "translation"\nintro = "x"\n[[aspects]]\nname = "accuracy"\ndefinition = "x"\n',
         encoding="utf-8",
     )
     [score] = await run(reader(), str(path))
@@ -454,3 +467,136 @@ async def test_a_model_that_cannot_is_refused_before_it_is_asked():
 async def test_the_manifest_gives_no_scale():
     facts = build("gptscore", reader(), task="summarization", aspects=["fluency"]).describe()
     assert facts["aspects"] == [{"name": "fluency", "scale": None, "higher_is_better": True}]
+
+
+async def test_harmonic_means_of_directions_and_references():
+    example = EXAMPLE.model_copy(update={"references": ("ab", "abcd")})
+    model = reader()
+    forward, back = -0.8 / 3, {"ab": -0.2, "abcd": -0.4}
+    [score] = await run(
+        model, "summarization", ["fluency"], example, direction="harmonic", over_references="max"
+    )
+    expected = max(2 * forward * value / (forward + value) for value in back.values())
+    assert score.value == pytest.approx(expected)
+    assert [piece["direction"] for piece in score.evidence] == ["ref-hypo", "ref-hypo"] + [
+        "hypo-ref"
+    ] * 2
+    options = {"direction": "hypo-ref", "over_references": "harmonic"}
+    [score] = await run(reader(), "summarization", ["fluency"], example, **options)
+    assert score.value == pytest.approx(2 * 0.2 * 0.4 / -(0.2 + 0.4))
+    certain = reader(lambda word: 0.0)
+    [score] = await run(certain, "summarization", ["fluency"], example, direction="harmonic")
+    assert score.value == 0
+    with pytest.raises(ConfigurationError, match="no harmonic mean"):
+        build("gptscore", reader(), options={"direction": "harmonic", "pmi": True})
+
+
+async def test_data_to_text_is_scored_as_the_authors_run_it():
+    example = Example(id="d", output="The inn.", references=("An inn here.", "Some inn."))
+    model = reader()
+    [score] = await run(model, "data-to-text", ["naturalness"], example)
+    words = (
+        "Convert the following text into another expression that is as natural as a native speaker:"
+    )
+    assert [request.prompt for request in model.requests] == [
+        f"{words}\nAn inn here. In other words ,",
+        f"{words}\nSome inn. In other words ,",
+    ]
+    assert model.requests[0].continuation == " The inn."
+    method = build("gptscore", model, task="data-to-text")
+    assert "|references:max|" in method.signature
+    [score] = await run(model, "data-to-text", ["naturalness"], example, direction="src-hypo")
+    assert score.error.type == "MissingSource"
+
+
+@pytest.mark.parametrize(("aspect", "words"), [("MQM", "high-quality text"), ("fluency", "more")])
+async def test_translations_are_scored_against_references(aspect, words):
+    model = reader()
+    for task in ("translation", "mqm"):
+        await run(model, task, [aspect])
+    assert model.requests[0].prompt == model.requests[1].prompt
+    assert words in model.requests[0].prompt
+    [score] = await run(model, "mqm", [aspect], EXAMPLE.model_copy(update={"references": ()}))
+    assert "direction=src-hypo" in score.error.message
+
+
+async def test_further_aspects_of_summaries_are_judged_if_they_are_named():
+    assert len(tasks.load("summarization").aspects) == 4
+    model = reader()
+    await run(model, "summarization", ["coverage", "factuality", "informativeness"])
+    assert [request.prompt.split("text:")[0] for request in model.requests] == [
+        "Generate a summary with as much semantic coverage as possible for the following ",
+        "Generate a summary with consistent facts for the following ",
+        "Generate an informative summary that captures the key points of the following ",
+    ]
+
+
+async def test_vanilla_drops_the_question_too():
+    model = reader()
+    await run(model, "dialogue", ["coherence"], CHAT, instruction=False)
+    assert model.requests[0].prompt.startswith("Conversation: ")
+    assert "Question" not in model.requests[0].prompt
+
+
+async def test_a_whole_conversation_is_asked_about_without_a_source():
+    whole = Example(id="w", output="User: Hi!\nSystem: Hi.", source="User: Hi!")
+    model = reader()
+    await run(model, "fed-dialog", ["flexible", "understanding"], whole, profile="paper")
+    assert [request.prompt for request in model.requests] == [
+        "Answer the question based on the conversation between a human and AI.\n"
+        f"Question: {question} (a) Yes. (b) No.\nConversation: {whole.output}\nAnswer:"
+        for question in (
+            "Is the AI flexible and adaptable to human and their interests?",
+            "Does the AI seem to understand the human?",
+        )
+    ]
+
+
+async def test_a_key_of_the_task_file_says_whether_questions_are_asked(tmp_path):
+    path = tmp_path / "chat.toml"
+    text = 'name = "{}"\nintro = "x"\n{}[[aspects]]\nname = "wit"\ndefinition = "x"\nquestion = "Witty?"\n'
+    for name, key, scored in (("dialogue", "", " I"), ("chat", 'asks = "response"\n', " Yes")):
+        path.write_text(text.format(name, key), encoding="utf-8")
+        model = reader()
+        await run(model, str(path), example=CHAT)
+        assert model.requests[0].continuation.startswith(scored)
+    assert "Question: Witty? (a) Yes. (b) No.\nConversation: " in model.requests[0].prompt
+    path.write_text(text.format("chat", 'asks = "whom"\n'), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"asks: .*'response' or 'conversation'"):
+        tasks.load(str(path))
+
+
+async def test_k_counts_the_demonstrations_of_each_aspect(tmp_path):
+    path = tmp_path / "shown.jsonl"
+    rows = [
+        {"output": f"O{i}", "source": f"S{i}", "aspect": aspect}
+        for i, aspect in enumerate(["coherence"] * 5 + ["FLU"] * 5)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    options = {"demonstrations": str(path), "k": 1}
+    model = reader()
+    await run(model, "summarization", ["coherence", "fluency"], **options)
+    assert ["S0" in model.requests[0].prompt, "S5" in model.requests[1].prompt] == [True, True]
+    drawn = set()
+    for seed in (1, 1, 2, 3, 4, 5):
+        model = reader()
+        method = build(
+            "gptscore", model, task="summarization", options=options | {"seed": seed}, aspects=["FLUENCY"]
+        )  # fmt: skip
+        await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+        assert f"|k:1|seed:{seed}" in method.signature
+        drawn.add((seed, re.search(r"S(\d)", model.requests[0].prompt)[1]))
+    assert len(drawn) == 5
+    assert len({place for _, place in drawn}) > 1
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows[:6]), encoding="utf-8")
+    every = {"demonstrations": str(path)}
+    aspects = ["coherence", "fluency"]
+    method = build("gptscore", reader(), task="summarization", aspects=aspects, options=every)
+    assert "|k:coherence=5,fluency=1|" in method.signature
+    with pytest.raises(ConfigurationError, match="seed draws k demonstrations"):
+        build("gptscore", reader(), options=every | {"seed": 1})
+
+
+async def test_options_without_effect_on_a_question_are_refused():
+    with pytest.raises(ConfigurationError, match="over_references has no effect"):
+        build("gptscore", reader(), task="dialogue", options={"over_references": "max"})

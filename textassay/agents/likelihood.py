@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.passages import Passage, Passages
+from textassay.agents.passages import OverReferences, Passage, Passages
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 
 Weights = Literal["mean", "sum"]
 """Every token weighs 1/m, m being their number, or 1."""
-OverReferences = Literal["mean", "max", "first"]
-"""What becomes of the values under several references."""
+Means = Literal["mean", "harmonic"]
+"""How the two directions under one reference are put together."""
 
 UNLIKELIEST = 3
 """Tokens that a piece of evidence names."""
@@ -107,11 +107,13 @@ class LikelihoodScorer:
     Attributes:
         weights: What a token weighs.
         over_references: What becomes of several references.
+        over_directions: How both directions under one reference are put together.
         signature: What the scores carry.
     """
 
     weights: Weights = "mean"
     over_references: OverReferences = "mean"
+    over_directions: Means = "mean"
     signature: str = ""
 
     async def __call__(
@@ -137,8 +139,11 @@ class LikelihoodScorer:
         by_reference: dict[int | None, list[float]] = {}
         for item in items:
             by_reference.setdefault(item.passage.reference, []).append(item.value(self.weights))
-        values = [_mean(each) for each in by_reference.values()]
-        return max(values) if self.over_references == "max" else _mean(values)
+        together = _harmonic if self.over_directions == "harmonic" else _mean
+        values = [together(each) for each in by_reference.values()]
+        if self.over_references == "max":
+            return max(values)
+        return (_harmonic if self.over_references == "harmonic" else _mean)(values)
 
     def _as_evidence(self, item: Likelihood) -> Json:
         passage = item.passage
@@ -164,3 +169,11 @@ class LikelihoodScorer:
 def _mean(values: Iterable[float]) -> float:
     known = list(values)
     return math.fsum(known) / len(known)
+
+
+def _harmonic(values: Iterable[float]) -> float:
+    """Return the harmonic mean of log-probabilities, which are all 0 or less; 0 if any is 0."""
+    known = list(values)
+    if any(value == 0 for value in known):
+        return 0.0
+    return len(known) / math.fsum(1 / value for value in known)

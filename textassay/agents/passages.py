@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from textassay.agents.material import fenced, plain_texts
 from textassay.agents.prompt_template import PromptTemplate
@@ -23,11 +23,14 @@ from textassay.tools.tool import premise, references
 
 Direction = Literal["src-hypo", "ref-hypo", "hypo-ref"]
 """Which text is scored given which: `src-hypo` is p(hypothesis | source)."""
-Directions = Literal["default", "src-hypo", "ref-hypo", "hypo-ref", "ref-both"]
-"""A direction; that of the table (`default`); or the mean of both between hypothesis and reference,
-as in BARTScore."""
+Directions = Literal["default", "src-hypo", "ref-hypo", "hypo-ref", "ref-both", "harmonic"]
+"""A direction; that of the table (`default`); or the mean (`ref-both`, as in BARTScore) or the
+harmonic mean of both directions between hypothesis and reference."""
 Scored = Literal["output", "yes"]
 """The text itself, or the `Yes` that answers a boolean question about it."""
+
+OverReferences = Literal["mean", "max", "harmonic", "first"]
+"""What becomes of the values under several references."""
 
 _SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
 
@@ -35,12 +38,34 @@ _SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
 class Wording(Message):
     """How one direction is put into a prompt."""
 
-    instruction: str
+    instruction: str = ""
     """What stands before the text, with `{object}`."""
-    afterwards: str
+    afterwards: str = ""
     """The same, behind the text."""
     cue: str
     """What stands between the given text and the scored one."""
+    between: str = "\n\n"
+    """What stands between demonstrations, and between the last one and the text."""
+    prompts: dict[str, str] = {}
+    """By aspect, a published prompt word for word, with `{given}` and `{scored}`; takes the place
+    of `instruction`."""
+    printed: dict[str, str] = {}
+    """The same as a paper prints it, if its authors ran another; for the profile `paper`."""
+
+    @model_validator(mode="after")
+    def _has_places(self) -> Wording:
+        for prompt in (*self.prompts.values(), *self.printed.values()):
+            if not prompt.endswith("{scored}") or prompt.count("{given}") != 1:
+                raise ValueError(f"{prompt!r} needs {{given}} once and ends in {{scored}}")
+        return self
+
+    def published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
+        """Return what a published prompt has before the given text, and between it and the scored one."""
+        prompt = (self.printed if printed else {}).get(aspect) or self.prompts.get(aspect)
+        if prompt is None:
+            return None
+        before, _, cue = prompt.removesuffix("{scored}").partition("{given}")
+        return before, cue
 
 
 class Directed(Message):
@@ -56,16 +81,31 @@ class Directed(Message):
 class TaskWords(Message):
     """How a kind of task is put into prompts."""
 
+    like: str | None = None
+    """Another task whose words these are."""
     noun: str = "text"
     """What the output is called."""
-    asks: bool = False
-    """Whether a boolean question is asked unless something else is wanted."""
+    own_questions: bool = True
+    """Whether an aspect's own question, in the task's file, is the boolean question; else that of
+    GPTScore's table of aspects is."""
+    over_references: OverReferences = "mean"
+    """What becomes of several references unless something else is wanted."""
     question: str = ""
     """What stands before a boolean question."""
     templates: dict[Direction, Wording] = {}
     """By direction."""
     directions: dict[str, Directed] = {}
     """By aspect."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both_directions(cls, content: Any) -> Any:
+        """Take a template named `ref-both` for both directions between hypothesis and reference."""
+        templates = dict(content.get("templates", {})) if isinstance(content, dict) else {}
+        both = templates.pop("ref-both", None)
+        if both is None:
+            return content
+        return {**content, "templates": {"ref-hypo": both, "hypo-ref": both, **templates}}
 
 
 class Protocols(Message):
@@ -74,15 +114,21 @@ class Protocols(Message):
     tasks: dict[str, TaskWords] = {}
     default: TaskWords
     """For tasks that are not named, and for what a named one does not say."""
+    conversation: str = ""
+    """What stands before a boolean question about a conversation."""
 
     def of(self, task: Task) -> TaskWords:
         """Return the words for a task."""
         own = self.tasks.get(task.name)
+        if own is not None and own.like is not None:
+            own = self.tasks.get(own.like)
+        question = self.conversation if task.asks else self.default.question
         if own is None:
-            return self.default.model_copy(update={"noun": task.output_name.lower()})
+            noun = task.output_name.lower()
+            return self.default.model_copy(update={"noun": noun, "question": question})
         update = {
             "templates": {**self.default.templates, **own.templates},
-            "question": own.question or self.default.question,
+            "question": own.question or question,
         }
         return own.model_copy(update=update)
 
@@ -128,9 +174,10 @@ class PassageWriter:
         scored: Whether the text itself is scored or the answer to a question about it.
         instruct: Whether task and aspect are described at all.
         combined: Aspects whose definitions are joined to that of the judged one.
-        demonstrations: Examples shown before; they are not judged themselves.
+        demonstrations: Examples shown before, by aspect id; they are not judged themselves.
         first_reference: Whether references after the first are left out.
         alone: Whether to ask for the text's probability by itself as well.
+        printed: Whether prompts go out byte by byte as a paper prints them.
     """
 
     template: PromptTemplate
@@ -140,9 +187,10 @@ class PassageWriter:
     scored: Scored = "output"
     instruct: bool = True
     combined: tuple[Quality, ...] = ()
-    demonstrations: tuple[Example, ...] = ()
+    demonstrations: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
     first_reference: bool = False
     alone: bool = False
+    printed: bool = False
 
     async def __call__(self, example: Example, aspect: Aspect) -> Passages:
         """Return the passages, or why there are none.
@@ -151,7 +199,7 @@ class PassageWriter:
             PromptError: The prompt file does not render.
             ConfigurationError: A demonstration lacks what this aspect needs.
         """
-        if any(_same(example, shown) for shown in self.demonstrations):
+        if any(_same(example, shown) for shown in self._demonstrations(aspect)):
             return _none(
                 "Demonstration", "this example is shown as a demonstration, so it is not judged"
             )
@@ -168,10 +216,12 @@ class PassageWriter:
         return Passages(items=tuple(self._passage(pair, aspect, quality) for pair in pairs))
 
     def _directions(self, aspect: Aspect) -> tuple[Direction, ...]:
-        if self.direction == "ref-both":
+        if self.direction in ("ref-both", "harmonic"):
             return ("ref-hypo", "hypo-ref")
         if self.direction != "default":
-            return (self.direction,)
+            return (cast(Direction, self.direction),)
+        if self.template.takes_plain_texts and not self.printed:
+            return ("src-hypo",)  # a profile's own words: the table's choices go with the paper's
         known = self.words.directions.get(self.qualities.of(aspect).name)
         return (known.direction if known is not None else "src-hypo",)
 
@@ -196,29 +246,43 @@ class PassageWriter:
 
     def _passage(self, pair: _Pair, aspect: Aspect, quality: Quality) -> Passage:
         wording = self.words.templates[pair.direction]
-        others = tuple(other for other in self.combined if other.name != quality.name)
-        pattern = wording.instruction if self.template.layout == "paper" else wording.afterwards
-        instruction = (
-            pattern.replace("{object}", object_of(self.words.noun, quality, others))
-            if self.instruct
-            else ""
-        )
+        instruction, lead, cue = self._wording(wording, quality)
         values: dict[str, Any] = {
             "instruction": instruction,
-            "cue": wording.cue,
+            "lead": lead,
+            "cue": cue.rstrip(" "),
+            "separator": cue[len(cue.rstrip(" ")) :] if self.printed else " ",
+            "between": wording.between,
             "demonstrations": self._shown_pairs(aspect, pair.direction),
         }
         render = self.template.render_text
-        given = pair.texts.get("source") if self.template.takes_plain_texts else pair.given
+        bare = self.template.takes_plain_texts and "source" in pair.texts
+        given = pair.texts["source"] if bare else pair.given
         return Passage(
             direction=pair.direction,
             asked=instruction,
             prompt=render(pair.texts, given=pair.given, **values),
-            scored=f" {pair.scored}",
+            scored=f"{values['separator']}{pair.scored}",
             alone=render({}, given="", **values) if self.alone else None,
             reference=pair.reference,
             source=given if pair.direction == "src-hypo" else None,
         )
+
+    def _wording(self, wording: Wording, quality: Quality) -> tuple[str, str, str]:
+        """Return the instruction, the same with what divides it from the given text, and the cue."""
+        others = tuple(other for other in self.combined if other.name != quality.name)
+        object_ = object_of(self.words.noun, quality, others)
+        known = quality in self.qualities.aspects  # a user's own definition has no published words
+        published = wording.published(quality.name, self.printed) if known else None
+        cue = wording.cue if published is None else published[1]
+        if not self.instruct:
+            return "", "", cue
+        if self.template.layout != "paper":
+            return wording.afterwards.replace("{object}", object_), "", cue
+        if published is None or others:
+            instruction = wording.instruction.replace("{object}", object_)
+            return instruction, f"{instruction} ", cue
+        return published[0].strip(), published[0], cue
 
     def _shown_pairs(self, aspect: Aspect, direction: Direction) -> list[dict[str, Any]]:
         shown: list[dict[str, Any]] = []
@@ -234,20 +298,17 @@ class PassageWriter:
             )
         return shown
 
-    def _demonstrations(self, aspect: Aspect) -> list[Example]:
-        """Return the demonstrations for an aspect: those that name none and those that name this one."""
-        return [
-            shown
-            for shown in self.demonstrations
-            if shown.meta.get("aspect") in (None, aspect.name)
-        ]
+    def _demonstrations(self, aspect: Aspect) -> tuple[Example, ...]:
+        return self.demonstrations.get(aspect.id, ())
 
     def _question(self, example: Example, aspect: Aspect, quality: Quality) -> Passages:
-        if self.words.asks and not (example.source or "").strip():
+        asks = self.template.task.asks
+        if asks == "response" and not (example.source or "").strip():
             return _lacks("source")
         if quality.needs_context and not (example.context or "").strip():
             return _lacks("context")
-        question = self._asked(aspect, quality)
+        own_words = self.template.takes_plain_texts and not self.printed
+        question = self._asked(aspect, quality) if self.instruct or own_words else ""
         shown = []
         for demonstration in self._demonstrations(aspect):
             text = self._question_prompt(
@@ -275,10 +336,13 @@ class PassageWriter:
     def _asked(self, aspect: Aspect, quality: Quality) -> str:
         """Return the boolean question: on dialogue the paper's, else the aspect's own, else one from its words."""
         others = tuple(other for other in self.combined if other.name != quality.name)
+        asks = self.template.task.asks
         if not others:
-            if self.words.asks and quality.question:
+            if asks and self.words.own_questions and aspect.question:
+                return aspect.question
+            if asks and quality.question:
                 return quality.question
-            if self.words.asks and quality.adjective:
+            if asks and quality.adjective:
                 return f"Are the responses of AI {quality.adjective}?"
             if aspect.question:
                 return aspect.question
@@ -291,8 +355,8 @@ class PassageWriter:
         question: str,
         demonstrations: list[dict[str, str]],
     ) -> str:
-        if self.words.asks:
-            parts = [("conversation", "Conversation", _conversation(example))]
+        if self.template.task.asks:
+            parts = [("conversation", "Conversation", self._conversation(example))]
             parts += [("context", "Fact", example.context or "")] if quality.needs_context else []
         else:
             task = self.template.task
@@ -307,9 +371,23 @@ class PassageWriter:
             plain_texts(example),
             instruction=self.words.question if self.instruct else "",
             question=question,
-            texts=fenced(parts, nonce(text for _, _, text in parts)),
+            texts=[{"label": label, "text": text.strip()} for _, label, text in parts]
+            if self.printed
+            else fenced(parts, nonce(text for _, _, text in parts)),
             demonstrations=demonstrations,
         )
+
+    def _conversation(self, example: Example) -> str:
+        """Return the conversation that is asked about.
+
+        A judged response is its last turn, by the speaker it names, else by `AI`.
+        """
+        source, output = (example.source or "").strip(), example.output.strip()
+        if self.template.task.asks == "conversation":
+            return output
+        opening = _SPEAKER.match(output)
+        named = opening is not None and opening[1] in _SPEAKER.findall(source)
+        return f"{source}\n{output if named else f'AI: {output}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,14 +399,6 @@ class _Pair:
     scored: str
     reference: int | None = None
     texts: dict[str, str] = field(default_factory=dict)
-
-
-def _conversation(example: Example) -> str:
-    """Return the history with the judged response as its last turn, by the speaker it names, else by `AI`."""
-    source, output = (example.source or "").strip(), example.output.strip()
-    opening = _SPEAKER.match(output)
-    named = opening is not None and opening[1] in _SPEAKER.findall(source)
-    return f"{source}\n{output if named else f'AI: {output}'}"
 
 
 def _same(one: Example, other: Example) -> bool:
@@ -353,7 +423,10 @@ def _lacks(what: str) -> Passages:
         "context": "MissingContext",
     }
     article = "" if what == "references" else "a "
-    return _none(kinds[what], f"the text is scored given {article}{what}, which this example lacks")
+    hint = "; direction=src-hypo scores it given its source" if what == "references" else ""
+    return _none(
+        kinds[what], f"the text is scored given {article}{what}, which this example lacks{hint}"
+    )
 
 
 def _none(kind: str, message: str) -> Passages:

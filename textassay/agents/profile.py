@@ -57,6 +57,11 @@ class Profile(Message):
     least_mass: float = Field(default=0.0, ge=0, lt=1)
     """Probability of all labels together below which there is no rating; only for ratings that are
     choices."""
+    methods: tuple[str, ...] = ()
+    """Methods that it is for; all of them if empty."""
+    printed: bool = False
+    """Whether prompts are those of a paper byte by byte, the texts without delimiters; methods
+    whose paper publishes none refuse it."""
     writes: bool = True
     """Whether the model can be asked for lists, steps and plans."""
     options: dict[str, dict[str, Any]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from textassay.runtime.messages import Aspect, Message
@@ -23,7 +25,12 @@ class Task(Message):
     aspects: tuple[Aspect, ...] = Field(min_length=1)
     """What is judged, in the order of the scores."""
     family: tuple[Aspect, ...] = ()
-    """All aspects of the task's file, the chosen ones among them."""
+    """All aspects of the task's file that are judged by default."""
+    optional: tuple[Aspect, ...] = ()
+    """Aspects of the task's file that are judged only if they are named."""
+    asks: Literal["response", "conversation"] | None = None
+    """Whether GPTScore asks a yes/no question about a conversation: one that ends in the output
+    (`response`), or the output itself (`conversation`)."""
     steps: dict[str, tuple[str, ...]] = {}
     """Evaluation steps by aspect name, for aspects that come with some."""
     digest: str = ""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator
 
-from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, OverReferences, Weights
-from textassay.agents.passages import Directed, Directions, PassageWriter, Protocols, Scored
+from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Weights
+from textassay.agents.passages import (
+    Directed,
+    Directions,
+    OverReferences,
+    PassageWriter,
+    Protocols,
+    Scored,
+)
 from textassay.agents.qualities import Qualities
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
@@ -20,7 +28,7 @@ from textassay.prompts.packaged import table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
-from textassay.runtime.messages import Example, How
+from textassay.runtime.messages import Aspect, Example, How
 
 
 class GPTScoreOptions(PromptOptions):
@@ -33,18 +41,22 @@ class GPTScoreOptions(PromptOptions):
     boolean question a line needs `answers`, such as `{"engagingness": "yes"}`; a line with `aspect`
     is shown for that aspect alone."""
     k: int | None = Field(default=None, ge=1)
-    """Number of demonstrations, from the beginning of the file; all where not given."""
+    """Number of demonstrations of each aspect, from the beginning of the file; all if not given."""
+    seed: int | None = None
+    """Draw the `k` demonstrations of each aspect at random with this seed instead."""
     weights: Weights = "mean"
     """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
     direction: Directions = "default"
-    """Which text is scored given which; by default what the table says."""
-    over_references: OverReferences = "mean"
-    """What becomes of several references."""
+    """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last two
+    (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""
+    over_references: OverReferences | None = None
+    """What becomes of several references: `mean`, `max`, `harmonic`, or the `first` alone; by
+    default the maximum for data-to-text, as the authors run it, and else the mean."""
     combine: tuple[str, ...] = ()
     """Names or codes of aspects whose definitions are joined to that of each judged one."""
     scored: Scored | None = None
     """Score the text (`output`) or the `Yes` that answers a boolean question (`yes`); by default
-    `yes` for dialogue."""
+    `yes` for tasks that say `asks`."""
     pmi: bool = False
     """Beyond the paper: take off the text's log-probability without what is given, log p(output |
     source) - log p(output), so that dull texts are not liked for being likely."""
@@ -73,12 +85,16 @@ class GPTScore(PromptMethod):
     = 1/m (or 1).
     3. On dialogue a boolean question is asked instead, and the score is that of the answer `Yes`.
 
-    A value is a signed log-probability without a scale. Deviations: a table
-    (`prompts/tables/gptscore.toml`) says which prompts and default directions are the paper's,
-    which are ours, and where the paper's own reason argues against its choice. Only `Yes` is
-    scored, where the paper prints "Yes."; the conversation of a boolean question stands between
-    delimiters. Beyond the paper: hypo-ref and the mean of both directions as in BARTScore, several
-    references, and `pmi`.
+    A value is a signed log-probability without a scale. Prompts are those of tables 11 and 12; for
+    data-to-text those of the authors' repository, which also scores against references, and takes
+    the maximum over them, where the paper's section on the scoring dimension prints src-hypo
+    (`direction=src-hypo`).
+
+    Deviations: one space stands before every scored text, where the tables print some without, and
+    the conversation of a boolean question stands between delimiters, unless the profile is `paper`.
+    Only `Yes` is scored, where the paper prints "Yes.". A table (`prompts/tables/gptscore.toml`)
+    says which words are the paper's and which are ours, for aspects that it has none for. Beyond
+    the paper: `pmi`.
     """
 
     name = "gptscore"
@@ -89,13 +105,20 @@ class GPTScore(PromptMethod):
 
     def prepare(self) -> None:
         """Read the tables and say what is scored given what."""
-        options = self.options
+        options, profile = self.options, self.profile
         protocols, qualities, tables = read_protocols()
         words = protocols.of(self._task)
-        scored = self._scored(words.asks)
-        demonstrations, shown = read_demonstrations(options.demonstrations, options.k)
+        scored = self._scored()
+        demonstrations, file = read_demonstrations(
+            self._task.aspects, qualities, options.demonstrations, options.k, options.seed
+        )
         prompt = "gptscore" if scored == "output" else "gptscore_question"
         ask = self.ask(options.prompt or prompt)
+        # the words and choices of the table go together: a profile with words of its own has neither
+        own_words = profile.digest != "" and not profile.printed
+        self.over_references: OverReferences = options.over_references or (
+            "mean" if own_words else words.over_references
+        )
         self.reader = LikelihoodReader(ask.model)
         self.writer = PassageWriter(
             ask.template,
@@ -106,10 +129,12 @@ class GPTScore(PromptMethod):
             instruct=options.instruction,
             combined=qualities.chosen(options.combine, self._task.aspects),
             demonstrations=demonstrations,
-            first_reference=options.over_references == "first",
+            first_reference=self.over_references == "first",
             alone=options.pmi,
+            printed=profile.printed,
         )
-        variants = (options.instruction, options.combine, tables, shown, self._task.digest)
+        drawn = (options.seed,) if options.seed is not None else ()
+        variants = (options.instruction, options.combine, tables, file, self._task.digest, *drawn)
         self.prompt_digest = ask.digest(ask.layout, *variants)
         self.signature = ask.signature(
             self.name,
@@ -118,15 +143,21 @@ class GPTScore(PromptMethod):
             scored=scored,
             weights=options.weights,
             direction=options.direction,
-            references=options.over_references,
-            k=len(demonstrations),
+            references=self.over_references,
+            k=_counts(self._task.aspects, demonstrations),
+            seed=options.seed if drawn else False,
             pmi=options.pmi,
         )
 
     def nodes(self) -> list[Node]:
         """Write what the text is conditioned on, ask how likely it is, and weigh its tokens."""
         options = self.options
-        scorer = LikelihoodScorer(options.weights, options.over_references, self.signature)
+        scorer = LikelihoodScorer(
+            options.weights,
+            self.over_references,
+            "harmonic" if options.direction == "harmonic" else "mean",
+            self.signature,
+        )
         passages = {"passages": each("passages")}
         return [
             Node("passages", self.writer, **PER_ASPECT),
@@ -134,20 +165,33 @@ class GPTScore(PromptMethod):
             Node("scores", scorer, **PER_ASPECT, **passages, likelihoods=each("likelihoods")),
         ]
 
-    def _scored(self, asks: bool) -> Scored:
+    def _scored(self) -> Scored:
         """Return what is scored.
 
         Raises:
             ConfigurationError: The options do not go together.
         """
-        about_texts = self.options.direction != "default" or self.options.pmi
-        if self.options.scored == "yes" and about_texts:
+        options = self.options
+        about_texts = options.direction != "default" or options.pmi
+        if options.scored == "yes" and about_texts:
             raise ConfigurationError(
                 "direction and pmi are about the text's own probability; use --set scored=output"
             )
-        if self.options.scored is not None:
-            return self.options.scored
-        return "yes" if asks and not about_texts else "output"
+        if options.pmi and "harmonic" in (options.direction, options.over_references):
+            raise ConfigurationError(
+                "pmi may be above or below 0, of which there is no harmonic mean; take ref-both or mean"
+            )
+        if self.profile.printed and options.prompt_layout != "paper":
+            raise ConfigurationError(
+                f"profile={self.profile.name} has the paper's order; leave prompt_layout out"
+            )
+        asks = self._task.asks is not None and not about_texts
+        scored: Scored = options.scored or ("yes" if asks else "output")
+        if scored == "yes" and options.over_references is not None:
+            raise ConfigurationError(
+                "over_references has no effect on a yes/no question; use --set scored=output"
+            )
+        return scored
 
     def describe(self) -> dict[str, Any]:
         """Return options, task and prompt digest; the aspects' scale does not count."""
@@ -159,7 +203,8 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     """Return the package's words for tasks and aspects, and hex digits that change with them."""
     words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
     protocols, qualities = read_table(words), read_table(aspects)
-    known = frozenset(aspect.definition for task in TASKS for aspect in tasks.load(task).aspects)
+    loaded = map(tasks.load, TASKS)
+    known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
     in_words = validated(aspects, qualities.content, Qualities).model_copy(
         update={"definitions": known}
     )
@@ -177,25 +222,64 @@ def default_directions(task: str) -> Mapping[str, Directed]:
     """
     protocols, _, _ = read_protocols()
     known = protocols.tasks.get(task)
+    if known is not None and known.like is not None:
+        known = protocols.tasks.get(known.like)
     return {} if known is None else known.directions
 
 
-def read_demonstrations(path: str | None, k: int | None) -> tuple[tuple[Example, ...], str]:
-    """Return the first `k` demonstrations of a data file, all where `k` is not given, and a digest of the file.
+def read_demonstrations(
+    aspects: Iterable[Aspect],
+    qualities: Qualities,
+    path: str | None,
+    k: int | None,
+    seed: int | None = None,
+) -> tuple[dict[str, tuple[Example, ...]], str]:
+    """Return the demonstrations of each aspect, by its id, and a digest of the file.
+
+    Args:
+        aspects: What is judged.
+        qualities: Other names of aspects, by which lines of the file may name theirs.
+        path: Data file; a line with `aspect` is shown for that aspect alone.
+        k: How many of each aspect; all if `None`.
+        seed: Draws the `k` of each aspect at random; `None` takes the first ones.
 
     Raises:
         DataError: The file cannot be read.
-        ConfigurationError: It has fewer than `k`, or `k` is given without a file.
+        ConfigurationError: An aspect has fewer than `k`, or an option lacks another one.
     """
     if path is None:
-        if k is not None:
+        if k is not None or seed is not None:
             raise ConfigurationError(
-                "k says how many demonstrations are shown; give them with demonstrations=FILE"
+                "k and seed say which demonstrations are shown; give them with demonstrations=FILE"
             )
-        return (), ""
+        return {}, ""
+    if seed is not None and k is None:
+        raise ConfigurationError("seed draws k demonstrations of each aspect; say how many with k")
     data = Examples(Path(path))
     info = data.check()
-    shown = tuple(data)
-    if k is not None and k > len(shown):
-        raise ConfigurationError(f"{path} holds {len(shown)} demonstrations, fewer than k={k}")
-    return shown[:k], info.digest
+    known = tuple(data)
+    shown = {}
+    for aspect in aspects:
+        names = qualities.of(aspect).names | {aspect.name.casefold()}
+        pool = [e for e in known if _aspect_of(e) is None or _aspect_of(e) in names]
+        if k is not None and k > len(pool):
+            raise ConfigurationError(
+                f"{path} holds {len(pool)} demonstrations for {aspect.name}, fewer than k={k}"
+            )
+        if k is not None and seed is not None:
+            pool = random.Random(f"{seed}\x1f{aspect.id}").sample(pool, k)
+        shown[aspect.id] = tuple(pool[:k])
+    return shown, info.digest
+
+
+def _aspect_of(demonstration: Example) -> str | None:
+    named = demonstration.meta.get("aspect")
+    return None if named is None else str(named).casefold()
+
+
+def _counts(aspects: Iterable[Aspect], shown: Mapping[str, Sequence[Example]]) -> str:
+    """Return how many demonstrations are shown, for each aspect if the numbers differ."""
+    counts = {aspect.name: len(shown.get(aspect.id, ())) for aspect in aspects}
+    if len(set(counts.values())) == 1:
+        return str(next(iter(counts.values())))
+    return ",".join(f"{name}={count}" for name, count in counts.items())

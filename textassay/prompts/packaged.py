@@ -6,7 +6,9 @@ from pathlib import Path
 
 _FOLDER = Path(__file__).parent
 
-TASKS = ("summarization", "dialogue", "data-to-text", "translation", "general")
+TASKS = (
+    "summarization", "dialogue", "data-to-text", "translation", "general", "fed-turn", "fed-dialog", "story", "mqm",
+)  # fmt: skip
 """Names of the packaged tasks: what is judged in a kind of text, and what its parts are called."""
 
 TREES = ("dialogue", "summarization", "data-to-text")
@@ -19,8 +21,9 @@ PLANS = ("summeval", "topical-chat")
 TABLES = ("decomp_eval", "gptscore", "gptscore_aspects")
 """Names of the packaged tables: words that a method puts into its prompts, by task and aspect."""
 
-PROFILES = ("embedded",)
-"""Names of the packaged profiles; each is for the model of the same name."""
+PROFILES = ("embedded", "paper")
+"""Names of the packaged profiles: that of the embedded model, and the papers' prompts byte by
+byte."""
 
 
 def task_file(name: str) -> Path:

@@ -326,4 +326,4 @@ def test_what_is_wrong_with_a_profile_is_named(own, old, new, named):
 def test_unknown_profiles():
     with pytest.raises(UnknownName, match="embedded"):
         build("llm-score", model(), options={"profile": "embeded"})
-    assert PROFILES == ("embedded",)
+    assert PROFILES == ("embedded", "paper")

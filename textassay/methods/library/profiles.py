@@ -41,6 +41,8 @@ FORMAT = 1
 """Of the files; newer ones are refused."""
 FILE = "profile.toml"
 AUTO, NONE = "auto", "none"
+OF_MODELS = ("embedded",)
+"""Packaged profiles that `auto` chooses for the model of the same name."""
 JUDGE = "scorer"
 """Role of the judge in all methods that have a model write anything."""
 REPLACEABLE = (
@@ -126,7 +128,7 @@ def resolve(option: str, models: Models, role: str) -> Profile:
     if option != AUTO:
         return load(option)
     model = _model(models, role)
-    return load(model.name) if model is not None and model.name in PROFILES else NO_PROFILE
+    return load(model.name) if model is not None and model.name in OF_MODELS else NO_PROFILE
 
 
 def apply_profile(
@@ -140,6 +142,10 @@ def apply_profile(
             method's.
     """
     profile = resolve(options.profile, models, role)
+    if profile.methods and method not in profile.methods:
+        raise ConfigurationError(
+            f"profile {profile.name!r} has no prompts for {method}; it is for {', '.join(profile.methods)}"
+        )
     asked = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
     wanted = asked | profile.options.get(method, {})
     given = options.model_dump(include=options.model_fields_set)

@@ -9,7 +9,9 @@
     definition = "whether one wants to know how it goes on."
     scale = [1, 5]
 
-Files name what they hold; a key that is not known is an error that names file and key.
+An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
+`"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
+(or that is the output). Files name what they hold; a key that is not known is an error that names file and key.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ from textassay.runtime.messages import Aspect
 DEFAULT = "general"
 """The task where none is named."""
 
-_TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "aspects")
-_ASPECT_KEYS = ("name", "definition", "scale", "question", "higher_is_better", "steps", "source")
-_NOT_OF_ASPECT = ("steps", "source")  # `source` is a remark on where the words come from
+_TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "asks", "aspects")
+_ASPECT_KEYS = (
+    "name", "definition", "scale", "question", "higher_is_better", "steps", "source", "optional",
+)  # fmt: skip
+_NOT_OF_ASPECT = ("steps", "source", "optional")  # `source` says where the words come from
 
 
 def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None) -> Task:
@@ -61,9 +65,18 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         raise ConfigurationError(
             f"no aspect of task {whole.name!r} is chosen; it has: {', '.join(_names(whole))}"
         )
+    beside = [
+        aspect
+        for item, aspect in zip(wanted, map(chosen.get, map(_key, wanted)), strict=True)
+        if aspect is not None and (isinstance(item, Aspect) or aspect in whole.optional)
+    ]
     return whole.model_copy(
-        update={"aspects": tuple(chosen.values()), "digest": _digest_with(whole, wanted)}
+        update={"aspects": tuple(chosen.values()), "digest": _digest_with(whole, beside)}
     )
+
+
+def _key(item: str | Aspect) -> str:
+    return (item.name if isinstance(item, Aspect) else item).casefold()
 
 
 def _first_with(wanted: Iterable[str | Aspect]) -> Task:
@@ -87,19 +100,19 @@ def _first_with(wanted: Iterable[str | Aspect]) -> Task:
 
 
 def _named(task: Task, name: str) -> Aspect:
-    for aspect in task.aspects:
+    for aspect in (*task.aspects, *task.optional):
         if aspect.name.casefold() == name.casefold():
             return aspect
     raise UnknownName(f"aspect of task {task.name!r}:", name, _names(task))
 
 
 def _names(task: Task) -> list[str]:
-    return [aspect.name for aspect in task.aspects]
+    return [aspect.name for aspect in (*task.aspects, *task.optional)]
 
 
-def _digest_with(task: Task, aspects: Iterable[str | Aspect]) -> str:
-    """Return the task's digest, changed by aspects that are not in its file."""
-    own = [aspect.model_dump_json() for aspect in aspects if isinstance(aspect, Aspect)]
+def _digest_with(task: Task, aspects: Iterable[Aspect]) -> str:
+    """Return the task's digest, changed by aspects that it does not judge by default."""
+    own = [aspect.model_dump_json() for aspect in aspects]
     return hashlib.sha256(repr((task.digest, own)).encode()).hexdigest()[:6] if own else task.digest
 
 
@@ -124,19 +137,26 @@ def _read(path: Path) -> Task:
     rows = content.pop("aspects", None)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ConfigurationError(f"task file {path}: it needs at least one [[aspects]] table")
-    aspects = tuple(_aspect(path, number, row) for number, row in enumerate(rows, start=1))
-    names = [aspect.name.casefold() for aspect in aspects]
+    read = [_aspect(path, number, row) for number, row in enumerate(rows, start=1)]
+    if all(row.get("optional") for row in rows):
+        raise ConfigurationError(f"task file {path}: every aspect is optional; none is judged")
+    names = [aspect.name.casefold() for aspect in read]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigurationError(f"task file {path}: two aspects are called {twice!r}")
     steps = {
         aspect.name: _steps(path, row)
-        for aspect, row in zip(aspects, rows, strict=True)
+        for aspect, row in zip(read, rows, strict=True)
         if "steps" in row
     }
     content.setdefault("name", path.stem)
-    digest = hashlib.sha256(repr((content, rows)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    asks = content.pop("asks", None)  # told by GPTScore's signature: not of the digest
+    kept = [row for row in rows if not row.get("optional")]
+    digest = hashlib.sha256(repr((content, kept)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    aspects = tuple(a for a, row in zip(read, rows, strict=True) if not row.get("optional"))
+    optional = tuple(a for a in read if a not in aspects)
+    fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
     try:
-        return Task(**content, aspects=aspects, family=aspects, steps=steps, digest=digest)
+        return Task(**content, **fields, steps=steps, digest=digest)
     except ValidationError as error:
         raise ConfigurationError(f"task file {path}: {_first_problem(error)}") from None
 
@@ -144,6 +164,8 @@ def _read(path: Path) -> Task:
 def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
     where = f"aspect {row.get('name') or number!r}: "
     _refuse_unknown(path, where, row, _ASPECT_KEYS)
+    if not isinstance(row.get("optional", False), bool):
+        raise ConfigurationError(f"task file {path}: {where}optional is true or false")
     try:
         return Aspect(**{key: value for key, value in row.items() if key not in _NOT_OF_ASPECT})
     except ValidationError as error:
