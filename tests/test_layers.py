@@ -49,6 +49,8 @@ ALLOWED = {
     "annotate": {"runtime", "meta", "agents"},
     "report": {"runtime", "tools", "learning", "meta", "methods", "calibration"},
     "testing": {"runtime"},
+    "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
+    "pytest_plugin": {"gates", "runtime"},
     "lazy": set(),
     "version": set(),
     "__main__": {"cli"},

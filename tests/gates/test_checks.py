@@ -1,0 +1,100 @@
+"""What checks decide, on runs whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from textassay import Example, Run, Score
+from textassay.gates import JudgeError
+from textassay.gates.baseline import check_not_worse
+from textassay.gates.threshold import check_at_least
+from textassay.runtime.errors import ConfigurationError, UnknownName
+
+
+def run_of(values, *, groups=None, signature="judge v1", aspect="coherence"):
+    """A run with these values; `None` is an error of the judge."""
+    examples = [
+        Example(id=f"t{i}", output=f"Text number {i}.", group=None if groups is None else groups[i])
+        for i in range(len(values))
+    ]
+    shared = {"aspect": aspect, "scale": (1, 5), "signature": signature}
+    scores = [
+        Score.unscored("TimedOut", "no answer", outcome="error", id=f"t{i}", **shared)
+        if value is None
+        else Score(id=f"t{i}", value=value, explanation=f"Reason {i}.", **shared)
+        for i, value in enumerate(values)
+    ]
+    return Run(folder=None, scores=scores, examples=examples)
+
+
+def test_the_verdict_rests_on_the_interval():
+    """Wholly above holds, wholly below fails and names texts, across is inconclusive."""
+    run = run_of([3, 4, 4, 5, 4, 3, 4, 5, 4, 4])
+    assert check_at_least(run, "coherence", 3.4).verdict == "holds"
+    assert check_at_least(run, "coherence", 3.9).verdict == "inconclusive"
+    failed = check_at_least(run, "coherence", 4.7)
+    assert failed.verdict == "fails"
+    with pytest.raises(AssertionError, match=r"(?s)t0: 3\n.*Text number 0.*Reason 0"):
+        failed.raise_for_verdict()
+
+
+def test_the_source_is_the_unit():
+    """Ten copies of each source's text say no more than one."""
+    one = check_at_least(run_of([3, 4, 5, 4]), "coherence", 3)
+    values = [value for value in (3, 4, 5, 4) for _ in range(10)]
+    groups = [f"g{i // 10}" for i in range(40)]
+    ten = check_at_least(run_of(values, groups=groups), "coherence", 3)
+    assert (ten.low, ten.high) == pytest.approx((one.low, one.high))
+    assert (ten.n, ten.groups) == (40, 4)
+
+
+def test_scores_that_all_agree_prove_little():
+    """An interval without length would let two texts decide; Clopper and Pearson's share does not."""
+    assert check_at_least(run_of([5, 5]), "coherence", 4).verdict == "inconclusive"
+    many = check_at_least(run_of([5] * 40), "coherence", 4)
+    assert many.verdict == "holds"
+    assert many.low == pytest.approx(5 - (1 - 0.025 ** (1 / 40)) * 4)
+
+
+def test_an_error_of_the_judge_is_no_bad_score():
+    """Nothing is decided where too many texts have no score; a few are left out."""
+    with pytest.raises(JudgeError, match=r"2 of 10 texts.*2 error.*TimedOut: no answer"):
+        check_at_least(run_of([5, 4, None, 5, 5, 4, 5, None, 5, 5]), "coherence", 3)
+    few = check_at_least(run_of([None, *[4, 5] * 20]), "coherence", 3)
+    assert (few.verdict, few.n, few.unscored) == ("holds", 40, 1)
+    with pytest.raises(UnknownName, match="fluency"):
+        check_at_least(run_of([4, 5]), "fluency", 3)
+
+
+def test_not_worse_is_paired():
+    """Differences within the margin hold although the texts differ widely; a fall fails."""
+    rng = np.random.default_rng(3)
+    old = rng.uniform(2, 5, 30)
+    same = np.clip(old + rng.normal(0, 0.05, 30), 1, 5)
+    (held,) = check_not_worse(run_of(same.tolist()), run_of(old.tolist()), by=0.1)
+    assert held.verdict == "holds"
+    (fell,) = check_not_worse(run_of((old - 0.5).tolist()), run_of(old.tolist()), by=0.1)
+    assert fell.verdict == "fails"
+    assert "baseline" in fell.texts[1]
+    assert fell.value == pytest.approx(-0.5)
+
+
+def test_a_baseline_of_another_judge_is_refused():
+    """Its scores are not comparable."""
+    with pytest.raises(ConfigurationError, match="record it anew"):
+        check_not_worse(run_of([4, 5]), run_of([4, 5], signature="judge v0"), by=0.1)
+
+
+def test_checks_at_the_threshold_seldom_fail():
+    """Of 100 checks of a system exactly at its threshold at most 5 fail, for several sizes."""
+    rng = np.random.default_rng(20261122)
+    for size in (10, 40):
+        verdicts = [
+            check_at_least(
+                run_of(rng.choice([2, 3, 4, 5], size).tolist()), "coherence", 3.5
+            ).verdict
+            for _ in range(100)
+        ]
+        assert verdicts.count("fails") <= 5
+        assert verdicts.count("holds") <= 7

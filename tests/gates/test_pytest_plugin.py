@@ -1,0 +1,175 @@
+"""The plugin in sessions of pytest of its own, with a scripted judge."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from xml.etree import ElementTree
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+INSTALLED = any(point.name == "textassay" for point in entry_points(group="pytest11"))
+PLUGIN = () if INSTALLED else ("-p", "textassay.pytest_plugin")
+
+CONFTEST = """
+import random
+import pytest
+import textassay
+
+class Judge(textassay.ScriptedModel):
+    asked = 0
+
+def answer(request):
+    Judge.asked += 1
+    if "broken" in request.text:
+        return "I will not say."
+    return "Rating: " + request.text.split("quality ")[1][0]
+
+JUDGE = Judge(answer, name="scripted/judge", price=(1.0, 1.0))
+
+def texts(*values):
+    return [{"id": f"t{i}", "output": f"Text {i} of quality {v}"} for i, v in enumerate(values)]
+"""
+TESTS = """
+import pytest
+from conftest import JUDGE, Judge, texts
+
+pytestmark = pytest.mark.textassay(method="llm-score", aspects=["coherence"], model=JUDGE)
+
+def test_good(assay):
+    run = assay.evaluate_sync(texts(*"4454544544"))
+    assay.check(run, "coherence", at_least=3.5)
+    assay.check_not_worse(run, baseline=run, by=0.1)
+
+def test_bad(assay):
+    run = assay.evaluate_sync(texts(*"2232322322"))
+    assay.check(run, "coherence", at_least=3.5)
+
+def test_open(assay):
+    run = assay.evaluate_sync(texts(*"2535253525"))
+    assay.check(run, "coherence", at_least=3.5)
+
+def test_broken_judge(assay):
+    rows = [{"id": f"t{i}", "output": f"broken {i}"} for i in range(4)]
+    assay.check(assay.evaluate_sync(rows), "coherence", at_least=3.5)
+
+def test_without():
+    pass
+"""
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """A small suite; neither CI nor a job's summary is set."""
+    for name in ("CI", "GITHUB_STEP_SUMMARY", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_suite=TESTS)
+    return pytester
+
+
+def run(suite, *arguments):
+    """Run the suite in a process of its own, as users do."""
+    return suite.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
+
+
+def test_four_outcomes(suite):
+    """A failure names texts and scores; inconclusive and judge errors are outcomes of their own."""
+    result = run(suite, "-v", "--junitxml=junit.xml")
+    result.stdout.fnmatch_lines(
+        [
+            "*test_good PASSED*",
+            "*test_bad FAILED*",
+            "*test_open INCONCLUSIVE*",
+            "*test_broken_judge ERROR*",
+            "*test_without PASSED*",
+            "*CheckFailed: coherence: 2.300, 95% interval *at least 3.5 fails*",
+            "*t0: 2*",
+            "*Text 0 of quality 2*",
+        ]
+    )
+    result.stdout.fnmatch_lines(["*JudgeError: coherence: 4 of 4 texts have no score*"])
+    result.stdout.fnmatch_lines(["*= textassay =*", "*test_good: coherence: 4.300*holds"])
+    assert "1 inconclusive" in result.stdout.lines[-1]
+    assert result.ret == 1
+    found = {
+        item.get("name"): {one.get("name"): one.get("value") for one in item.iter("property")}
+        for item in ElementTree.parse(suite.path / "junit.xml").iter("testcase")
+    }
+    assert found["test_bad"]["textassay.coherence.verdict"] == "fails"
+    assert float(found["test_good"]["textassay.coherence.n"]) == 10
+
+
+def test_inconclusive_may_fail_with_a_status_of_its_own(suite):
+    """So that a pipeline can ask for more texts rather than for a repair."""
+    result = run(suite, "-k", "open or good", "--textassay-inconclusive=fail")
+    assert result.ret == 4
+    assert run(suite, "-k", "open or good").ret == 0
+
+
+def test_replay_asks_nobody(suite, monkeypatch):
+    """In CI recorded answers are replayed, without a key or a price; what was never asked is an error."""
+    assert run(suite, "-k", "good").ret == 0
+    monkeypatch.setenv("CI", "true")
+    suite.makepyfile(
+        test_suite=TESTS
+        + """
+def test_nobody_was_asked(assay):
+    run = assay.evaluate_sync(texts(*"4454544544"))
+    assert run.summary()["outcomes"]["scored"] == 10
+    assert Judge.asked == 0
+"""
+    )
+    assert run(suite, "-k", "good or nobody").ret == 0
+    result = run(suite, "-k", "bad")
+    result.stdout.fnmatch_lines(["*JudgeError*10 of 10 texts*holds no answer of scripted/judge*"])
+    assert run(suite, "-k", "good", "-o", "textassay_answers=elsewhere").ret == 1
+
+
+def test_the_cap_is_kept(suite):
+    """What it costs beyond the cap is not asked, and that is no bad score."""
+    result = run(suite, "-k", "good", "--textassay=live", "--textassay-max-cost=0.00001")
+    result.stdout.fnmatch_lines(["*BudgetReached*"])
+    result.assert_outcomes(errors=1)
+
+
+def test_workers_share_the_recording(suite):
+    """Under xdist outcomes and properties arrive, and the answers of both workers are kept."""
+    result = run(suite, "-n", "2", "--junitxml=junit.xml")
+    assert "1 failed" in result.stdout.lines[-1]
+    assert "1 inconclusive" in result.stdout.lines[-1]
+    assert "1 error" in result.stdout.lines[-1]
+    result.stdout.fnmatch_lines(["*test_good: coherence: 4.300*holds"])
+    assert run(suite, "-k", "good or open", "--textassay=replay").ret == 0
+
+
+def test_nothing_heavy_is_imported_without_the_fixture(suite):
+    """A session that judges nothing pays for no import but the plugin's own."""
+    suite.makeconftest(
+        """
+def pytest_sessionfinish(session):
+    import sys
+    heavy = {"numpy", "pydantic", "aiohttp", "litellm", "textassay.gates", "textassay.runtime"}
+    assert not heavy & set(sys.modules)
+"""
+    )
+    suite.makepyfile(test_suite="def test_one(): pass")
+    assert run(suite).ret == 0
+
+
+def test_import_time_of_the_plugin():
+    """At most 5 ms on top of pytest: the best of several, for this machine has other work."""
+    code = (
+        "import pytest, logging, typing, time; t = time.perf_counter(); "
+        "import textassay.pytest_plugin; print(time.perf_counter() - t)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    took = [
+        float(subprocess.check_output([sys.executable, "-c", code], env=environment))
+        for _ in range(5)
+    ]
+    assert min(took) < 0.005

@@ -1,0 +1,26 @@
+"""Checks of scores in a test suite: a threshold or a baseline, decided on the end of an interval.
+
+Knows runs and answers on disk; knows nothing of pytest, so that any test runner can use it.
+"""
+
+from typing import TYPE_CHECKING
+
+from textassay.lazy import lazy
+
+if TYPE_CHECKING:
+    from textassay.gates.assay import Assay
+    from textassay.gates.checks import Check, CheckFailed, Inconclusive, JudgeError
+    from textassay.gates.recording import Judge
+
+_HOME = {
+    "Assay": "assay",
+    "Check": "checks",
+    "CheckFailed": "checks",
+    "Inconclusive": "checks",
+    "Judge": "recording",
+    "JudgeError": "checks",
+}
+
+__all__ = ["Assay", "Check", "CheckFailed", "Inconclusive", "Judge", "JudgeError"]
+
+__getattr__, __dir__ = lazy(__name__, _HOME)
