@@ -52,6 +52,7 @@ ALLOWED = {
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
     "pytest_plugin": {"gates", "runtime"},
     "lazy": set(),
+    "display": set(),
     "version": set(),
     "__main__": {"cli"},
 }
@@ -60,7 +61,7 @@ ONLY_THERE = {
     "llama_cpp": "textassay/runtime/backends/llamacpp/library.py",
     "diskcache": "textassay/runtime/storage/answers.py",
 }
-ALLOWED_ANYWHERE = {"lazy", "version"}
+ALLOWED_ANYWHERE = {"lazy", "display", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "connect")
 CONTRACT = {"errors", "keywords", "messages", "model", "settings"}

@@ -25,6 +25,7 @@ from textassay.calibration.intervals import (
 )
 from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.calibration.prepared import MAX_UNSCORED, assumptions
+from textassay.display import Displayed, Shown, first
 from textassay.meta.ranks import Codes, Floats
 
 MAX_OUTSIDE = 0.05
@@ -132,7 +133,7 @@ class SystemDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimates:
+class Estimates(Displayed):
     """All means of one aspect.
 
     Attributes:
@@ -146,6 +147,30 @@ class Estimates:
     differences: tuple[SystemDifference, ...]
     assumes: tuple[str, ...]
     map: str
+
+    def _shown(self) -> list[Shown]:
+        means = [
+            (row.aspect, row.system or "all", row.n, row.rated, _ends(row.judge_only),
+             _ends(row.labels_only), row.refused or _ends(row.corrected), row.worth)
+            for row in self.rows
+        ]  # fmt: skip
+        tables = [
+            first(
+                means, "means on the raters' scale", "aspect", "system", "scored", "rated",
+                "judge only", "ratings only", "corrected", "worth",
+            )
+        ]  # fmt: skip
+        if self.differences:
+            found = [
+                (one.aspect, f"{one.a} - {one.b}", _ends(one.difference), one.p, one.p_holm)
+                for one in self.differences
+            ]
+            tables.append(first(found, "", "aspect", "systems", "difference", "p", "p (Holm)"))
+        return tables
+
+
+def _ends(found: Estimate) -> tuple[float | None, float | None, float | None]:
+    return found.value, found.low, found.high
 
 
 def estimate_means(

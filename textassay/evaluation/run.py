@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from textassay.display import MAX_ROWS, Displayed, Shown
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.spec import spec_of
-from textassay.evaluation.tables import long_rows, wide_rows
+from textassay.evaluation.tables import Rows, arrow_table, long_rows, wide_rows
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Score
@@ -16,9 +17,10 @@ from textassay.runtime.storage.run_folder import RunSummary, read_manifest, read
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
 
-class Run:
+class Run(Displayed):
     """A finished evaluation; iterating it yields its scores.
 
     With a run folder, scores are read from there when they are asked for, so that a large run does
@@ -96,7 +98,59 @@ class Run:
         """
         import pandas as pd  # heavy, and only this method's
 
-        examples = self.examples() if data is None else iter(Examples(data))
-        made = wide_rows if wide else long_rows
-        columns, rows = made(self, examples)
+        columns, rows = self._rows(wide, data)
         return pd.DataFrame(rows, columns=columns)
+
+    def to_polars(self, *, wide: bool = False, data: Any = None) -> pl.DataFrame:
+        """Return what `to_pandas` does as a polars data frame; needs polars and pyarrow.
+
+        `evidence` is JSON text, for its objects differ from row to row.
+
+        Raises:
+            ImportError: polars or pyarrow is not installed.
+            ConfigurationError: The data of the run cannot be found.
+        """
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow(wide=wide, data=data))
+
+    def to_arrow(self, *, wide: bool = False, data: Any = None) -> Any:
+        """Return what `to_pandas` does as a `pyarrow.Table`; needs pyarrow (extra `parquet`).
+
+        `evidence` is JSON text, for its objects differ from row to row.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ConfigurationError: The data of the run cannot be found.
+        """
+        return arrow_table(*self._rows(wide, data))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the scores as a stream of the Arrow PyCapsule interface, for any data frame."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _rows(self, wide: bool, data: Any) -> Rows:
+        examples = self.examples() if data is None else iter(Examples(data))
+        return (wide_rows if wide else long_rows)(self, examples)
+
+    def __repr__(self) -> str:
+        """Return where it is and what came out."""
+        outcomes = self.summary()["outcomes"]
+        counts = ", ".join(f"{count} {name}" for name, count in outcomes.items() if count)
+        return f"<Run {'in memory' if self.folder is None else str(self.folder)!r}: {counts}>"
+
+    def _shown(self) -> list[Shown]:
+        tally, rows = RunSummary(), list[tuple[str, str, float | None, str]]()
+        count = 0
+        for count, score in enumerate(self, start=1):
+            tally.add(score)
+            if count <= MAX_ROWS:
+                why = score.error.message if score.error else score.explanation or ""
+                rows.append((score.id, score.aspect, score.value, why))
+        found = tally.summary()
+        cost, outcomes = found["usage"]["cost"], found["outcomes"]
+        title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
+        title += f"; {found['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
+        means = [(name, one["n"], one["mean"]) for name, one in found["aspects"].items()]
+        scores = Shown("", ("id", "aspect", "value", "reason"), rows, count - len(rows))
+        return [Shown(title, ("aspect", "scored", "mean"), means), scores]

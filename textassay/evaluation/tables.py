@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from textassay.runtime.messages import Example, Score
+from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.storage.json_text import encode
 
+_TEXTS = (
+    "id", "aspect", "outcome", "how", "explanation", "evidence", "signature", "started", "system",
+    "group",
+)  # fmt: skip
 Rows = tuple[list[str], list[dict[str, Any]]]
 """Names of the columns, and the rows."""
 
@@ -41,6 +46,28 @@ def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
         rows.append({**told, **_values(of_one), **human})
     rows += [{"id": id_, **_values(of_one)} for id_, of_one in by_id.items()]
     return ["id", "system", "group", *aspects, *humans], rows
+
+
+def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
+    """Return rows as a `pyarrow.Table` with the same types whatever is in them; needs pyarrow."""
+    import pyarrow as pa
+
+    usage = {name: pa.int64() for name in Usage.model_fields} | {"cost": pa.float64()}
+    kinds = {
+        "scale": pa.list_(pa.float64()),
+        "samples": pa.int64(),
+        "outside": pa.bool_(),
+        "usage": pa.struct(list(usage.items())),
+        "error": pa.struct([("type", pa.string()), ("message", pa.string())]),
+    }
+    kinds |= dict.fromkeys(_TEXTS, pa.string())
+    made = {}
+    for name in columns:
+        cells: Any = (row.get(name) for row in rows)
+        if name == "evidence":
+            cells = (None if cell is None else encode(cell).decode() for cell in cells)
+        made[name] = pa.array(list(cells), kinds.get(name, pa.float64()))
+    return pa.table(made)
 
 
 def _by_id(scores: Iterable[Score]) -> tuple[dict[str, dict[str, Score]], list[str]]:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from textassay.display import Displayed, Shown, first
 from textassay.meta.agreement import Agreement, correlate
+from textassay.meta.correlation import COEFFICIENTS
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import Recorded, read_scores
@@ -76,7 +78,7 @@ class RaterRow:
 
 
 @dataclass(frozen=True, slots=True)
-class AgreementTable:
+class AgreementTable(Displayed):
     """Agreement of all scores that pair with a human aspect.
 
     Attributes:
@@ -95,6 +97,20 @@ class AgreementTable:
         if self.raters is not None:
             found["raters"] = [row.as_dict() for row in self.raters]
         return found
+
+    def _shown(self) -> list[Shown]:
+        rows = [
+            (row.aspect, row.human, row.agreement.level, row.agreement.n, row.agreement.coverage,
+             *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
+            for row in self.rows
+        ]  # fmt: skip
+        columns = ("aspect", "human", "level", "n", "coverage", *COEFFICIENTS)
+        return [first(rows, "agreement with people", *columns)]
+
+
+def _with_ends(found: Agreement, name: str) -> tuple[float | None, float | None, float | None]:
+    span = None if found.ci is None else found.ci.get(name)
+    return getattr(found, name), *(span or (None, None))
 
 
 class HasScores(Protocol):

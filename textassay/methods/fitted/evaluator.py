@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from textassay.agents.task import Task
+from textassay.display import Displayed, Shown, first
 from textassay.learning import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
@@ -26,7 +27,7 @@ FORMAT = 1
 FILE = "evaluator.json"
 
 
-class Evaluator(Message):
+class Evaluator(Displayed, Message):
     """A fitted evaluator, as `evaluator.json` holds it."""
 
     kind: Literal["recorded", "hd-eval"]
@@ -56,6 +57,18 @@ class Evaluator(Message):
     def digest(self) -> str:
         """64 hex digits over everything."""
         return _digest(self.model_dump(mode="json"))
+
+    def _shown(self) -> list[Shown]:
+        named = [
+            ("kind", self.kind),
+            ("aspects", ", ".join(aspect.label for aspect in self.aspects)),
+            ("aggregator", str(self.aggregator.get("name", ""))),
+            ("features", len(self.features)),
+            ("model", self.model),
+            ("digest", self.digest[:12]),
+        ]
+        features = [(name,) for name in self.features]
+        return [Shown("fitted evaluator", ("", "value"), named), first(features, "", "feature")]
 
 
 def is_evaluator(path: str | Path) -> bool:

@@ -76,6 +76,9 @@ def open_table(source: Any) -> Table:
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
         return Columns(_Again(lambda: _from_batches(source.to_batches(max_chunksize=_BATCH))), kind)
     if isinstance(source, Mapping):
+        parts = list(source.values())
+        if len(parts) == 1 and hasattr(parts[0], "column_names"):  # a DatasetDict of one split
+            return open_table(parts[0])
         splits = ", ".join(map(repr, list(source)[:8]))
         raise DataError(
             f"{kind}: give a list of examples, or one of its entries ({splits}), not a mapping"

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from textassay.display import Displayed, Shown, first
 from textassay.runtime.errors import GraphError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.graph.node import Agent, Node, each, fixed
@@ -27,7 +28,7 @@ from textassay.runtime.graph.wiring import INPUT, Edge, Wiring
 __all__ = ["Agent", "Graph", "Node", "each", "fixed"]
 
 
-class Graph:
+class Graph(Displayed):
     """Agents wired together; itself an agent from its input's type to its output's, so that graphs nest.
 
     Attributes:
@@ -69,6 +70,26 @@ class Graph:
     def __repr__(self) -> str:
         nodes = ", ".join(node.name for node in self.nodes)
         return f"<Graph {self.name!r}: {type_name(self.input)} -> {type_name(self.signature.result)}, nodes: {nodes}>"
+
+    def _shown(self) -> list[Shown]:
+        rows = [
+            (
+                edge.source,
+                edge.target,
+                edge.parameter,
+                ("each " if edge.fans_out else "") + edge.path,
+            )
+            for edge in self._wiring.edges
+        ]
+        title = f"graph {self.name}: {type_name(self.input)} to {type_name(self.signature.result)}"
+        return [first(rows, title, "from", "to", "parameter", "field")]
+
+    def _repr_markdown_(self) -> str:
+        return f"```mermaid\n{self.to_mermaid()}```\n"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        drawn = {"text/vnd.mermaid": self.to_mermaid()}  # JupyterLab draws it
+        return {**super()._repr_mimebundle_(), **drawn}
 
     async def run(self, input: Any) -> Any:
         """Run the graph on one message.
