@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from textassay.display import Displayed, Shown, first
 from textassay.meta.agreement import Agreement, correlate
-from textassay.meta.correlation import COEFFICIENTS
+from textassay.meta.correlation import COEFFICIENTS, Coefficient
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import Recorded, read_scores
@@ -108,7 +108,9 @@ class AgreementTable(Displayed):
         return [first(rows, "agreement with people", *columns)]
 
 
-def _with_ends(found: Agreement, name: str) -> tuple[float | None, float | None, float | None]:
+def _with_ends(
+    found: Agreement, name: Coefficient
+) -> tuple[float | None, float | None, float | None]:
     span = None if found.ci is None else found.ci.get(name)
     return getattr(found, name), *(span or (None, None))
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from textassay.agents.task import Task
-from textassay.display import Displayed, Shown, first
+from textassay.display import Cell, Displayed, Shown, first
 from textassay.learning import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
@@ -59,7 +59,7 @@ class Evaluator(Displayed, Message):
         return _digest(self.model_dump(mode="json"))
 
     def _shown(self) -> list[Shown]:
-        named = [
+        named: list[tuple[str, Cell]] = [
             ("kind", self.kind),
             ("aspects", ", ".join(aspect.label for aspect in self.aspects)),
             ("aggregator", str(self.aggregator.get("name", ""))),
