@@ -13,13 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from textassay.runtime.backends.llamacpp.chat import ChatTemplate
+from textassay.runtime.backends.llamacpp.prefix_encoder import PrefixEncoder
 from textassay.runtime.backends.llamacpp.weights import Ids, Weights
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ChatMessage, Prompted
 
 _MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # noncharacters: no text has a use for them
-_NEAR_END = 48
-_BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")
 
 
 class Prompt:
@@ -33,32 +32,17 @@ class Prompt:
     def followed_by(self, text: str) -> Ids:
         """Return the ids of prompt and `text` tokenized together."""
         fixed, rest = self._cut
-        return np.concatenate([fixed, self._tokenizer.plain(rest + text)])
+        return np.concatenate([fixed, self._tokenizer.plain(rest + text, remember=False)])
 
     @cached_property
     def _cut(self) -> tuple[Ids, str]:
-        """Ids that no following text can change, and the text after them.
-
-        A byte-level BPE splits at a space between two words before it merges, so what stands before
-        that space is settled; whether it holds for this vocabulary is checked. Other tokenizers get
-        the whole text again.
-        """
-        if self._tokenizer.splits_on_words:
-            spaces = [
-                match.start()
-                for match in _BETWEEN_WORDS.finditer(self._text, max(0, len(self._text) - 512))
-            ]
-            place = next(
-                (space for space in reversed(spaces) if space < len(self._text) - _NEAR_END), None
-            )
-            if place is not None:
-                rest = self._text[place:]
-                ids = self._tokenizer.plain(rest)
-                if len(ids) < len(self.ids) and np.array_equal(
-                    self.ids[len(self.ids) - len(ids) :], ids
-                ):
-                    return self.ids[: len(self.ids) - len(ids)], rest
-        return self._head, self._text
+        """Ids that no following text can change, and the text to tokenize after them."""
+        border = self._tokenizer.last_border(self._text)
+        if not border:
+            return self._head, self._text
+        rest = self._tokenizer.after_border(self._text, border)
+        changing = len(self._tokenizer.plain(rest, remember=False))
+        return self.ids[: len(self.ids) - changing], rest
 
 
 class Tokenizer:
@@ -77,7 +61,7 @@ class Tokenizer:
         self._parsed_in_text = frozenset(weights.always_parsed) - harmless
         names = sorted((text for text in self._special if len(text) > 1), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
-        self.splits_on_words = weights.splits_on_words
+        self._encoder = PrefixEncoder(weights)
 
     def prompt(self, request: Prompted) -> Prompt:
         """Tokenize a request's prompt or messages.
@@ -95,14 +79,15 @@ class Tokenizer:
             head = []
         return Prompt(self, self._joined([*head, *parts]), text)
 
-    def plain(self, text: str) -> Ids:
-        """Return the ids of text in which nothing is a control token."""
-        if (
-            self._pattern is None
-            or not self._parsed_in_text
-            or not any(name in text for name in self._parsed_in_text)
-        ):
-            return self._weights.encode(text)
+    def plain(self, text: str, *, remember: bool = True) -> Ids:
+        """Return the ids of text in which nothing is a control token.
+
+        Args:
+            text: The text.
+            remember: Whether texts to come may begin like this one.
+        """
+        if self._pattern is None or not self._has_parsed_names(text):
+            return self._encoder.encode(text, remember=remember)
         # llama.cpp takes user-defined tokens out of any text; cut in two, their names stay text
         pieces, start = [], 0
         for match in self._pattern.finditer(text):
@@ -112,6 +97,17 @@ class Tokenizer:
         return self._joined(
             [self._weights.encode(piece) for piece in [*pieces, text[start:]] if piece]
         )
+
+    def _has_parsed_names(self, text: str) -> bool:
+        return any(name in text for name in self._parsed_in_text)
+
+    def last_border(self, text: str) -> int:
+        """Return up to where the ids of a text do not depend on what follows, or 0."""
+        return 0 if self._has_parsed_names(text) else self._encoder.last_border(text)
+
+    def after_border(self, text: str, border: int) -> str:
+        """Return what to tokenize in place of `text[border:]`."""
+        return self._encoder.after_border(text, border)
 
     def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
         """Return the ids up to the last control token of the rendered chat, and the plain text after it."""

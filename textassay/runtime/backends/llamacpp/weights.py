@@ -20,8 +20,6 @@ from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestR
 
 Ids = NDArray[np.int32]
 
-_BPE = 2
-
 
 class Weights:
     """One loaded GGUF file."""
@@ -93,7 +91,7 @@ class Weights:
                 f"{str(self.path)!r} is a diffusion model: it has no next-token probabilities"
             )
         self.trained_context = int(lib.llama_model_n_ctx_train(model))
-        self.splits_on_words = kind == _BPE
+        self.merges_pairs = kind in (lib.LLAMA_VOCAB_TYPE_BPE, lib.LLAMA_VOCAB_TYPE_SPM)
         self.end_ids = frozenset(
             i for i in range(self.size) if lib.llama_vocab_is_eog(self.vocabulary, i)
         )
