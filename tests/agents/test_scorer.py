@@ -17,7 +17,7 @@ from textassay.runtime.errors import (
     PromptError,
     ServerFailed,
 )
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Example, Usage
 from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
 from textassay.version import __version__
 
@@ -138,6 +138,20 @@ async def test_a_cut_answer_is_asked_for_once_more_with_more_room(cut):
     model, judge = scorer([Sample(text=cut, finish_reason="length"), "Score: 4.5"], max_tokens=10)
     assert (await judge(EXAMPLE, COHERENCE)).value == 4.5
     assert [request.max_tokens for request in model.requests] == [10, 40]
+
+
+async def test_an_answer_that_the_server_clips_is_not_asked_for_with_more_room():
+    """A context that is full does not hold four times as much."""
+    clipped = Response(
+        samples=(Sample(text="Long", finish_reason="length"),),
+        usage=Usage(calls=1, prompt_tokens=900, completion_tokens=124, cost=0.0),
+    )
+    model, judge = scorer([clipped], parse_retries=0, max_tokens=2048)
+    score = await judge(EXAMPLE, COHERENCE)
+    assert len(model.requests) == 1
+    assert score.outcome == "invalid"
+    assert "124 tokens by the server, though max_tokens is 2048" in score.error.message
+    assert "raise" not in score.error.message
 
 
 async def test_an_answer_that_is_cut_again_names_the_option():

@@ -29,7 +29,9 @@ def test_scores_go_to_the_folder_and_results_to_standard_output(server, data, ru
     assert done.code == 0
     assert done.out.splitlines()[0] == str(run)
     assert re.search(r"^coherence +6 +\d\.\d{4}$", done.out, re.MULTILINE)
-    assert re.search(r"12 calls, 0 from the cache, \d+ \+ \d+ tokens, cost \$0\.00", done.out)
+    assert re.search(
+        r"12 calls answered, 0 from the cache, \d+ \+ \d+ tokens, cost \$0\.00", done.out
+    )
     assert re.fullmatch(r"6/6 \| .*12 calls \| \$0\.00\d\d .*\n", done.err)
     assert len(rows_of(run)) == 12
     assert {row["outcome"] for row in rows_of(run)} == {"scored"}
@@ -120,7 +122,7 @@ def test_a_shared_cache_answers_a_second_run(server, data, run, tmp_path):
     calls = server.counters.requests
     again = score(data, tmp_path / "again", server, "--cache", tmp_path / "cache")
     assert again.code == 0
-    assert "0 calls, 12 from the cache, 0 + 0 tokens, cost $0.0000" in again.out
+    assert "0 calls answered, 12 from the cache, 0 + 0 tokens, cost $0.0000" in again.out
     assert server.counters.requests == calls
     assert verdicts(tmp_path / "again") == verdicts(run)
     assert not (run / "answers").exists()
@@ -154,7 +156,7 @@ def test_a_replay_answers_from_a_recorded_run(server, data, run, tmp_path):
         tmp_path / "replay",
     )
     assert replayed.code == 0
-    assert "0 calls, 14 from the cache" in replayed.out
+    assert "0 calls answered, 14 from the cache" in replayed.out
     assert verdicts(tmp_path / "replay") == verdicts(run)
     assert {row["signature"] for row in rows_of(tmp_path / "replay")} == {
         row["signature"] for row in rows_of(run)

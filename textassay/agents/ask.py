@@ -170,8 +170,8 @@ class Ask:
             found = tuple([read(sample) for sample in samples])
             cut = all(map(is_cut, samples, found))
             server_limit = _server_limit(response, room) if cut else None
-            if not cut:
-                break
+            if not cut or server_limit is not None:
+                break  # more room does not help where the server holds less than it was given
         return Answer(tuple(samples), found, usage, truncated, room, cut, server_limit)
 
     async def until_usable(

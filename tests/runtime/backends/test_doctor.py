@@ -43,7 +43,7 @@ def answer(request: Request) -> Sample:
     if request.json_schema is not None:
         return Sample(text=json.dumps({"rating": 2}))
     return Sample(
-        text=" blue," if not request.temperature else f"{request.seed}",
+        text=" blue," if not request.temperature else f"{request.seed} {request.draw}",
         logprobs=TWO[: request.max_tokens],
     )
 
@@ -118,7 +118,8 @@ async def test_what_is_missing_is_named_and_what_broke_is_unknown():
     found = by_ability(findings)
     assert found["choices"] == found["continuation"] == found["n"] == "no"
     assert found["json_schema"] == found["context_length"] == "wrong"
-    assert found["seed"] == "unknown"
+    assert found["seed"] == found["temperature"] == "unknown"
+    assert "3 samples at temperature 1 are equal" in plain_text("poor", findings)
     assert "llamacpp/PATH.gguf" in next(f.detail for f in findings if f.ability == "continuation")
 
 

@@ -153,6 +153,18 @@ async def test_a_json_schema_is_kept(file):
         assert sample.finish_reason == "stop"
 
 
+async def test_a_string_holds_characters_and_not_bytes(file):
+    """Random bytes are no character: none comes out as several and makes a string too long."""
+    schema = {"type": "string", "minLength": 6, "maxLength": 6}
+    async with local(file) as model:
+        response = await model.generate(
+            chat(temperature=3.0, seed=5, n=40, max_tokens=60, json_schema=schema)
+        )
+    texts = [json.loads(sample.text) for sample in response.samples]
+    assert {len(text) for text in texts} == {6}
+    assert any(not text.isascii() for text in texts)
+
+
 async def test_no_chat_template_is_an_error_that_names_the_way_around(tmp_path):
     """Messages need the file's template; a plain prompt does not."""
     bare = write_model(tmp_path / "bare.gguf", Shape(chat_template=None))

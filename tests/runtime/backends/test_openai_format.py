@@ -139,6 +139,22 @@ def test_a_choice_of_several_tokens_is_an_error(alternatives, choices):
         openai_format.read_choices(first_token(**alternatives), ask(**choices))
 
 
+def test_the_beginning_that_is_reported_is_named():
+    """Whoever reads the message sees which token stands in the way."""
+    with pytest.raises(errors.CapabilityError, match=r"begins with 'in' at a probability of 0\.6"):
+        openai_format.read_choices(
+            first_token(**{"in": 0.6, "A": 0.4}), ask(bad=("incoherent",), a=("A",))
+        )
+
+
+def test_a_part_of_a_character_begins_no_choice():
+    """llama_cpp.server shows a token that is a piece of a character as an empty one."""
+    answer = openai_format.read_choices(
+        first_token(**{"": 0.9, "maybe": 0.1}), ask(yes=("yes",), no=("no",))
+    )
+    assert answer.logprobs == {"yes": None, "no": None}
+
+
 def test_an_unlikely_beginning_is_no_evidence():
     """A label stays readable when a piece of another is merely possible."""
     answer = openai_format.read_choices(

@@ -127,6 +127,23 @@ async def _several(model: Model) -> Finding:
     )
 
 
+async def _varies(model: Model) -> Finding:
+    """Three samples at temperature 1: a server that ignores the temperature gives one text."""
+    request = await _form(model, temperature=1.0, max_tokens=24)
+    texts: list[str] = []
+    for draw in range(3):
+        response = await model.generate(request.model_copy(update={"draw": draw}))
+        texts.append(response.samples[0].text)
+    if len(set(texts)) > 1:
+        detail = f"{len(set(texts))} different texts in 3 samples at temperature 1"
+        return Finding(ability="temperature", verdict="yes", detail=detail)
+    detail = (
+        "3 samples at temperature 1 are equal: samples may tell no more than one answer, "
+        "as when the server ignores the temperature"
+    )
+    return Finding(ability="temperature", verdict="unknown", detail=detail)
+
+
 async def _seeded(model: Model) -> Finding:
     async def text(seed: int | None) -> str:
         request = await _form(model, temperature=1.0, max_tokens=24, seed=seed)
@@ -306,6 +323,7 @@ PROBES: dict[str, Probe] = {
     "chat": _answers_chat,
     "prompt": _answers_prompt,
     "n": _several,
+    "temperature": _varies,
     "seed": _seeded,
     "logprobs": _tells_logprobs,
     "json_schema": _json,

@@ -335,13 +335,25 @@ def _bare(token: str) -> str:
 def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str, float]]) -> None:
     """Raise where an unreported choice is likely to be written in several tokens, the first of which is reported."""
     bare = [_bare(form) for form in forms]
-    begun = math.fsum(
-        math.exp(lp) for t, lp in top if any(f != _bare(t) and f.startswith(_bare(t)) for f in bare)
-    )
-    if begun >= AMBIGUOUS_PROBABILITY or all(any(c.isspace() for c in form) for form in bare):
+    # some servers show a part of a character as "", with which every form would begin
+    beginnings = [
+        (token, math.exp(logprob))
+        for token, logprob in top
+        if _bare(token) and any(f != _bare(token) and f.startswith(_bare(token)) for f in bare)
+    ]
+    spaced = all(any(c.isspace() for c in form) for form in bare)
+    if spaced or math.fsum(share for _, share in beginnings) >= AMBIGUOUS_PROBABILITY:
+        likeliest = max(beginnings, key=lambda one: one[1], default=None)
+        reason = (
+            "its forms hold spaces"
+            if likeliest is None
+            else f"the model begins with {likeliest[0]!r} at a probability of {likeliest[1]:.3g}, "
+            "and no whole form is reported"
+        )
         raise CapabilityError(
-            f"the choice {label!r} takes more than one token of this model, so its probability cannot be read from one "
-            "token; use choices of one token (--set form=letters) or samples, where the method takes them: --n 20"
+            f"the choice {label!r} seems to take more than one token of this model ({reason}), so its probability "
+            "cannot be read from one token; use choices of one token (--set form=letters) or samples, where the "
+            "method takes them: --n 20"
         )
 
 

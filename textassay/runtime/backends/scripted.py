@@ -189,7 +189,11 @@ class ScriptedModel:
 
     def _usage(self, request: AnyRequest, samples: Iterable[Sample]) -> Usage:
         asked = estimate_tokens(request.text)
-        answered = sum(estimate_tokens(sample.text) for sample in samples)
+        most = getattr(request, "max_tokens", None)  # used up, if that is what cut a sample
+        answered = sum(
+            most if most and sample.finish_reason == "length" else estimate_tokens(sample.text)
+            for sample in samples
+        )
         cost = (asked * self._price[0] + answered * self._price[1]) / 1e6
         return Usage(calls=1, prompt_tokens=asked, completion_tokens=answered, cost=cost)
 

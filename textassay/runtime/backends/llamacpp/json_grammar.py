@@ -29,7 +29,10 @@ _PRIMITIVES = {
     "null": '"null"',
     "integer": '"-"? ("0" | [1-9] [0-9]{0,15})',
     "number": '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?',
-    "char": r'[^"\\\x00-\x1f\x7f] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})',
+    # Unicode scalar values by name: a complement would let through what is no UTF-8, and each such
+    # byte comes out as a character of its own, beyond a string's maxLength.
+    "char": r"[\x20-\x21\x23-\x5b\x5d-\x7e\u0080-\uD7FF\uE000-\U0010FFFF] | "
+    r'"\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})',
     "string": r'"\"" char* "\""',
     "array": '"[" ws (value ("," ws value)*)? ws "]"',
     "object": '"{" ws (string ws ":" ws value ("," ws string ws ":" ws value)*)? ws "}"',

@@ -55,7 +55,8 @@ def locate(spec: str) -> Path:
                 if source.is_dir()
                 else f"there is no file {str(source)!r}"
             )
-            raise ModelNotFound(f"{where}: llamacpp/ takes PATH.gguf or HF_REPO:FILE")
+            hint = "" if spec != "embedded" else "; the model of the package is 'embedded' alone"
+            raise ModelNotFound(f"{where}: llamacpp/ takes PATH.gguf or HF_REPO:FILE{hint}")
         return source
     return _download(source)
 
