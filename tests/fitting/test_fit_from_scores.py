@@ -65,6 +65,32 @@ def test_evidence_adds_up_to_the_score(data, tmp_path):
         )
 
 
+def test_evidence_tells_what_was_clipped_and_what_the_system_did(tmp_path):
+    rows = rows_of(240)
+    for number, row in enumerate(rows):
+        row["system"] = f"s{number % 4}"
+        row["human"]["clarity"] = min(5, max(1, row["human"]["clarity"] + number % 4 - 1.5))
+        row["metrics"]["length"] = 10.0 * (number % 4) + number % 3
+    data = write(tmp_path / "data.jsonl", rows)
+    status, said = fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    assert status == 0, said
+    assert "means of 4 systems" in said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    assert report["aspects"]["clarity"]["learning"]["systems"]["used"]
+    far = {**rows[0], "metrics": {**rows[0]["metrics"], "length": 9000.0}}
+    for row, name in ((far, "s0"), ({**far, "system": "unseen"}, None)):
+        score = next(
+            s for s in evaluate_sync([row], method=str(tmp_path / "ev")) if s.aspect == "clarity"
+        )
+        by_text = {one["text"]: one for one in score.evidence}
+        assert by_text["length"]["value"] == 9000
+        assert by_text["length"]["clipped_to"] == 32
+        assert "clipped_to" not in by_text["judge-0/clarity"]
+        assert (f"(system {name})" in by_text) == (name is not None)
+        total = sum(one["contribution"] for one in score.evidence)
+        assert total == pytest.approx(score.value, abs=1e-9)
+
+
 def test_an_evaluator_gives_bit_equal_scores_in_a_new_process(data, tmp_path):
     fit(data, tmp_path / "ev", "--features", "*")
     here = [

@@ -84,8 +84,9 @@ def test_sampled_values_sum_exactly_and_approach_the_definition():
 def test_explain_takes_any_aggregator_and_sums_to_the_prediction(name):
     x, y, _ = planted(80)
     aggregator = Aggregator(name).fit(x, y)
-    values, base = explain(aggregator, x[:6], x, samples=6)
-    assert np.abs(base + values.sum(axis=2) - aggregator.predict(x[:6], clip=False)).max() < 1e-9
+    found = explain(aggregator, x[:6], x, samples=6)
+    total = found.base + found.values.sum(axis=2) + found.systems
+    assert np.abs(total - aggregator.predict(x[:6], clip=False)).max() < 1e-9
 
 
 def test_permutation_importance_tells_which_aspect_a_feature_is_about():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from textassay.fitting.curves import agreement
-from textassay.fitting.learn import Fitter
+from textassay.fitting.learn import Fitter, predicted_by
 from textassay.fitting.table import FeatureTable
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import slug
@@ -48,7 +48,7 @@ def table(
 
 def _learnt(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     try:
-        return agreement(fitter.fit(name, train).predict(test.features), test)
+        return agreement(predicted_by(fitter.fit(name, train), test), test)
     except DataError as error:
         return {"failed": str(error)}
 

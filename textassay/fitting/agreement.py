@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from textassay.fitting.learn import Choice, Fitter
+from textassay.fitting.learn import Choice, Fitter, predicted_by
 from textassay.fitting.table import FeatureTable
+from textassay.learning import features_for
 from textassay.learning.training import Floats
 from textassay.meta.agreement import agreement_of
 from textassay.meta.bootstrap import resampled
@@ -23,7 +25,6 @@ from textassay.meta.intervals import coefficient_interval, number_of_groups
 from textassay.meta.levels import pair_up
 from textassay.meta.significance import difference_between
 from textassay.runtime.errors import DataError
-from textassay.runtime.messages import slug
 
 EVALUATOR, SINGLE = "evaluator", "best single"
 SIGNIFICANT = 0.05
@@ -34,7 +35,7 @@ Json = dict[str, Any]
 
 def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     """Return agreement by aspect, and its mean over the aspects."""
-    predicted = {name: one.predict(test.features) for name, one in choice.fitted.items()}
+    predicted = {name: predicted_by(one, test) for name, one in choice.fitted.items()}
     aspects: Json = {}
     for column, aspect in enumerate(test.aspects):
         predictions = {EVALUATOR: predicted[choice.chosen][:, column]}
@@ -46,7 +47,7 @@ def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fi
             notes[SINGLE] = {"feature": feature} | ({"turned_round": True} if sign < 0 else {})
         for name in ("avg", "corrw"):
             try:
-                predictions[name] = fitter.fit(name, train, aspect).predict(test.features)[:, 0]
+                predictions[name] = predicted_by(fitter.fit(name, train, aspect), test)[:, 0]
             except DataError as error:
                 notes[name] = {"failed": str(error)}
         for name, values in predicted.items():
@@ -61,11 +62,12 @@ def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fi
 def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
     """Return the feature that agrees best with people on the training rows and its direction, 1 or -1.
 
-    Features that bear the aspect's name go first; where none does, all are looked at.
+    Features that name another aspect are not looked at, unless all do.
     """
-    own = [n for n in train.names if slug(aspect) in [slug(part) for part in n.split("/")]]
+    named = (*train.all_aspects, *train.aspects)
+    own = compress(train.names, features_for(aspect, train.names, named))
     best: tuple[str, float] | None = None
-    for name in own or train.names:
+    for name in own:
         pairs = pair_up(
             train.features[:, train.names.index(name)], train.human[:, train.aspects.index(aspect)]
         )

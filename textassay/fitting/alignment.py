@@ -18,7 +18,7 @@ import numpy as np
 
 from textassay.agents.decomposer import Decomposition
 from textassay.fitting.curves import agreement
-from textassay.fitting.learn import Choice, Fitter, choose, importance_over_folds
+from textassay.fitting.learn import Choice, Fitter, choose, importance_over_folds, predicted_by
 from textassay.fitting.report import Parts
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning.splits import Mask
@@ -215,7 +215,7 @@ def _layer(
         ],
         "aggregator": choice.chosen,
         "features": len(parts.train.names),
-        "agreement": agreement(choice.aggregator.predict(parts.test.features), parts.test),
+        "agreement": agreement(predicted_by(choice.aggregator, parts.test), parts.test),
         "importance": [
             {"criterion": node.id, "importance": value, "expanded": node.id in chosen}
             for node, value in ranking

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from textassay.fitting.agreement import best_single
-from textassay.fitting.learn import Choice
+from textassay.fitting.learn import Choice, predicted_by
 from textassay.fitting.table import FeatureTable
 from textassay.learning import Aggregator
 from textassay.learning.training import Floats
@@ -28,7 +28,7 @@ def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
 
     Sources count that have two items or more with a rating and a score; `None` where there is none.
     """
-    predicted = choice.aggregator.predict(test.features)
+    predicted = predicted_by(choice.aggregator, test)
     found: Json = {}
     for at, aspect in enumerate(test.aspects):
         human = test.human[:, at]
@@ -61,7 +61,7 @@ def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
     Empty where no aspect has ratings of single annotators. Annotators are told apart by their
     position in the data.
     """
-    predicted = aggregator.predict(test.features)
+    predicted = predicted_by(aggregator, test)
     found: Json = {}
     for aspect, ratings in test.annotators.items():
         at = test.aspects.index(aspect)

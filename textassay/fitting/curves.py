@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from textassay.fitting.learn import Fitter, importance_over_folds
+from textassay.fitting.learn import Fitter, importance_over_folds, predicted_by
 from textassay.fitting.table import FeatureTable
 from textassay.learning import split_rows
 from textassay.learning.training import Floats
@@ -51,7 +51,7 @@ def _over_seeds(
                 if fraction == 1
                 else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
             )
-            found.append(agreement(fitter.fit(name, part).predict(test.features), test))
+            found.append(agreement(predicted_by(fitter.fit(name, part), test), test))
             rows.append(len(part.ids))
         except DataError as error:
             problem = str(error)
@@ -94,7 +94,7 @@ def _with_top(
 ) -> Json:
     told: Json = {"count": len(features), "last": features[-1]}
     try:
-        predicted = fitter.fit(name, train.only(features)).predict(test.only(features).features)
+        predicted = predicted_by(fitter.fit(name, train.only(features)), test.only(features))
     except DataError as error:
         return {**told, "failed": str(error)}
     return told | agreement(predicted, test)

@@ -29,11 +29,13 @@ class Fitter:
         scales: Scale of each human aspect.
         seed: Seed of everything random.
         threads: Threads that training may use.
+        new_systems: Whether rows of systems that nobody rated are to be judged.
     """
 
     scales: Scales
     seed: int
     threads: int
+    new_systems: bool = False
 
     def fit(self, name: str, table: FeatureTable, aspect: str | None = None) -> Aggregator:
         """Return an aggregator for all aspects of the table, or for one.
@@ -53,6 +55,10 @@ class Fitter:
             groups=table.groups.tolist(),
             feature_names=table.names,
             target_names=targets,
+            aspect_names=table.all_aspects,
+            systems=table.systems,
+            pool=table.pool,
+            new_systems=self.new_systems,
         )
 
 
@@ -111,12 +117,19 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
     return Choice(min(errors, key=lambda name: errors[name]), fitted, errors, failed)
 
 
+def predicted_by(aggregator: Aggregator, table: FeatureTable) -> Floats:
+    """Return the predictions of a table's rows, shape (n, targets)."""
+    return aggregator.predict(table.features, systems=table.systems)
+
+
 def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
     fold = folds(table.groups, _FOLDS, seed=fitter.seed)
     predicted = np.full(table.human.shape, np.nan)
     for number in range(int(fold.max()) + 1):
         outside = fold == number
-        predicted[outside] = fitter.fit(name, table.rows(~outside)).predict(table.features[outside])
+        predicted[outside] = predicted_by(
+            fitter.fit(name, table.rows(~outside)), table.rows(outside)
+        )
     squared = np.nanmean((predicted - table.human) ** 2, axis=0)
     return float(np.mean(squared / np.nanvar(table.human, axis=0)))
 
@@ -160,7 +173,7 @@ def importance_on(
     """
     rows = _at_most(rows, _ROWS_TO_SHUFFLE, seed)
     return permutation_importance(
-        aggregator.predict,
+        lambda features: aggregator.predict(features, systems=rows.systems),
         rows.features,
         rows.human,
         columns=rows.names,

@@ -81,14 +81,15 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
         told["permutation"] = {"failed": str(error)}
     rng = np.random.default_rng(fitter.seed)
     rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
-    values, _ = explain(
+    found = explain(
         aggregator,
         test.features[rows],
         parts.train.features,
+        systems=[test.systems[row] for row in rows.tolist()],
         samples=_PERMUTATIONS,
         seed=fitter.seed,
     )
-    sizes = global_importance(values)
+    sizes = global_importance(found.values)
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
     told["shap"] = [
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ class FeatureTable:
             gaps.
         left_out: Rated rows without any feature.
         unrated: Rows without a rating.
+        systems: System that wrote each row's text, length n.
+        all_aspects: Names of all aspects that the data have ratings of.
+        pool: Features and systems of all rows, of which these are a part; `None` for all of them.
     """
 
     ids: tuple[str, ...]
@@ -47,6 +51,9 @@ class FeatureTable:
     annotators: Mapping[str, Floats]
     left_out: int
     unrated: int
+    systems: tuple[str | None, ...]
+    all_aspects: tuple[str, ...]
+    pool: tuple[Floats, tuple[str | None, ...]] | None = None
 
     def rows(self, chosen: Mask) -> FeatureTable:
         """Return the chosen rows."""
@@ -56,6 +63,8 @@ class FeatureTable:
             features=self.features[chosen],
             human=self.human[chosen],
             groups=self.groups[chosen],
+            systems=tuple(compress(self.systems, chosen)),
+            pool=self.pool or (self.features, self.systems),
             annotators={name: values[chosen] for name, values in self.annotators.items()},
         )
 
@@ -63,14 +72,20 @@ class FeatureTable:
         """Return the table with some of its features."""
         columns = [self.names.index(name) for name in names]
         return replace(
-            self, features=np.ascontiguousarray(self.features[:, columns]), names=tuple(names)
+            self,
+            features=np.ascontiguousarray(self.features[:, columns]),
+            names=tuple(names),
+            pool=None if self.pool is None else (self.pool[0][:, columns], self.pool[1]),
         )
 
     def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
         """Return the rows with these features instead, by name and id; rows without any stay in, as gaps."""
         columns = [[_number(values.get(id_)) for id_ in self.ids] for values in features.values()]
         return replace(
-            self, features=np.ascontiguousarray(np.array(columns, float).T), names=tuple(features)
+            self,
+            features=np.ascontiguousarray(np.array(columns, float).T),
+            names=tuple(features),
+            pool=None,
         )
 
     @property
@@ -151,6 +166,7 @@ class _Rows:
         self._features: list[Floats] = []
         self._human: list[list[float]] = []
         self._groups: list[str | None] = []
+        self._systems: list[str | None] = []
         self._by: set[str] = set()
         self._annotators: list[dict[str, tuple[float | None, ...]]] = []
         self._unrated = self._left_out = 0
@@ -171,6 +187,7 @@ class _Rows:
         self._features.append(features)
         self._human.append(ratings)
         self._groups.append(self._source(example))
+        self._systems.append(example.system)
         self._annotators.append(
             {name: example.annotators[name] for name in self._aspects if name in example.annotators}
         )
@@ -218,6 +235,8 @@ class _Rows:
             },
             left_out=self._left_out,
             unrated=self._unrated,
+            systems=tuple(self._systems),
+            all_aspects=tuple(info.human),
         )
 
     @property

@@ -41,6 +41,7 @@ def _head(report: Json) -> str:
         )
         lines.append(f"error over folds of the training rows, 1 being that of the mean: {errors}")
     lines += [f"could not be fitted: {name}: {why}" for name, why in chosen["failed"].items()]
+    lines += _systems(report["aspects"])
     sparse = [
         f"{name} {one['coverage']:.0%}"
         for name, one in report["features"].items()
@@ -49,6 +50,20 @@ def _head(report: Json) -> str:
     if sparse:
         lines.append(f"features that fewer than half of the rows have: {', '.join(sparse)}")
     return "\n".join(lines)
+
+
+def _systems(aspects: Json) -> list[str]:
+    """Return what the means of systems do, a line for each aspect that they were tried for."""
+    lines = []
+    for aspect, one in aspects.items():
+        if (found := one["learning"].get("systems")) is None:
+            continue
+        errors, used = found["held_out_error"], "" if found["used"] else "do not "
+        lines.append(
+            f"{aspect}: the means of {found['known']} systems {used}take part; error over folds that "
+            f"leave out {found['left_out']}: {errors['without']:.3f} without, {errors['with']:.3f} with"
+        )
+    return lines
 
 
 def _held_out(found: Json) -> list[str]:

@@ -7,7 +7,7 @@ Example:
     [[3.0]]
 """
 
-from textassay.learning.aggregators import AGGREGATORS, Aggregator, Contributions, find_leaks
+from textassay.learning.aggregators import AGGREGATORS, Aggregator, Contributions
 from textassay.learning.attribution import (
     Importance,
     Sampled,
@@ -17,6 +17,8 @@ from textassay.learning.attribution import (
     pooled,
     sampled_shapley,
 )
+from textassay.learning.checks import find_leaks
+from textassay.learning.naming import features_for
 from textassay.learning.splits import folds, group_codes, split_rows
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Importance",
     "Sampled",
     "explain",
+    "features_for",
     "find_leaks",
     "folds",
     "global_importance",

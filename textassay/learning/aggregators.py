@@ -3,6 +3,9 @@
 Knows arrays and names; nothing of examples, runs or models. One protocol for all families, in
 scikit-learn's language.
 
+Features are kept within bounds that come from the training rows (`standardizer`), and the means of
+a row's system take part where that helps (`systems`, `pooling`).
+
 What happens to gaps: a feature without a value counts as its mean over the training rows. A row
 without any feature is not learnt from, and its prediction is NaN. A row without a rating for an
 aspect is left out for that aspect only. Features that never vary take no part.
@@ -12,22 +15,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.learning.auto import Blend, learn_auto
+from textassay.learning.aspect import LearnedAspect
+from textassay.learning.auto import learn_auto
 from textassay.learning.averages import learn_avg, learn_corrw
-from textassay.learning.linear import Linear, learn_linear, learn_nnls, learn_ridge
-from textassay.learning.mlp import Mlp, learn_mlp
+from textassay.learning.checks import find_leaks, limits_of, matrix, names_of, without_features
+from textassay.learning.linear import learn_linear, learn_nnls, learn_ridge
+from textassay.learning.mlp import learn_mlp
+from textassay.learning.naming import features_for
+from textassay.learning.pooling import compare
 from textassay.learning.splits import Codes, Mask, group_codes
+from textassay.learning.standardizer import Standardizer
+from textassay.learning.systems import MIN_SYSTEMS, SystemMeans, Systems
 from textassay.learning.training import Explaining, Floats, Learner, Predictor, Training
-from textassay.learning.trees import Trees, learn_forest, learn_lightgbm, learn_tree
+from textassay.learning.trees import learn_forest, learn_lightgbm, learn_tree
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
-from textassay.runtime.messages import slug
 
 AGGREGATORS: dict[str, Learner] = {
     "auto": learn_auto,
@@ -43,12 +52,13 @@ AGGREGATORS: dict[str, Learner] = {
 }
 """Learners of one aspect by name."""
 
-FORMAT = 1
-"""Version of what `to_dict` returns."""
+FORMAT = 2
+"""Version of what `to_dict` returns; 1 has neither bounds of features nor means of systems."""
+
+UNPOOLED = ("avg", "corrw", "mlp")
+"""Aggregators that take no means of systems: the plain averages, and what has no exact contributions."""
 
 _MIN_ROWS = 5
-_LARGEST = 1e100
-_LEAK = 0.999
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +68,15 @@ class Contributions:
     Attributes:
         values: Shape (n, targets, features), in units of the ratings; NaN where a row has no
             feature at all.
-        base: Where every prediction starts, shape (targets,). `base + values.sum(axis=2)` is the
-            prediction before it is kept on the scale.
+        base: Where every prediction starts, shape (targets,). `base + values.sum(axis=2) + systems`
+            is the prediction before it is kept on the scale.
+        systems: How far the means of the row's system moved it, shape (n, targets); 0 where they
+            take no part.
     """
 
     values: Floats
     base: Floats
+    systems: Floats
 
 
 class Aggregator:
@@ -104,6 +117,10 @@ class Aggregator:
         groups: Iterable[Hashable] | None = None,
         feature_names: Sequence[str] | None = None,
         target_names: Sequence[str] | None = None,
+        aspect_names: Iterable[str] | None = None,
+        systems: Systems | None = None,
+        pool: tuple[Floats, Systems] | None = None,
+        new_systems: bool = False,
     ) -> Self:
         """Learn from rated rows.
 
@@ -113,35 +130,57 @@ class Aggregator:
             groups: Group (source) of each row, length n, which cross-validation keeps together;
                 each row by itself where absent.
             feature_names: Names of the columns. A feature belongs to an aspect when a part of its
-                name between slashes is the aspect's; averages use the features that do, or all
-                where none does.
+                name between slashes is the aspect's; averages use the features that belong to their
+                aspect or to none, or all if that leaves none.
             target_names: Names of the human aspects.
+            aspect_names: Names of all aspects that features may belong to, if there are more than
+                the targets.
+            systems: System that wrote each row's text, length n, `None` where unknown. The means of
+                the features over a system's rows take part in predictions where that lowers the
+                error of rows that are left out, for systems of at least 10 rows.
+            pool: Features and systems of all rows whose features count in the means of systems,
+                such as unrated rows that are to be judged; the training rows by default.
+            new_systems: Whether rows of systems without ratings are to be judged: then systems are
+                left out as well as groups to see whether means help.
 
         Raises:
             DataError: Too few rows, ratings or features that do not vary, numbers off their scale,
                 or an aggregator that would predict the same for all rows.
         """
-        x, y = _matrix(features, "features"), _matrix(human, "human ratings")
+        x, y = matrix(features, "features"), matrix(human, "human ratings")
         if len(x) != len(y):
             raise DataError(
                 f"features and human ratings must have equally many rows, not {len(x)} and {len(y)}"
             )
-        self.features_ = _names(feature_names, x.shape[1], "feature")
-        self.targets_ = _names(target_names, y.shape[1], "aspect")
+        self.features_ = names_of(feature_names, x.shape[1], "feature")
+        self.targets_ = names_of(target_names, y.shape[1], "aspect")
         codes = np.arange(len(x)) if groups is None else group_codes(groups)
         if len(codes) != len(x):
             raise DataError(
                 f"groups must be as long as the features, not {len(codes)} and {len(x)}"
             )
-        filled: Mask = ~_empty(x)
+        filled: Mask = ~without_features(x)
         if not filled.any():
             raise DataError("no row has any feature")
-        self._means, self._inverse_sds = _standardise(x[filled])
-        if not self._inverse_sds.any():
+        self._standardizer = Standardizer.learn(x[filled])
+        if not self._standardizer.inverse_sds.any():
             raise DataError("no feature varies over the training rows, so nothing can be learnt")
         self.leaks_ = find_leaks(x, y, self.features_, self.targets_)
+        named = {*self.targets_, *(aspect_names or ())}
+        self.new_systems = new_systems
+        self._systems = None
+        of_rows: Systems = [None] * len(x) if systems is None else list(systems)
+        if len(of_rows) != len(x):
+            raise DataError(
+                f"systems must be as long as the features, not {len(of_rows)} and {len(x)}"
+            )
+        if systems is not None and self.name not in UNPOOLED:
+            pooled, labels = (x, of_rows) if pool is None else pool
+            self._systems = SystemMeans.learn(
+                self._standardizer(matrix(pooled, "pooled features"), keep_gaps=True), labels
+            )
         self._aspects = [
-            self._learn(x, y[:, column], codes, filled, name)
+            self._learn(x, y[:, column], codes, filled, of_rows, (name, named))
             for column, name in enumerate(self.targets_)
         ]
         return self
@@ -154,13 +193,19 @@ class Aggregator:
         }
 
     def predict(
-        self, features: ArrayLike | Sequence[Sequence[float | None]], *, clip: bool = True
+        self,
+        features: ArrayLike | Sequence[Sequence[float | None]],
+        *,
+        systems: Systems | None = None,
+        clip: bool = True,
     ) -> Floats:
         """Return predicted ratings, shape (n, targets); NaN where a row has no feature at all.
 
         Args:
             features: Shape (n, features), columns as in training; NaN or `None` where there is
                 none.
+            systems: System that wrote each row's text; those that the aggregator does not know, and
+                `None`, are predicted from the row's features alone.
             clip: Keep predictions on the scale; without, they are what `contributions` add up to.
 
         Raises:
@@ -168,12 +213,51 @@ class Aggregator:
             DataError: The number of columns is another one than in training.
         """
         z, empty = self._standardised(features)
+        known, beside = self._beside(z, systems)
         predicted = np.empty((len(z), len(self.targets_)))
         for column, aspect in enumerate(self._fitted()):
-            values = aspect.mean + aspect.sd * aspect.predictor.predict(z)
+            values = aspect.predictor.predict(z)
+            if aspect.pooled is not None and known.any():
+                values[known] = aspect.pooled.predict(beside)
+            values = aspect.mean + aspect.sd * values
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
         predicted[empty] = np.nan
         return predicted
+
+    def clipped(self, features: ArrayLike | Sequence[Sequence[float | None]]) -> Floats:
+        """Return to what each feature was clipped, shape (n, features); NaN where it lies within bounds.
+
+        Raises:
+            ConfigurationError: Not fitted yet.
+        """
+        self._fitted()
+        x = matrix(features, "features")
+        kept = np.clip(x, self._standardizer.low, self._standardizer.high)
+        return np.where(self._standardizer.beyond(x), kept, np.nan)
+
+    @property
+    def pools_systems(self) -> bool:
+        """Whether the means of systems take part in the prediction of any aspect."""
+        return any(aspect.pooled is not None for aspect in self._fitted())
+
+    def with_systems(
+        self, features: ArrayLike | Sequence[Sequence[float | None]], systems: Systems
+    ) -> Aggregator:
+        """Return the aggregator with the means of further systems, from rows that are to be judged.
+
+        Systems that are known keep their means. Only an aggregator that was fitted with
+        `new_systems` takes further ones; any other is returned as it is.
+
+        Raises:
+            ConfigurationError: Not fitted yet.
+        """
+        self._fitted()
+        if self._systems is None or not self.new_systems or not self.pools_systems:
+            return self
+        z = self._standardizer(matrix(features, "features"), keep_gaps=True)
+        made = copy(self)
+        made._systems = self._systems.extended(z, systems)
+        return made
 
     @property
     def explains_exactly(self) -> bool:
@@ -181,7 +265,10 @@ class Aggregator:
         return all(isinstance(aspect.predictor, Explaining) for aspect in self._fitted())
 
     def contributions(
-        self, features: ArrayLike | Sequence[Sequence[float | None]]
+        self,
+        features: ArrayLike | Sequence[Sequence[float | None]],
+        *,
+        systems: Systems | None = None,
     ) -> Contributions:
         """Return exact Shapley values of every prediction: closed form for sums, TreeSHAP for trees.
 
@@ -191,17 +278,26 @@ class Aggregator:
             DataError: The number of columns is another one than in training.
         """
         z, empty = self._standardised(features)
-        values, bases = np.empty((len(z), len(self.targets_), z.shape[1])), []
+        known, beside = self._beside(z, systems)
+        width, targets = z.shape[1], len(self.targets_)
+        values, bases = np.empty((len(z), targets, width)), np.empty(targets)
+        moved = np.zeros((len(z), targets))
         for column, aspect in enumerate(self._fitted()):
             if not isinstance(aspect.predictor, Explaining):
                 raise CapabilityError(
                     f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
                 )
             found, base = aspect.predictor.contributions(z)
+            if isinstance(aspect.pooled, Explaining) and known.any():
+                both, start = aspect.pooled.contributions(beside)
+                found = np.array(found)
+                found[known] = both[:, :width]
+                # rows of systems start elsewhere; the difference is the system's doing
+                moved[known, column] = aspect.sd * (both[:, width:].sum(axis=1) + start - base)
             values[:, column] = aspect.sd * found
-            bases.append(aspect.mean + aspect.sd * base)
-        values[empty] = np.nan
-        return Contributions(values=values, base=np.array(bases))
+            bases[column] = aspect.mean + aspect.sd * base
+        values[empty], moved[empty] = np.nan, np.nan
+        return Contributions(values=values, base=bases, systems=moved)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` builds an aggregator with bit-equal predictions."""
@@ -213,8 +309,9 @@ class Aggregator:
                 name: [float(low), float(high)] for name, (low, high) in self.scales.items()
             },
             "features": list(self.features_),
-            "means": self._means.tolist(),
-            "inverse_sds": self._inverse_sds.tolist(),
+            **self._standardizer.to_dict(),
+            "new_systems": self.new_systems,
+            "systems": None if self._systems is None else self._systems.to_dict(),
             "leaks": [list(pair) for pair in self.leaks_],
             "aspects": [
                 {"name": name, **aspect.to_dict()}
@@ -247,14 +344,23 @@ class Aggregator:
         made.features_ = tuple(content["features"])
         made.targets_ = tuple(aspect["name"] for aspect in content["aspects"])
         made.leaks_ = [(feature, target) for feature, target in content["leaks"]]
-        made._means, made._inverse_sds = (
-            np.array(content["means"]),
-            np.array(content["inverse_sds"]),
-        )
-        made._aspects = [_Aspect.from_dict(aspect) for aspect in content["aspects"]]
+        made._standardizer = Standardizer.from_dict(content)
+        made.new_systems = bool(content.get("new_systems", False))
+        known = content.get("systems")
+        made._systems = None if known is None else SystemMeans.from_dict(known)
+        made._aspects = [LearnedAspect.from_dict(aspect) for aspect in content["aspects"]]
         return made
 
-    def _learn(self, x: Floats, ratings: Floats, codes: Codes, filled: Mask, name: str) -> _Aspect:
+    def _learn(
+        self,
+        x: Floats,
+        ratings: Floats,
+        codes: Codes,
+        filled: Mask,
+        systems: Systems,
+        names: tuple[str, Iterable[str]],
+    ) -> LearnedAspect:
+        name, named = names
         rows = filled & ~np.isnan(ratings)
         target = ratings[rows]
         if len(target) < _MIN_ROWS:
@@ -266,18 +372,20 @@ class Aggregator:
             raise DataError(
                 f"aspect {name!r}: people rate all rows {target[0]:g}, so nothing can be learnt"
             )
-        limits = _limits(target, self.scales.get(name), name)
+        limits = limits_of(target, self.scales.get(name), name)
         training = Training(
-            features=(np.where(np.isnan(x), self._means, x) - self._means)[rows]
-            * self._inverse_sds,
+            features=self._standardizer(x)[rows],
             target=(target - mean) / sd,
             groups=codes[rows],
-            own=_own(self.features_, name),
+            own=features_for(name, self.features_, named),
             seed=self.seed,
             threads=self.threads,
         )
         try:
             learned = AGGREGATORS[self.name](training)
+            pooled, told = self._learn_pooled(
+                training, [systems[i] for i in np.flatnonzero(rows).tolist()]
+            )
         except DataError as error:
             raise DataError(f"aspect {name!r}: {error}") from error
         fitted = np.clip(mean + sd * learned.predictor.predict(training.features), *limits)
@@ -287,162 +395,55 @@ class Aggregator:
                 "use 'avg' or 'ridge', or more rows"
             )
         notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
-        return _Aspect(learned.predictor, mean, sd, limits, notes)
+        return LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **told}, pooled)
+
+    def _learn_pooled(
+        self, training: Training, systems: Systems
+    ) -> tuple[Predictor | None, dict[str, Any]]:
+        """Learn with the means of systems if they help; return the predictor and what was decided."""
+        if self._systems is None:
+            return None, {}
+        known = self._systems.known(systems)
+        of_known = [name for name in systems if name in self._systems.means]
+        if len(set(of_known)) < MIN_SYSTEMS or len(np.unique(training.groups[known])) < 2:
+            return None, {}
+        rows = training.rows(known)
+        beside = replace(
+            rows,
+            features=self._systems.beside(rows.features, of_known),
+            own=np.concatenate([rows.own, rows.own]),
+        )
+        found = compare(rows, beside, group_codes(of_known), new=self.new_systems)
+        told = {"systems": found.as_dict(len(set(of_known)), new=self.new_systems)}
+        return (AGGREGATORS[self.name](beside).predictor if found.helps else None), told
+
+    def _beside(self, z: Floats, systems: Systems | None) -> tuple[Mask, Floats]:
+        """Return which rows have a known system, and those rows with its means beside them."""
+        if systems is None or self._systems is None:
+            return np.zeros(len(z), bool), np.empty((0, 2 * z.shape[1]))
+        if len(systems) != len(z):
+            raise DataError(
+                f"systems must be as long as the features, not {len(systems)} and {len(z)}"
+            )
+        known = self._systems.known(systems)
+        names = [name for name in systems if name in self._systems.means]
+        return known, self._systems.beside(z[known], names)
 
     def _standardised(
         self, features: ArrayLike | Sequence[Sequence[float | None]]
     ) -> tuple[Floats, Mask]:
         self._fitted()
-        x = _matrix(features, "features")
+        x = matrix(features, "features")
         if x.shape[1] != len(self.features_):
             raise DataError(
                 f"the aggregator was fitted on {len(self.features_)} features, not {x.shape[1]}"
             )
-        return (np.where(np.isnan(x), self._means, x) - self._means) * self._inverse_sds, _empty(x)
+        return self._standardizer(x), without_features(x)
 
-    def _fitted(self) -> list[_Aspect]:
+    def _fitted(self) -> list[LearnedAspect]:
         if not hasattr(self, "_aspects"):
             raise ConfigurationError(f"aggregator {self.name!r} is not fitted; call fit first")
         return self._aspects
-
-
-@dataclass(frozen=True, slots=True)
-class _Aspect:
-    """What was learnt for one human aspect: a predictor of standardised ratings, and the way back to ratings."""
-
-    predictor: Predictor
-    mean: float
-    sd: float
-    limits: tuple[float, float]
-    notes: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "mean": self.mean,
-            "sd": self.sd,
-            "limits": list(self.limits),
-            "notes": self.notes,
-            "predictor": self.predictor.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> _Aspect:
-        low, high = data["limits"]
-        return cls(
-            predictor_from(data["predictor"]), data["mean"], data["sd"], (low, high), data["notes"]
-        )
-
-
-def predictor_from(data: Mapping[str, Any]) -> Predictor:
-    """Build a predictor from its JSON values.
-
-    Raises:
-        DataError: There is no such kind of predictor.
-    """
-    if data["kind"] == "blend":
-        members = [predictor_from(member) for member in data["members"]]
-        return Blend(tuple(member for member in members if isinstance(member, Explaining)))
-    kinds: dict[str, Callable[[Mapping[str, Any]], Predictor]] = {
-        "linear": Linear.from_dict,
-        "trees": Trees.from_dict,
-        "mlp": Mlp.from_dict,
-    }
-    if data["kind"] not in kinds:
-        raise DataError(
-            f"unknown kind of predictor {data['kind']!r}; known: {', '.join([*kinds, 'blend'])}"
-        )
-    return kinds[data["kind"]](data)
-
-
-def find_leaks(
-    features: Floats, human: Floats, feature_names: Sequence[str], target_names: Sequence[str]
-) -> list[tuple[str, str]]:
-    """Return pairs of feature and aspect that correlate above .999 in magnitude over at least 10 rows.
-
-    Args:
-        features: Shape (n, features), NaN where absent.
-        human: Shape (n, targets), NaN where absent.
-        feature_names: Names of the features.
-        target_names: Names of the aspects.
-    """
-    found = []
-    for t, target in enumerate(target_names):
-        for f, feature in enumerate(feature_names):
-            both = ~np.isnan(features[:, f]) & ~np.isnan(human[:, t])
-            x, y = features[both, f], human[both, t]
-            if (
-                len(x) >= 10
-                and np.ptp(x) > 0
-                and np.ptp(y) > 0
-                and abs(np.corrcoef(x, y)[0, 1]) > _LEAK
-            ):
-                found.append((feature, target))
-    return found
-
-
-def _matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> Floats:
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{name} must be a table of numbers (None or NaN where there is none): {error}"
-        ) from error
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or 0 in array.shape:
-        raise DataError(f"{name} must have rows and columns, not shape {array.shape}")
-    if (beyond := np.abs(array) > _LARGEST).any():
-        row, column = (int(i) for i in np.argwhere(beyond)[0])
-        raise DataError(
-            f"{name} hold {array[row, column]} in row {row}, column {column}; numbers must be finite"
-        )
-    return np.ascontiguousarray(array)
-
-
-def _empty(x: Floats) -> Mask:
-    return np.asarray(np.isnan(x).all(axis=1), bool)
-
-
-def _names(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"{kind}_{i}" for i in range(count))
-    if len(names) != count:
-        raise DataError(f"{len(names)} {kind} names for {count} columns")
-    if len(set(names)) != count:
-        raise DataError(
-            f"{kind} names repeat: {', '.join(sorted({n for n in names if list(names).count(n) > 1}))}"
-        )
-    return tuple(names)
-
-
-def _standardise(x: Floats) -> tuple[Floats, Floats]:
-    """Return mean and 1 / standard deviation of each column over what is there; 0 for the latter where none varies."""
-    means, inverse = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-    for column in range(x.shape[1]):
-        there = x[~np.isnan(x[:, column]), column]
-        if len(there):
-            means[column] = there.mean()
-            if there.min() != there.max():
-                inverse[column] = 1 / there.std()
-    return means, inverse
-
-
-def _own(features: Sequence[str], target: str) -> Mask:
-    own = np.array(
-        [slug(target) in [slug(part) for part in feature.split("/")] for feature in features], bool
-    )
-    return own if own.any() else np.ones(len(features), bool)
-
-
-def _limits(target: Floats, scale: tuple[float, float] | None, name: str) -> tuple[float, float]:
-    low, high = float(target.min()), float(target.max())
-    if scale is None:
-        return low, high
-    if low < scale[0] or high > scale[1]:
-        raise DataError(
-            f"aspect {name!r}: ratings from {low:g} to {high:g} are off the scale {scale[0]:g}-{scale[1]:g}"
-        )
-    return float(scale[0]), float(scale[1])
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.learning.aggregators import Aggregator
+from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.splits import Codes, Mask, group_codes
+from textassay.learning.systems import Systems
 from textassay.learning.training import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 
@@ -215,27 +216,29 @@ def explain(
     features: Floats,
     background: Floats,
     *,
+    systems: Systems | None = None,
     samples: int = 64,
     seed: int = 0,
-) -> tuple[Floats, Floats]:
-    """Return Shapley values (n, targets, features) and base (targets,): exact where the family allows, else sampled.
+) -> Contributions:
+    """Return Shapley values of every prediction: exact where the family allows, else sampled.
 
     Args:
         aggregator: A fitted aggregator.
         features: Rows to explain, shape (n, features).
         background: Training rows; used where values are sampled.
+        systems: System of each row, as `Aggregator.predict` takes them.
         samples: Walks where values are sampled.
         seed: Seed where values are sampled.
     """
     if aggregator.explains_exactly:
-        exact = aggregator.contributions(features)
-        return exact.values, exact.base
+        return aggregator.contributions(features, systems=systems)
 
     def unclipped(rows: Floats) -> Floats:
         return aggregator.predict(rows, clip=False)
 
     sampled = sampled_shapley(unclipped, features, background, samples=samples, seed=seed)
-    return sampled.values, sampled.base
+    # what has no exact contributions takes no means of systems
+    return Contributions(sampled.values, sampled.base, np.zeros(sampled.values.shape[:2]))
 
 
 def _walk(

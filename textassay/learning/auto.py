@@ -151,7 +151,7 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
     Raises:
         DataError: There are fewer than two groups.
     """
-    training = _at_most(training, _ROWS_TO_CHOOSE)
+    training = at_most(training, _ROWS_TO_CHOOSE)
     fold = folds(training.groups, _FOLDS, seed=training.seed)
     predicted = {name: np.empty(len(fold)) for name in candidates}
     failed: dict[str, str] = {}
@@ -169,7 +169,8 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
     )
 
 
-def _at_most(training: Training, rows: int) -> Training:
+def at_most(training: Training, rows: int) -> Training:
+    """Return the rows, or as many whole groups of them, drawn at random, as have about so many."""
     if len(training.target) <= rows:
         return training
     groups, sizes = np.unique(training.groups, return_counts=True)

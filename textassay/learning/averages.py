@@ -1,7 +1,8 @@
 """Averages: the baselines AVG and CorrW of Fusion-Eval (section 4), which need next to no data.
 
-Knows standardised arrays. Both average the features that bear the target's name, or all where none
-does, and put the average on the scale of the ratings by a line through the training rows.
+Knows standardised arrays. Both average the features that belong to the target or to no aspect at all
+(Fusion-Eval: the assistants and the direct evaluator), or all if that leaves none, and put the
+average on the scale of the ratings by a line through the training rows.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ class Training:
         features: Standardised, shape (n, features); a gap is 0, which is the feature's mean.
         target: Standardised ratings, shape (n,).
         groups: Code of each row's group, shape (n,).
-        own: Which features bear the target's name, shape (features,); all where none does. Averages
-            use these.
+        own: Which features averages use, shape (features,): `naming.features_for` the target.
         seed: Seed of everything random.
         threads: Threads a learner may use.
     """

@@ -10,21 +10,22 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Batched(Generic[R]):
+class Batched(Generic[T, R]):
     """An async function of one row, from a function of many; it waits no longer than until everybody has had a turn.
 
     Args:
         compute: Takes rows and returns one result for each, in order.
     """
 
-    def __init__(self, compute: Callable[[Sequence[Sequence[float]]], Sequence[R]]) -> None:
+    def __init__(self, compute: Callable[[Sequence[T]], Sequence[R]]) -> None:
         self._compute = compute
-        self._waiting: list[tuple[Sequence[float], asyncio.Future[R]]] = []
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
 
-    async def __call__(self, row: Sequence[float]) -> R:
+    async def __call__(self, row: T) -> R:
         """Return the row's result; what the function raises, it raises for every row of the batch."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()

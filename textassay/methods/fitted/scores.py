@@ -27,6 +27,9 @@ from textassay.runtime.messages import Aspect, Assignment, Example, How, Message
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
+Row = tuple[Sequence[float], str | None]
+"""Features in order, and the system that wrote the text."""
+
 _PERMUTATIONS = 16
 """Walks behind a contribution that must be sampled."""
 
@@ -69,11 +72,21 @@ class LearnedOptions(EvidenceOptions):
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What the aggregator says of one row: predictions (targets,), contributions (targets, features) and base."""
+    """What the aggregator says of one row.
+
+    Attributes:
+        raw: Predictions, shape (targets,).
+        clipped: To what each feature was clipped, NaN where it was not, shape (features,).
+        moved: Contributions, shape (targets, features).
+        base: Where predictions start, shape (targets,).
+        by_system: How far the means of the row's system moved it, shape (targets,).
+    """
 
     raw: Floats
+    clipped: Floats
     moved: Floats | None = None
     base: Floats | None = None
+    by_system: Floats | None = None
 
 
 class FittedScorer:
@@ -97,7 +110,7 @@ class FittedScorer:
         """Return a score for each aspect; the evaluator abstains where the example has none of the features."""
         if all(math.isnan(value) for value in features):
             return [_abstained(example, aspect, signature) for aspect in aspects]
-        found = await self._verdict(features)
+        found = await self._verdict((features, example.system))
         return [
             Score(
                 id=example.id,
@@ -105,7 +118,7 @@ class FittedScorer:
                 value=value,
                 scale=aspect.scale,
                 how="fused",
-                evidence=self._evidence(features, found, at, value)
+                evidence=self._evidence((features, example.system), found, at, value)
                 if self._options.explain
                 else (),
                 signature=signature,
@@ -115,20 +128,31 @@ class FittedScorer:
             for value in [min(max(float(found.raw[at]), aspect.scale[0]), aspect.scale[1])]
         ]
 
-    def _of_rows(self, rows: Sequence[Sequence[float]]) -> list[_Verdict]:
-        features = np.array(rows, float)
-        raw = self.aggregator.predict(features, clip=False)
+    def _of_rows(self, rows: Sequence[Row]) -> list[_Verdict]:
+        features, systems = (
+            np.array([row for row, _ in rows], float),
+            [system for _, system in rows],
+        )
+        raw = self.aggregator.predict(features, systems=systems, clip=False)
+        clipped = self.aggregator.clipped(features)
         if not self._options.explain:
-            return [_Verdict(one) for one in raw]
-        moved, base = explain(self.aggregator, features, self._background, samples=_PERMUTATIONS)
-        return [_Verdict(one, shares, base) for one, shares in zip(raw, moved, strict=True)]
+            return [_Verdict(*one) for one in zip(raw, clipped, strict=True)]
+        found = explain(
+            self.aggregator, features, self._background, systems=systems, samples=_PERMUTATIONS
+        )
+        return [
+            _Verdict(one, limits, moved, found.base, by_system)
+            for one, limits, moved, by_system in zip(
+                raw, clipped, found.values, found.systems, strict=True
+            )
+        ]
 
-    def _evidence(
-        self, features: Sequence[float], found: _Verdict, at: int, value: float
-    ) -> tuple[Json, ...]:
+    def _evidence(self, row: Row, found: _Verdict, at: int, value: float) -> tuple[Json, ...]:
         """Return the start, features by how far they moved the score, and what the ends of the scale cut off."""
+        features, system = row
         assert found.moved is not None  # it was asked for
         assert found.base is not None
+        assert found.by_system is not None
         moved, base, cut = (
             found.moved[at].tolist(),
             float(found.base[at]),
@@ -143,8 +167,11 @@ class FittedScorer:
                 "value": None if math.isnan(features[i]) else features[i],
                 "contribution": moved[i],
             }
+            | ({} if math.isnan(found.clipped[i]) else {"clipped_to": float(found.clipped[i])})
             for i in shown
         ]
+        if by_system := float(found.by_system[at]):
+            told.append({"text": f"(system {system})", "contribution": by_system})
         if rest := order[len(shown) :]:
             told.append(
                 {"text": f"({len(rest)} others)", "contribution": math.fsum(moved[i] for i in rest)}

@@ -1,0 +1,158 @@
+"""Partial pooling over systems: what it adds, when it is used, and what it never looks at."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.benchmark_data import benchmark
+from textassay.learning import Aggregator, explain, group_codes, split_rows
+from textassay.learning.systems import MIN_ROWS, SystemMeans
+from textassay.meta import pearson, spearman
+
+
+def made(n=240, *, systems=8, spread=1.0, seed=0):
+    """Texts of systems that differ in quality, and judges whose error is on the text, not on the system."""
+    rng = np.random.default_rng(seed)
+    names = [f"s{i % systems}" for i in range(n)]
+    of_system = spread * rng.normal(size=systems)
+    quality = of_system[np.arange(n) % systems] + 0.5 * rng.normal(size=n)
+    x = quality[:, None] + 1.5 * rng.normal(size=(n, 3))
+    return x, quality, [f"g{i // systems}" for i in range(n)], names
+
+
+def fitted(name="ridge", *, rows=240, **arguments):
+    x, y, groups, systems = made(rows)
+    return Aggregator(name).fit(x, y, groups=groups, systems=systems, **arguments)
+
+
+@pytest.mark.parametrize("name", ["linear", "nnls", "ridge", "forest", "lightgbm", "auto"])
+def test_the_means_of_a_known_system_sharpen_its_rows(name):
+    x, y, groups, systems = made()
+    train = np.arange(240) < 120
+    aggregator = Aggregator(name).fit(
+        x[train],
+        y[train],
+        groups=groups[:120],
+        systems=systems[:120],
+        pool=(x, systems),
+    )
+    alone = aggregator.predict(x[~train])[:, 0]
+    pooled = aggregator.predict(x[~train], systems=systems[120:])[:, 0]
+    assert pearson(pooled, y[~train]) > pearson(alone, y[~train]) + 0.05
+    [notes] = aggregator.notes_.values()
+    assert notes["systems"]["used"]
+    assert notes["systems"]["known"] == 8
+
+
+def test_no_rating_of_another_row_is_seen():
+    """Means come from features: other ratings, equal features give equal means."""
+    x, y, groups, systems = made()
+    one = SystemMeans.learn(x, systems)
+    assert one is not None
+    a = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    b = Aggregator("ridge").fit(x, y[::-1], groups=groups, systems=systems)
+    assert a.to_dict()["systems"] == b.to_dict()["systems"]
+
+
+def test_a_row_without_a_known_system_is_predicted_from_its_features_alone():
+    aggregator, (x, y, groups, _) = fitted(), made()
+    plain = Aggregator("ridge").fit(x, y, groups=groups)
+    for systems in (None, [None] * 5, ["new"] * 5):
+        assert (aggregator.predict(x[:5], systems=systems) == plain.predict(x[:5])).all()
+
+
+def test_systems_with_few_rows_are_not_used():
+    x, y, groups, systems = made(80)
+    systems = [f"{name}-{i // 40}" for i, name in enumerate(systems)]  # five rows each
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    assert not aggregator.pools_systems
+    assert aggregator.to_dict()["systems"] is None
+
+
+def test_systems_that_do_not_differ_are_not_used():
+    x, y, groups, systems = made(spread=0.0)
+    systems = np.random.default_rng(1).permutation(systems).tolist()
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    [notes] = aggregator.notes_.values()
+    errors = notes["systems"]["held_out_error"]
+    assert notes["systems"]["used"] == (errors["with"] < errors["without"])
+    assert errors["with"] > errors["without"] - 0.02
+
+
+def test_means_are_shrunk_by_how_few_rows_there_are():
+    """Two systems of equal mean: the one with ten rows is drawn towards all rows more."""
+    rng = np.random.default_rng(0)
+    many, few = 400, MIN_ROWS
+    others = [f"s{i % 6}" for i in range(120)]
+    base = np.array([float(name[1]) - 2.5 for name in others]) + 3 * rng.normal(size=120)
+    centred = [np.tile([2.0, 4.0], size // 2) for size in (many, few)]
+    x = np.concatenate([base, *centred])[:, None]
+    found = SystemMeans.learn(x, [*others, *["many"] * many, *["few"] * few])
+    assert found is not None
+    assert 0 < found.means["few"][0] < found.means["many"][0]
+
+
+@pytest.mark.parametrize("name", ["ridge", "lightgbm", "auto"])
+def test_contributions_and_json_hold_the_systems_part(name):
+    aggregator, (x, _, _, systems) = fitted(name), made()
+    rows = (x[:9], [*systems[:6], None, "new", systems[0]])
+    told = explain(aggregator, rows[0], x, systems=rows[1])
+    raw = aggregator.predict(rows[0], systems=rows[1], clip=False)
+    assert np.abs(told.base + told.values.sum(axis=2) + told.systems - raw).max() < 1e-9
+    assert (told.systems[6:8] == 0).all()
+    assert (told.systems[:6] != 0).all()
+    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
+    assert (again.predict(rows[0], systems=rows[1], clip=False) == raw).all()
+
+
+def test_new_systems_are_pooled_only_if_fitted_for_them():
+    x, _, _, systems = made(seed=5)
+    new = [f"new-{name}" for name in systems]
+    known = fitted()
+    assert known.with_systems(x, new) is known
+    aggregator = fitted(new_systems=True)
+    [notes] = aggregator.notes_.values()
+    assert notes["systems"]["left_out"] == "sources and systems"
+    assert notes["systems"]["used"]
+    wider = aggregator.with_systems(x, new)
+    alone, pooled = (one.predict(x, systems=new)[:, 0] for one in (aggregator, wider))
+    truth = made(seed=5)[1]
+    assert pearson(pooled, truth) > pearson(alone, truth) + 0.05
+
+
+@pytest.mark.parametrize("name", ["avg", "corrw", "mlp"])
+def test_plain_averages_take_no_systems(name):
+    assert not fitted(name).pools_systems
+
+
+def test_summevals_recorded_judges_gain_from_known_systems():
+    """Coherence by ridge, two splits by document."""
+    rows = [
+        row
+        for row in benchmark("summeval/summeval.jsonl.gz")
+        if row["metrics"].get("gpt-4-0314/rts/coherence") is not None
+    ]
+    names = sorted(m for m in rows[0]["metrics"] if m.startswith(("gpt-", "llama-")))
+    aspects = ("coherence",)
+    x = np.array([[row["metrics"].get(name) for name in names] for row in rows], float)
+    y = np.array([[row["human"][aspect] for aspect in aspects] for row in rows])
+    systems, groups = [row["system"] for row in rows], group_codes(row["group"] for row in rows)
+    gains = []
+    for seed in range(2):
+        train = split_rows(groups, 0.5, seed=seed)
+        of = [np.array(systems)[part].tolist() for part in (train, ~train)]
+        aggregator = Aggregator("ridge").fit(
+            x[train], y[train], groups=groups[train].tolist(), systems=of[0], pool=(x, systems)
+        )
+        alone, pooled = (
+            [
+                [f(p, h) for f in (pearson, spearman)]
+                for p, h in zip(
+                    aggregator.predict(x[~train], systems=s).T, y[~train].T, strict=True
+                )
+            ]
+            for s in (None, of[1])
+        )
+        gains.append(np.mean(pooled, axis=0) - np.mean(alone, axis=0))
+    assert (np.mean(gains, axis=0) > 0.015).all()

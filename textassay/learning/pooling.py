@@ -1,0 +1,92 @@
+"""Whether the means of a row's system help to predict its rating: decided on rows that are left out.
+
+Knows training rows with and without their system's means beside them. Where the systems to be
+judged are those of the training rows, sources are left out; where they are new, systems and sources
+are, since what is learnt of few systems need not hold for the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from textassay.learning.auto import HeldOut, at_most
+from textassay.learning.linear import learn_ridge
+from textassay.learning.splits import Codes, Mask, folds
+from textassay.learning.training import Floats, Learner, Training
+
+_FOLDS = 5
+_ROWS_TO_CHOOSE = 5_000
+WITHOUT, WITH = "without", "with"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What leaving rows out shows.
+
+    Attributes:
+        helps: Whether the means lower the error; of new systems, by more than one standard error.
+        errors: Squared error `without` and `with` them, relative to that of predicting the mean.
+    """
+
+    helps: bool
+    errors: dict[str, float]
+
+    def as_dict(self, systems: int, *, new: bool) -> dict[str, Any]:
+        """Return JSON values for notes."""
+        left_out = "sources and systems" if new else "sources"
+        return {
+            "used": self.helps,
+            "known": systems,
+            "left_out": left_out,
+            "held_out_error": self.errors,
+        }
+
+
+def compare(
+    without: Training,
+    beside: Training,
+    systems: Codes,
+    *,
+    new: bool,
+    learner: Learner = learn_ridge,
+) -> Compared:
+    """Compare learning without and with the means of systems, by ridge regression on both.
+
+    Args:
+        without: Training rows.
+        beside: The same rows with means beside their features.
+        systems: Code of each row's system, shape (n,).
+        new: Whether rows of other systems are to be judged.
+        learner: What is compared.
+
+    Raises:
+        DataError: There are fewer than two groups, or two systems if `new`.
+    """
+    kept = np.isin(without.groups, at_most(without, _ROWS_TO_CHOOSE).groups)
+    without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
+    predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
+    for inside, outside in _cells(without, systems, new=new):
+        for name, rows in ((WITHOUT, without), (WITH, beside)):
+            one: Floats = learner(rows.rows(inside)).predictor.predict(rows.features[outside])
+            predicted[name][outside] = one
+    # rows of one system are wrong together when it is new, so they count as one observation
+    told = HeldOut(replace(without, groups=systems) if new else without, predicted, {})
+    errors = told.errors()
+    clearly = told.best(unless_clearly_better=WITHOUT) == WITH
+    return Compared(clearly if new else errors[WITH] < errors[WITHOUT], errors)
+
+
+def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:
+    """Return masks of rows to learn from and rows to predict; every row is predicted once."""
+    by_group = folds(rows.groups, _FOLDS, seed=rows.seed)
+    if not new:
+        return [(by_group != f, by_group == f) for f in range(int(by_group.max()) + 1)]
+    by_system = folds(systems, _FOLDS, seed=rows.seed)
+    return [
+        ((by_group != f) & (by_system != s), (by_group == f) & (by_system == s))
+        for f in range(int(by_group.max()) + 1)
+        for s in range(int(by_system.max()) + 1)
+    ]

@@ -1,0 +1,130 @@
+"""Partial pooling over systems: how the rows of a row's system look on average, shrunk towards all rows.
+
+Knows features and labels of systems, never ratings: what a system's other texts look like is known
+without asking people. A judge errs on single texts more than on a system's mean, so the mean tells
+something that the row's own features do not. Shrinkage is empirical Bayes from the variances
+between and within systems (Gelman and Hill, "Data Analysis Using Regression and
+Multilevel/Hierarchical Models", 2006, section 12.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.learning.splits import Mask
+from textassay.learning.training import Floats
+
+MIN_ROWS = 10
+"""Rows of a system below which its means say too little to be used."""
+MIN_SYSTEMS = 3
+"""Systems in training below which nothing can be learnt of how systems differ."""
+
+Systems = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemMeans:
+    """Shrunken means of standardised features by system, on a scale on which systems differ by 1.
+
+    Attributes:
+        means: Shape (features,) by system.
+        rows: Rows behind each system's means.
+        ratios: Variance between systems over variance within, by feature: one row's worth. The
+            means of n rows are shrunk by n * ratio / (n * ratio + 1).
+        scales: What shrunken means are multiplied with to have standard deviation 1 over the
+            systems of training; 0 for features in which systems do not differ.
+    """
+
+    means: Mapping[str, Floats]
+    rows: Mapping[str, int]
+    ratios: Floats
+    scales: Floats
+
+    @classmethod
+    def learn(cls, features: Floats, systems: Systems) -> SystemMeans | None:
+        """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows.
+
+        Args:
+            features: Standardised, shape (n, features); NaN for gaps.
+            systems: System of each row, `None` for rows without one.
+        """
+        found = _by_system(features, systems)
+        if len(found) < MIN_SYSTEMS:
+            return None
+        means = np.array([_mean(rows) for rows in found.values()])
+        counts = np.array([(~np.isnan(rows)).sum(axis=0) for rows in found.values()])
+        squares = sum(
+            np.nansum((rows - mean) ** 2, axis=0)
+            for rows, mean in zip(found.values(), means, strict=True)
+        )
+        within = np.asarray(squares, float) / np.maximum(counts.sum(axis=0) - len(found), 1)
+        noise = within * (1 / np.maximum(counts, 1)).mean(axis=0)
+        between = np.maximum(means.var(axis=0, ddof=1) - noise, 0.0)
+        # a feature that is constant within every system has no noise to shrink away
+        ratios = between / np.maximum(within, 1e-12)
+        weights = counts * ratios
+        spread = (means * weights / (weights + 1)).std(axis=0)
+        scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+        return cls({}, {}, ratios, scales).extended(features, systems)
+
+    def extended(self, features: Floats, systems: Systems) -> SystemMeans:
+        """Return these means and those of systems that are not among them and have enough rows."""
+        means, rows = dict(self.means), dict(self.rows)
+        for name, found in _by_system(features, systems).items():
+            if name not in means:
+                weight = (~np.isnan(found)).sum(axis=0) * self.ratios
+                means[name] = self.scales * _mean(found) * weight / (weight + 1)
+                rows[name] = len(found)
+        return SystemMeans(means, rows, self.ratios, self.scales)
+
+    def known(self, systems: Systems) -> Mask:
+        """Return which rows have a system with means, shape (n,)."""
+        return np.array([name in self.means for name in systems], bool)
+
+    def beside(self, features: Floats, systems: Systems) -> Floats:
+        """Return features with their system's means beside them, shape (n, 2 * features); 0 if it has none."""
+        nothing = np.zeros(features.shape[1])
+        means = [nothing if name is None else self.means.get(name, nothing) for name in systems]
+        return np.hstack([features, np.array(means, float).reshape(features.shape)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "ratios": self.ratios.tolist(),
+            "scales": self.scales.tolist(),
+            "known": {
+                name: {"rows": self.rows[name], "means": mean.tolist()}
+                for name, mean in self.means.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SystemMeans:
+        """Build from `to_dict`."""
+        known = data["known"]
+        return cls(
+            {name: np.array(one["means"], float) for name, one in known.items()},
+            {name: int(one["rows"]) for name, one in known.items()},
+            np.array(data["ratios"], float),
+            np.array(data["scales"], float),
+        )
+
+
+def _by_system(features: Floats, systems: Systems) -> dict[str, Floats]:
+    at: dict[str, list[int]] = {}
+    for row, name in enumerate(systems):
+        if name is not None and not np.isnan(features[row]).all():
+            at.setdefault(name, []).append(row)
+    return {name: features[rows] for name, rows in at.items() if len(rows) >= MIN_ROWS}
+
+
+def _mean(rows: Floats) -> Floats:
+    """Return means over what is there, 0 for a feature that no row has."""
+    there = ~np.isnan(rows)
+    return np.asarray(
+        np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1), float
+    )
