@@ -66,11 +66,11 @@ def test_evidence_adds_up_to_the_score(data, tmp_path):
 
 
 def test_evidence_tells_what_was_clipped_and_what_the_system_did(tmp_path):
-    rows = rows_of(240)
+    rows, noise = rows_of(240), np.random.default_rng(0).normal(size=240, scale=4)
     for number, row in enumerate(rows):
         row["system"] = f"s{number % 4}"
         row["human"]["clarity"] = min(5, max(1, row["human"]["clarity"] + number % 4 - 1.5))
-        row["metrics"]["length"] = 10.0 * (number % 4) + number % 3
+        row["metrics"] |= {"length": float(number % 33), "vague": number % 4 + noise[number]}
     data = write(tmp_path / "data.jsonl", rows)
     status, said = fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
     assert status == 0, said
