@@ -1,4 +1,4 @@
-"""What the commands share that let a model write a file for people to edit."""
+"""Shared by the commands that have a model write a file for people to edit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from textassay.cli.exits import Stopped
-from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connect import ConnectedModel, connect, load_backend
+from textassay.evaluation.opening import open_models, open_store
+from textassay.runtime.connect import with_store
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, StorageError
+from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
 SUFFIXES = (".toml", ".json")
@@ -37,31 +38,26 @@ def check_new_file(path: Path, kind: str) -> None:
 
 
 @asynccontextmanager
-async def asked(
+async def opened_models(
     models: Mapping[str, str], settings: Settings
-) -> AsyncIterator[dict[str, ConnectedModel]]:
+) -> AsyncIterator[dict[str, Model]]:
     """Open models by role, under one budget, and close them at the end of the block.
 
     Raises:
         Stopped: A model could not be asked or gave nothing usable, as its cause tells.
     """
     async with AsyncExitStack() as stack:
-        budget = Budget(settings.max_cost)
-        opened: dict[str, ConnectedModel] = {}
-        for role, name in models.items():
-            await load_backend(name)
-            opened[role] = await stack.enter_async_context(
-                connect(name, settings=settings.for_role(role), budget=budget)
-            )
+        connected = await open_models(models, settings, stack)
+        store = await open_store(settings, None, stack)
         try:
-            yield opened
+            yield {role: with_store(model, store) for role, model in connected.items()}
         except (ModelError, BudgetReached) as error:
             raise Stopped from error
 
 
 @contextmanager
-def written(path: Path) -> Iterator[None]:
-    """Write a file within the block.
+def io_errors(path: Path) -> Iterator[None]:
+    """Turn an error of writing a file within the block into one that names it.
 
     Raises:
         StorageError: The disk is full, or the folder cannot be written to.

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from textassay.cli.console import printable
-from textassay.cli.new_files import asked, check_new_file, written
+from textassay.cli.new_files import check_new_file, io_errors, opened_models
 from textassay.methods import tools_for
 from textassay.methods.fusion_eval import FusionEval, FusionEvalOptions, planner_of
 from textassay.methods.library import plans, tasks
@@ -45,13 +45,13 @@ async def carry_out(order: PlanOrder) -> None:
     check_new_file(order.out, "plan")
     options = FusionEvalOptions.read(order.options)
     task = tasks.load(order.task, order.aspects)
-    async with asked(order.models, order.settings) as models:
+    async with opened_models(order.models, order.settings) as models:
         made = tools_for(FusionEval.name, order.tools, models)
         async with ToolScorer(made):
             plan = await planner_of(models, task, made, options)()
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
-    with written(order.out):
+    with io_errors(order.out):
         plans.save(
             plan, order.out, source=f"written for {task.name} by {', '.join(order.models.values())}"
         )

@@ -11,7 +11,7 @@ import typer
 
 from textassay.agents.decomposer import GrownTree
 from textassay.cli.console import printable, say
-from textassay.cli.new_files import asked, check_new_file, written
+from textassay.cli.new_files import check_new_file, io_errors, opened_models
 from textassay.methods import METHODS
 from textassay.methods.coascore import name_chains
 from textassay.methods.hd_eval import decompose_task
@@ -54,9 +54,9 @@ async def carry_out(order: TreeOrder) -> None:
     check_new_file(order.out, "tree")
     options = METHODS[order.method].Options.read(order.options)
     task = tasks.load(order.task, order.aspects)
-    async with asked(order.models, order.settings) as models:
+    async with opened_models(order.models, order.settings) as models:
         grown = await GROWERS[order.method](models, task, options)
-    with written(order.out):
+    with io_errors(order.out):
         trees.save(
             grown.tree,
             order.out,

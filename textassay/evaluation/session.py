@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.engine import Engine
+from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
-from textassay.methods import build, tools_for
+from textassay.methods import build
 from textassay.methods.method import ChecksData, Method
-from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connect import ConnectedModel, connect, ledger_of, load_backend, with_store
+from textassay.runtime.connect import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.threads import in_thread
 from textassay.tools import Tool, prepare_tools
@@ -41,7 +39,7 @@ class Session:
     method: Method
     examples: Examples
     data: DataInfo
-    models: dict[str, Model]
+    models: Mapping[str, Model]
     """The models by role, with their caches."""
     folder: RunFolder | None
 
@@ -113,40 +111,38 @@ async def open_session(
     if dry and out is not None and not resume:
         RunFolder.check_new(out)
     async with AsyncExitStack() as stack:
-        given = await _connected(spec, dict(models or {}), settings, stack)
-        planned = method or _build(
-            spec, given, specs
-        )  # what cannot be built is refused before a folder is made
-        if isinstance(planned, ChecksData):
-            planned.check_data(info)
-        adjust = adjusting(planned) if adjusting is not None else None
+        given = await open_models({**spec.models, **(models or {})}, settings, stack)
+        asked = {role: SessionModel(model) for role, model in given.items()}
+        opened: tuple[Tool, ...] = ()
         if method is None:
-            await _prepare_tools(spec, specs, given, stack, dry=dry)
+            opened = open_tools(spec.method, specs, asked, stack)
+            method = _build(spec, asked, tuple(map(dry_run_tool, opened)) if dry else opened)
+        if isinstance(method, ChecksData):
+            method.check_data(info)
+        adjust = adjusting(method) if adjusting is not None else None
+        await prepare_tools(opened, load=not dry)
+        # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
-        store = await _open_store(settings, folder, stack)
+        store = await open_store(settings, None if folder is None else folder.answers, stack)
         if folder is not None and resume:
             check_manifest(folder.path, folder.manifest)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}
-        cached = {
-            role: with_store(model, store, dry=dry, identity=moved(model, before.get(role)))
-            for role, model in given.items()
-        }
-        if observe is not None:
-            cached = {role: observe(model) for role, model in cached.items()}
-        chosen = method or _build(spec, cached, _opened(spec, specs, cached, stack, dry=dry))
+        for role, model in asked.items():
+            identity = recorded_identity(model, before.get(role))
+            model.open(store, dry=dry, identity=identity, observe=observe)
         judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
         if folder is not None:
-            manifest = manifest_of(spec, chosen, cached, info, settings)
+            manifest = manifest_of(spec, method, asked, info, settings)
             if resume:
                 check_same_run(folder.manifest, manifest)
-                await in_thread(lambda: _check_scores(folder, judged, chosen))
+                await in_thread(lambda: _check_scores(folder, judged, method))
             else:
                 folder.write_manifest(manifest)
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
         in_flight = max([settings.concurrency, *(m.settings.concurrency for m in connected)])
         engine = Engine(
             judged,
-            chosen,
+            method,
             total=total,
             folder=folder,
             settled=folder.settled() if folder is not None and resume else None,
@@ -155,7 +151,7 @@ async def open_session(
             adjust=adjust,
         )
         yield Session(
-            engine=engine, method=chosen, examples=data, data=info, models=cached, folder=folder
+            engine=engine, method=method, examples=data, data=info, models=asked, folder=folder
         )
 
 
@@ -164,29 +160,6 @@ async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples, DataInfo]:
     data = Examples(examples, fields=spec.fields or None)
     info = await asyncio.to_thread(data.check) if isinstance(examples, str | Path) else data.check()
     return data, info
-
-
-async def _connected(
-    spec: RunSpec, given: dict[str, Model], settings: Settings, stack: AsyncExitStack
-) -> dict[str, Model]:
-    """Return the models by role, those that were given by name opened; equal names share one."""
-    budget = Budget(settings.max_cost)
-    uncached = settings.model_copy(
-        update={"cache": None}
-    )  # the session puts one cache around all models
-    opened: list[tuple[str, Settings, ConnectedModel]] = []
-    for role, name in spec.models.items():
-        if role not in given:
-            own = uncached.for_role(role)
-            same = (model for known, how, model in opened if (known, how) == (name, own))
-            model = next(same, None)
-            if model is None:
-                await load_backend(name)
-                model = await stack.enter_async_context(connect(name, settings=own, budget=budget))
-                opened.append((name, own, model))
-            given[role] = model
-    _check_price(given, settings)
-    return given
 
 
 async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFolder:
@@ -205,48 +178,13 @@ def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Too
     )
 
 
-async def _prepare_tools(
-    spec: RunSpec,
-    specs: Sequence[str | Tool],
-    models: Mapping[str, Model],
-    stack: AsyncExitStack,
-    *,
-    dry: bool,
-) -> None:
-    """Find out whether the method's tools can work before a folder is made or a call is paid for.
-
-    What is loaded here stays loaded for the session's own tools, which name the same models.
-    """
-    made = tools_for(spec.method, specs, models)
-    for tool in made:
-        if tool not in specs:
-            stack.push_async_callback(tool.aclose)
-    await prepare_tools(made, load=not dry)
-
-
-def _opened(
-    spec: RunSpec,
-    specs: Sequence[str | Tool],
-    models: Mapping[str, Model],
-    stack: AsyncExitStack,
-    *,
-    dry: bool,
-) -> tuple[Tool, ...]:
-    """Return the method's tools, which are closed with the session; in a dry run stand-ins that measure nothing."""
-    made = tools_for(spec.method, specs, models)
-    for tool in made:
-        if tool not in specs:
-            stack.push_async_callback(tool.aclose)
-    return tuple(dry_run_tool(tool) for tool in made) if dry else made
-
-
 def _check_scores(folder: RunFolder, judged: Iterable[Example], method: Method) -> None:
     """Refuse a run with scores of something else than its data, before anything is asked."""
     labels = [aspect.label for aspect in method.aspects]
     folder.check_pairs(lambda: ((example.id, label) for example in judged for label in labels))
 
 
-def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return the recorded identity where the model differs from it in its address alone, else `None`.
 
     A resumed run may reach the same model at another address (`--api-base`); its answers keep their
@@ -257,33 +195,3 @@ def moved(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any]
     old, new = dict(recorded.get("identity", {})), dict(model.identity)
     same = {**old, "api_base": None} == {**new, "api_base": None}
     return old if same and old != new else None
-
-
-def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
-    for model in models.values():
-        if (
-            settings.max_cost is not None
-            and isinstance(model, ConnectedModel)
-            and model.price is None
-        ):
-            raise ConfigurationError(
-                f"{parameter('max_cost')} cannot be kept: the price of {model.name!r} is not known; "
-                f"give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US dollars per million tokens)"
-            )
-
-
-async def _open_store(
-    settings: Settings, folder: RunFolder | None, stack: AsyncExitStack
-) -> AnswerStore | None:
-    where = (
-        settings.cache
-        if settings.cache is not None
-        else folder.answers
-        if folder is not None
-        else None
-    )
-    if settings.no_cache or where is None:
-        return None
-    store = DiskStore(where)
-    stack.push_async_callback(store.aclose)
-    return store

@@ -19,6 +19,7 @@ from typing import Any
 from textassay.agents.decomposer import Decomposition
 from textassay.agents.task import Task
 from textassay.evaluation.api import finish
+from textassay.evaluation.opening import open_models, open_store
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.fitting.alignment import Aligned, Growth, Ratings, align, in_parallel, rehearse
@@ -35,14 +36,12 @@ from textassay.methods.library import tasks
 from textassay.methods.library.profiles import with_absolute_path as rooted_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS
-from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connect import connect, ledger_of, load_backend, with_store
+from textassay.runtime.connect import ledger_of, with_store
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -144,8 +143,8 @@ class Alignment:
             raise ConfigurationError("fit needs --out EVALUATOR_DIR")
         self._open(out)
         async with AsyncExitStack() as stack:
-            connected = await _connected(self.order, stack)
-            store = await _store(self.order.settings, out / ANSWERS, stack)
+            connected = await open_models(self.order.models, self.order.settings, stack)
+            store = await open_store(self.order.settings, out / ANSWERS, stack)
             models = {role: with_store(model, store) for role, model in connected.items()}
             layers = _Layers(self, out / LAYERS, models, connected, watch)
             try:
@@ -176,8 +175,8 @@ class Alignment:
             check_out(self.order.out)
             RunFolder.check_new(self.order.out)
         async with AsyncExitStack() as stack:
-            connected = await _connected(self.order, stack)
-            store = await _store(self.order.settings, None, stack)
+            connected = await open_models(self.order.models, self.order.settings, stack)
+            store = await open_store(self.order.settings, None, stack)
             models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
             decomposer = decomposer_for(models, self.task, self.judging)
             tree, nodes = AspectTree(aspects=self.roots), self.roots
@@ -469,26 +468,3 @@ def rated(data: Examples, learning: Learning, limit: int | None) -> list[Example
 
 def _wanted(learning: Learning) -> Wanted:
     return Wanted(aspects=learning.aspects, by_row=learning.by_row)
-
-
-async def _connected(order: AlignmentOrder, stack: AsyncExitStack) -> dict[str, Model]:
-    """Return the models by role under one budget; those given by name are closed with the stack."""
-    budget, opened = Budget(order.settings.max_cost), dict[str, Model]()
-    settings = order.settings.model_copy(
-        update={"cache": None}
-    )  # one cache stands around all models
-    for name in {model for model in order.models.values() if isinstance(model, str)}:
-        await load_backend(name)
-        opened[name] = await stack.enter_async_context(
-            connect(name, settings=settings, budget=budget)
-        )
-    return {role: opened[m] if isinstance(m, str) else m for role, m in order.models.items()}
-
-
-async def _store(settings: Settings, own: Path | None, stack: AsyncExitStack) -> AnswerStore | None:
-    where = settings.cache if settings.cache is not None else own
-    if settings.no_cache or where is None:
-        return None
-    store = DiskStore(where)
-    stack.push_async_callback(store.aclose)
-    return store

@@ -125,8 +125,8 @@ class ConnectedModel(Wrapper):
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
-        stack = self.build_stack(None)
-        super().__init__(stack if settings.cache is None else NotOpened(stack))
+        uncached = settings.cache is None
+        super().__init__(self.build_stack(None) if uncached else NotOpened(backend))
 
     def check_open(self) -> None:
         """Refuse to be used in a way that would keep no answers although a cache was named.

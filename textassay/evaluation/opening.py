@@ -1,0 +1,131 @@
+"""Opens models, their answers and tools by name: for runs, for `fit` and for the command line.
+
+Whatever is opened here is closed with the exit stack of the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from textassay.methods import tools_for
+from textassay.runtime.calls.budget import Budget
+from textassay.runtime.connect import ConnectedModel, connect, load_backend, with_store
+from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.model import Model, Wrapper
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.tools import Tool
+
+
+async def open_models(
+    models: Mapping[str, str | Model], settings: Settings, stack: AsyncExitStack
+) -> dict[str, Model]:
+    """Return models by role, those that are names connected under one budget.
+
+    Roles with the same name and the same settings share one model. None of them has a cache of its
+    own; see `open_store` and `with_store`.
+
+    Args:
+        models: Names of models, or models, by role.
+        settings: How models are asked, with the settings of single roles.
+        stack: Closes the models that are opened here.
+
+    Raises:
+        ConfigurationError: A model cannot be connected, or a budget is set and its price unknown.
+    """
+    budget = Budget(settings.max_cost)
+    uncached = settings.model_copy(update={"cache": None})  # one cache serves all models
+    opened: list[tuple[str, Settings, ConnectedModel]] = []
+    by_role: dict[str, Model] = {}
+    for role, model in models.items():
+        if isinstance(model, str):
+            own = uncached.for_role(role)
+            same = (known for name, how, known in opened if (name, how) == (model, own))
+            connected = next(same, None)
+            if connected is None:
+                await load_backend(model)
+                connected = await stack.enter_async_context(
+                    connect(model, settings=own, budget=budget)
+                )
+                opened.append((model, own, connected))
+            by_role[role] = connected
+        else:
+            by_role[role] = model
+    _check_price(by_role, settings)
+    return by_role
+
+
+def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
+    if settings.max_cost is None:
+        return
+    for model in models.values():
+        if isinstance(model, ConnectedModel) and model.price is None:
+            raise ConfigurationError(
+                f"{parameter('max_cost')} cannot be kept: the price of {model.name!r} is not known; "
+                f"give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US dollars per million tokens)"
+            )
+
+
+async def open_store(
+    settings: Settings, default: Path | None, stack: AsyncExitStack
+) -> AnswerStore | None:
+    """Open the cache that the settings name, or else the folder `default`; `None` to keep no answers.
+
+    Raises:
+        ConfigurationError: The folder is not a cache.
+        StorageError: It cannot be opened.
+    """
+    folder = settings.cache if settings.cache is not None else default
+    if settings.no_cache or folder is None:
+        return None
+    store = DiskStore(folder)
+    stack.push_async_callback(store.aclose)
+    return store
+
+
+def open_tools(
+    method: str,
+    specs: Sequence[str | Tool],
+    models: Mapping[str, Model],
+    stack: AsyncExitStack,
+) -> tuple[Tool, ...]:
+    """Return a method's tools; those that are made here are closed with the stack.
+
+    Raises:
+        UnknownName: There is no such method or tool.
+        ConfigurationError: The method takes no tools, or a tool cannot be made.
+    """
+    tools = tools_for(method, specs, models)
+    for tool in tools:
+        if tool not in specs:
+            stack.push_async_callback(tool.aclose)
+    return tools
+
+
+class SessionModel(Wrapper):
+    """A model as one session asks it: methods are built with it before the session's cache is open.
+
+    A run folder is made only once the method is known to fit, and the cache is in the run folder.
+    """
+
+    def open(
+        self,
+        store: AnswerStore | None,
+        *,
+        dry: bool = False,
+        identity: Mapping[str, Any] | None = None,
+        observe: Callable[[Model], Model] | None = None,
+    ) -> None:
+        """Put the session's cache around the model, before anything is asked.
+
+        Args:
+            store: Where answers are kept; `None` for nowhere.
+            dry: Whether to count what would be asked rather than ask.
+            identity: What answers are filed under, instead of the model's own identity.
+            observe: Wraps the model once more, outside of the cache.
+        """
+        cached = with_store(self.wrapped, store, dry=dry, identity=identity)
+        self.wrapped = cached if observe is None else observe(cached)
