@@ -343,7 +343,7 @@ async def test_options_that_do_not_fit_are_refused():
         coascore(judge(), variant="best")
     with pytest.raises(ConfigurationError, match="leave aspects_file out"):
         coascore(judge(), variant="inter", aspects_file="x.toml")
-    with pytest.raises(ConfigurationError, match=r"tree file x\.toml does not exist"):
+    with pytest.raises(ConfigurationError, match=r"file x\.toml does not exist"):
         coascore(judge(), aspects_file="x.toml")
 
 

@@ -17,20 +17,25 @@ error that names file and name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
 from textassay.agents.reading.plan import matching
 from textassay.agents.task import Task
-from textassay.methods.library.toml import read_table, validated
+from textassay.methods.library.toml import (
+    SUFFIXES,
+    check_format,
+    read_table,
+    to_toml,
+    validated,
+    write_table,
+)
 from textassay.prompts import PLANS, plan_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Plan
-from textassay.runtime.storage.files import write_json, write_text
+from textassay.runtime.model import Json
 
 FORMAT = 1
 """Of the files that are written; newer ones are refused."""
@@ -63,11 +68,8 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
         ConfigurationError: The file cannot be read or describes no plan; names the file.
     """
     path = _find(plan)
-    content = _content(path)
-    if isinstance(content.get("format"), int) and content["format"] > FORMAT:
-        raise ConfigurationError(
-            f"plan {path} has format {content['format']}; this version reads up to {FORMAT}"
-        )
+    content = read_table(path).content
+    check_format(path, content, FORMAT)
     found = validated(path, content, _File)
     if not found.steps and not found.text.strip():
         raise ConfigurationError(
@@ -99,29 +101,16 @@ def save(plan: Plan, path: Path, *, source: str = "") -> None:
         OSError: The file cannot be written.
         ConfigurationError: The path ends in neither `.toml` nor `.json`.
     """
-    if path.suffix == ".json":
-        write_json(path, _table(plan, source))
-    elif path.suffix == ".toml":
-        write_text(path, as_toml(plan, source=source))
-    else:
-        raise ConfigurationError(f"a plan is saved as .toml or .json, not as {path.name!r}")
+    write_table(path, _table(plan, source))
 
 
 def as_toml(plan: Plan, *, source: str = "") -> str:
     """Return a plan as the text of a TOML file that `load` reads."""
-    table = _table(plan, source)
-    assistants = table.pop("assistants")
-    lines = [f"{key} = {_toml(value)}" for key, value in table.items()]
-    lines += [
-        "",
-        "[assistants]",
-        *(f"{_string(name)} = {_toml(tools, flat=True)}" for name, tools in assistants.items()),
-    ]
-    return "\n".join(lines) + "\n"
+    return to_toml(_table(plan, source))
 
 
-def _table(plan: Plan, source: str) -> dict[str, Any]:
-    words: dict[str, Any] = {"steps": list(plan.steps)} if plan.steps else {"text": plan.text}
+def _table(plan: Plan, source: str) -> Json:
+    words: Json = {"steps": list(plan.steps)} if plan.steps else {"text": plan.text}
     assistants = {name: list(tools) for name, tools in plan.assistants.items()}
     return {
         "format": FORMAT,
@@ -131,45 +120,15 @@ def _table(plan: Plan, source: str) -> dict[str, Any]:
     }
 
 
-def _toml(value: Any, *, flat: bool = False) -> str:
-    if isinstance(value, list):
-        items = [_string(item) for item in value]
-        return (
-            "[" + ", ".join(items) + "]"
-            if flat
-            else "\n".join(["[", *(f"  {item}," for item in items), "]"])
-        )
-    return _string(value) if isinstance(value, str) else str(value)
-
-
-def _string(text: str) -> str:
-    """Return a TOML string: a JSON string is one but for one character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _find(plan: str) -> Path:
     if plan in PLANS:
         return plan_file(plan)
     path = Path(plan)
-    if path.suffix in (".toml", ".json") or path.is_file():
+    if path.suffix in SUFFIXES or path.is_file():
         return path
     raise UnknownName(
         "plan", plan, ["auto", "none", *PLANS, "or the path of a .toml or .json file"]
     )
-
-
-def _content(path: Path) -> dict[str, Any]:
-    if path.suffix != ".json":
-        return read_table(path).content
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ConfigurationError(f"file {path} does not exist") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"file {path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"file {path}: it holds no table")
-    return content
 
 
 def _tool(path: Path, name: str, known: list[str]) -> str:

@@ -31,7 +31,7 @@ from pydantic import Field, model_validator
 
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.task import Task
-from textassay.methods.library.toml import read_table, validated
+from textassay.methods.library.toml import check_format, problem, read_table, validated
 from textassay.methods.method import Models, PromptOptions
 from textassay.prompts.packaged import PROFILES, profile_folder
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -92,13 +92,10 @@ def load(profile: str) -> Profile:
     path = folder / FILE
     table = read_table(path)
     content = dict(table.content)
-    if isinstance(content.get("format"), int) and content["format"] > FORMAT:
-        raise ConfigurationError(
-            f"file {path} has format {content['format']}; this version reads up to {FORMAT}"
-        )
+    check_format(path, content, FORMAT)
     for key in ("name", "digest"):  # are not the file's to say
         if key in content:
-            raise ConfigurationError(f"file {path}: {key}: unknown key")
+            raise problem(path, f"{key}: unknown key")
     read = validated(path, content, _File)
     prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
     name = profile if profile in PROFILES else folder.name
@@ -219,9 +216,7 @@ def _find(profile: str) -> Path:
 def _beside(folder: Path, path: Path, file: str) -> Path:
     found = folder / file
     if found.suffix != ".jinja" or not found.is_file():
-        raise ConfigurationError(
-            f"file {path}: prompts: there is no prompt file (.jinja) {file!r} beside it"
-        )
+        raise problem(path, f"prompts: there is no prompt file (.jinja) {file!r} beside it")
     return found
 
 

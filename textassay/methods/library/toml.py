@@ -1,9 +1,15 @@
-"""Reads a TOML file into a message; whatever is wrong with it is an error that names file and key."""
+"""Reads and writes the files that people edit: trees, plans, profiles, question tables.
+
+They are TOML, or JSON if their name ends so. Whatever is wrong with one is an error that names the
+file, the place in it, and what is known instead.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import tomllib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,14 +17,19 @@ from pydantic import ValidationError
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Message
+from textassay.runtime.model import Json
+from textassay.runtime.storage.files import write_json, write_text
 
 M = TypeVar("M", bound=Message)
 
+SUFFIXES = (".toml", ".json")
+"""Endings of files that are read and written."""
+
 
 class Table(NamedTuple):
-    """The content of a TOML file."""
+    """The content of a file."""
 
-    content: dict[str, Any]
+    content: Json
     digest: str
     """6 hex digits that change with the file."""
 
@@ -27,27 +38,129 @@ def read_table(path: Path) -> Table:
     """Return what the file says.
 
     Raises:
-        ConfigurationError: The file cannot be read or is no TOML; names it.
+        ConfigurationError: The file cannot be read or holds no table; names it.
     """
     try:
         raw = path.read_bytes()
-        return Table(tomllib.loads(raw.decode("utf-8")), hashlib.sha256(raw).hexdigest()[:6])
+        content = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw.decode("utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(f"file {path} does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"file {path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise problem(path, "it holds no table")
+    return Table(content, hashlib.sha256(raw).hexdigest()[:6])
 
 
-def validated(path: Path, content: dict[str, Any], message: type[M]) -> M:
+def problem(path: Path, what: str) -> ConfigurationError:
+    """Return the error that says what is wrong in a file."""
+    return ConfigurationError(f"file {path}: {what}")
+
+
+def validated(path: Path, content: Mapping[str, Any], message: type[M], *, where: str = "") -> M:
     """Return `content` as a message.
 
+    Args:
+        path: The file it comes from.
+        content: A table of it.
+        message: What it should be.
+        where: The place in the file, such as `aspect 'coherence': `.
+
     Raises:
-        ConfigurationError: It does not fit; names file, key and what is wrong.
+        ConfigurationError: It does not fit; names file, place, key and what is wrong.
     """
     try:
         return message.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        problem = str(first["msg"]).removeprefix("Value error, ")
-        raise ConfigurationError(f"file {path}: {key + ': ' if key else ''}{problem}") from None
+        said = str(first["msg"]).removeprefix("Value error, ")
+        raise problem(path, f"{where}{key + ': ' if key else ''}{said}") from None
+
+
+def refuse_unknown(
+    path: Path, table: Mapping[str, Any], known: Collection[str], *, where: str = ""
+) -> None:
+    """Refuse a key that is not known, which is most often a misspelled one.
+
+    Raises:
+        ConfigurationError: Names file, place and key, and the keys that are known.
+    """
+    for key in table:
+        if key not in known:
+            raise problem(path, f"{where}unknown key {key!r}; known: {', '.join(known)}")
+
+
+def check_format(path: Path, content: Mapping[str, Any], newest: int) -> None:
+    """Refuse a file of a newer format than this version reads.
+
+    Raises:
+        ConfigurationError: `format` is newer, or not a number.
+    """
+    version = content.get("format", newest)
+    if not isinstance(version, int) or version > newest:
+        raise ConfigurationError(
+            f"file {path} has format {version!r}; this version reads up to {newest}"
+        )
+
+
+def write_table(path: Path, table: Json) -> None:
+    """Write a file that `read_table` reads, in one step: JSON if the path ends so, else TOML.
+
+    Raises:
+        OSError: The file cannot be written.
+        ConfigurationError: The path ends otherwise, or TOML cannot hold the text (half of a
+            surrogate pair, as models now and then send).
+    """
+    if path.suffix == ".json":
+        write_json(path, table)
+    elif path.suffix == ".toml":
+        try:
+            write_text(path, to_toml(table))
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                f"TOML cannot hold {error.object[error.start]!r}; save it as .json"
+            ) from error
+    else:
+        raise ConfigurationError(f"{path} must end in {' or '.join(SUFFIXES)}")
+
+
+def to_toml(table: Json) -> str:
+    """Return TOML as a person would write it: a sentence per line, names and numbers in one line.
+
+    Knows what the files hold: values, lists, tables of lists, and arrays of tables. Digests of plans
+    rest on this text, so it stays the same to the letter.
+    """
+    blocks = [""]
+    for key, value in table.items():
+        if isinstance(value, dict):
+            rows = (f"{_string(name)} = {_inline(item)}\n" for name, item in value.items())
+            blocks.append(f"[{key}]\n" + "".join(rows))
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            blocks += [f"[[{key}]]\n{_fields(row)}" for row in value]
+        elif isinstance(value, list):
+            lines = "".join(f"  {_inline(item)},\n" for item in value)
+            blocks[0] += f"{key} = [\n{lines}]\n"
+        else:
+            blocks[0] += _fields({key: value})
+    return "\n".join(blocks)
+
+
+def _fields(row: Json) -> str:
+    return "".join(f"{key} = {_inline(value)}\n" for key, value in row.items())
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if value == float(short) else repr(value)
+    return json.dumps(value)
+
+
+def _string(text: str) -> str:
+    """Return a TOML string: a JSON string is one but for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

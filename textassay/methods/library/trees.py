@@ -19,26 +19,26 @@ are for people to edit: a key that is not known is an error that names file and 
 from __future__ import annotations
 
 import hashlib
-import json
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from textassay.agents.task import Task
+from textassay.methods.library.toml import (
+    SUFFIXES,
+    check_format,
+    problem,
+    read_table,
+    refuse_unknown,
+    validated,
+    write_table,
+)
 from textassay.prompts import TREES, tree_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, slug
 from textassay.runtime.model import Json
-from textassay.runtime.storage.files import write_json, write_text
 
 FORMAT = 1
 """Of the files that are written; newer ones are refused."""
-
-SUFFIXES = (".toml", ".json")
-"""Endings of tree files."""
 
 _FILE_KEYS = ("format", "name", "source", "aspects")  # `name` and `source` are remarks
 _ASPECT_KEYS = ("name", "parent", "definition", "scale", "question", "higher_is_better", "source")
@@ -62,10 +62,7 @@ def load(tree: str, task: Task | None = None) -> AspectTree:
     aspects = tuple(
         _aspect(path, row, parent, definitions) for row, parent in zip(rows, parents, strict=True)
     )
-    try:
-        return AspectTree(aspects=aspects)
-    except ValidationError as error:
-        raise ConfigurationError(f"tree file {path}: {_problem(error)}") from None
+    return validated(path, {"aspects": aspects}, AspectTree)
 
 
 def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
@@ -81,21 +78,11 @@ def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
     Raises:
         OSError: The file cannot be written.
         ConfigurationError: The path ends in neither `.toml` nor `.json`, or TOML cannot hold the
-            text (half of a surrogate pair, as models now and then send).
+            text.
     """
     rows = [_row(aspect) for aspect in tree]
     remark: Json = {"source": source} if source else {}
-    if path.suffix == ".json":
-        write_json(path, {"format": FORMAT, **remark, "aspects": rows})
-    elif path.suffix == ".toml":
-        try:
-            write_text(path, _toml({"format": FORMAT, **remark}, rows))
-        except UnicodeEncodeError as error:
-            raise ConfigurationError(
-                f"TOML cannot hold {error.object[error.start]!r}; save it as .json"
-            ) from error
-    else:
-        raise ConfigurationError(f"a tree is saved as .toml or .json, not as {str(path)!r}")
+    write_table(path, {"format": FORMAT, **remark, "aspects": rows})
 
 
 def digest(aspects: Iterable[Aspect]) -> str:
@@ -114,33 +101,19 @@ def _find(tree: str) -> Path:
 
 
 def _rows(path: Path) -> list[Json]:
-    try:
-        raw = path.read_bytes()
-        content = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw.decode("utf-8"))
-    except FileNotFoundError:
-        raise ConfigurationError(f"tree file {path} does not exist") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"tree file {path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"tree file {path}: it holds no table")
-    _refuse_unknown(path, "", content, _FILE_KEYS)
-    version = content.get("format", FORMAT)
-    if not isinstance(version, int) or version > FORMAT:
-        raise ConfigurationError(
-            f"tree file {path} has format {version!r}; this version reads up to {FORMAT}"
-        )
+    content = read_table(path).content
+    refuse_unknown(path, content, _FILE_KEYS)
+    check_format(path, content, FORMAT)
     rows = content.get("aspects")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise ConfigurationError(f"tree file {path}: it needs at least one [[aspects]] table")
+        raise problem(path, "it needs at least one [[aspects]] table")
     for number, row in enumerate(rows, start=1):
         name = row.get("name")
         if not isinstance(name, str) or not name.strip():
-            raise ConfigurationError(f"tree file {path}: aspect {number} needs a name")
+            raise problem(path, f"aspect {number} needs a name")
         if not isinstance(row.get("parent", ""), str):
-            raise ConfigurationError(
-                f"tree file {path}: aspect {name!r}: parent is a name, not {row['parent']!r}"
-            )
-        _refuse_unknown(path, f"aspect {name!r}: ", row, _ASPECT_KEYS)
+            raise problem(path, f"aspect {name!r}: parent is a name, not {row['parent']!r}")
+        refuse_unknown(path, row, _ASPECT_KEYS, where=f"aspect {name!r}: ")
     return rows
 
 
@@ -169,8 +142,8 @@ def _placed_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str])
     bearers = [at for at, own in enumerate(slugs) if own == wanted]
     if len(bearers) > 1 and all(at in ids for at in bearers):
         known = ", ".join(repr(ids[at]) for at in bearers)
-        raise ConfigurationError(
-            f"tree file {path}: aspect {row['name']!r}: {row['parent']!r} may be {known}; name it in full"
+        raise problem(
+            path, f"aspect {row['name']!r}: {row['parent']!r} may be {known}; name it in full"
         )
     return ids.get(bearers[0]) if len(bearers) == 1 else None
 
@@ -188,41 +161,20 @@ def _nowhere(
         if not following:
             name, parent = rows[at]["name"], rows[at]["parent"]
             known = ", ".join(ids.values()) or "no root"
-            return ConfigurationError(
-                f"tree file {path}: aspect {name!r} names the unknown parent {parent!r}; known: {known}"
+            return problem(
+                path, f"aspect {name!r} names the unknown parent {parent!r}; known: {known}"
             )
         at = following[0]
     circle = " -> ".join(rows[i]["name"] for i in [*walked[walked.index(at) :], at])
-    return ConfigurationError(
-        f"tree file {path}: these aspects are parents of each other: {circle}"
-    )
+    return problem(path, f"these aspects are parents of each other: {circle}")
 
 
 def _aspect(path: Path, row: Json, parent: str | None, definitions: dict[str, str]) -> Aspect:
     fields = {key: value for key, value in row.items() if key not in ("parent", "source")}
     if parent is None and "definition" not in fields and slug(row["name"]) in definitions:
         fields["definition"] = definitions[slug(row["name"])]
-    try:
-        return Aspect(**fields, parent=parent)
-    except ValidationError as error:
-        raise ConfigurationError(
-            f"tree file {path}: aspect {row['name']!r}: {_problem(error)}"
-        ) from None
-
-
-def _problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
-    said = str(first["msg"]).removeprefix("Value error, ")
-    return f"{key}: {said}" if key else said
-
-
-def _refuse_unknown(path: Path, where: str, table: Json, known: tuple[str, ...]) -> None:
-    for key in table:
-        if key not in known:
-            raise ConfigurationError(
-                f"tree file {path}: {where}unknown key {key!r}; known: {', '.join(known)}"
-            )
+    where = f"aspect {row['name']!r}: "
+    return validated(path, {**fields, "parent": parent}, Aspect, where=where)
 
 
 def _row(aspect: Aspect) -> Json:
@@ -238,26 +190,3 @@ def _row(aspect: Aspect) -> Json:
     if not aspect.higher_is_better:
         row["higher_is_better"] = False
     return row
-
-
-def _toml(head: Json, rows: list[Json]) -> str:
-    blocks = [_toml_table(head), *("[[aspects]]\n" + _toml_table(row) for row in rows)]
-    return "\n".join(blocks)
-
-
-def _toml_table(table: Json) -> str:
-    return "".join(f"{key} = {_toml_value(value)}\n" for key, value in table.items())
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):  # a JSON string is a TOML string but for one character
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return (
-            "["
-            + ", ".join(f"{item:g}" if item == float(f"{item:g}") else repr(item) for item in value)
-            + "]"
-        )
-    return repr(value)
