@@ -65,15 +65,18 @@ class Congestion:
             seen for seen, rate in self._blocks if rate >= self.SAME_THROUGHPUT * throughput
         ]
         self._blocks.append((latency, throughput))
+        # A low latency counts only if it came with the same throughput: a server that was hardly
+        # used answers quickly, too, and says nothing about its queue.
         if not comparable or latency <= self.SLOW * min(comparable):
             self._slow_in_a_row = self._cuts = 0
             return "free"
         self._slow_in_a_row += 1
         if self._slow_in_a_row < 2:
-            return "unsure"
+            return "unsure"  # one slow block may be a pause of the server, such as loading
         if self._cuts == 0:
             self._latency_at_first_cut = latency
         elif self._cuts >= self.TRIAL:
+            # calls that queued in the server would have become faster with each cut
             if latency > self.RELIEF * self._latency_at_first_cut:
                 self._blocks.clear()
                 self._slow_in_a_row = self._cuts = 0
@@ -214,9 +217,12 @@ class AdaptiveLimit:
         """Shrink to `factor` of the limit, unless earlier cuts brought no relief."""
         self._doubling = False
         if not self._holding:
+            # at most half per judged round: rejections come in bursts, from calls that were all
+            # sent under the same limit
             self._set(max(self._exact * factor, self._judged.limit / 2))
 
     def _set(self, limit: float) -> None:
+        # The exact limit keeps fractions: 5 % of a limit below 20 would be lost in whole numbers.
         self._exact = min(float(self.cap), max(1.0, limit))
         self.limit = int(self._exact)
 
@@ -227,11 +233,14 @@ class AdaptiveLimit:
             self._doubling = False
             self._set(self._exact * self.CONGESTION_CUT)
         elif verdict == "mistaken" and self._before_congestion is not None:
+            # the cuts were for nothing: take all of them back at once, or a run whose answers grew
+            # longer would crawl at the lower limit
             self._set(max(self._exact, self._before_congestion))
         if verdict in ("free", "mistaken"):
             self._before_congestion = None
 
     def _end_rounds(self, now: float | None = None) -> None:
+        # Cuts are judged over more calls than growth: shares of few calls are mostly chance.
         if self._judged.calls >= max(self.limit, self.JUDGED):
             self._judge_cuts(self._judged)
             self._judged = Round(limit=self.limit)
@@ -241,6 +250,7 @@ class AdaptiveLimit:
 
     def _grow_after(self, done: Round, now: float | None) -> None:
         if done.rejected:
+            # a rejection says more than latency does: its cut replaces what congestion had found
             self._before_congestion = None
             return
         clean = done.failed <= self.FAILURES * done.calls
@@ -290,6 +300,10 @@ class AdaptiveLimit:
 
     def _judge_cuts(self, done: Round) -> None:
         """Decide whether further cuts may help, from calls that ended since the last such decision."""
+        # A server that turns away every tenth call whatever is in flight (a rate limit shared with
+        # others, a faulty proxy) would be cut down to one call and never grow again. So remember the
+        # share of rejections at the first cut; if half the limit did not lower it, the number of
+        # calls is not the cause.
         before, share = self._before_cuts, done.rejected_share
         if not done.rejected:
             self._before_cuts, self._holding = None, False

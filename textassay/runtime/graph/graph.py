@@ -124,12 +124,16 @@ class Graph(Displayed):
             values: What the steps yielded, by slot; added to.
             waiting: How many steps each step still waits for, by slot; counted down.
         """
+        # Most graphs are mostly chains. A chain runs as one coroutine in a loop: a task for every
+        # step would cost more than the step, and recursion would be as deep as the chain is long.
         while True:
             values[step.slot] = await step.run(values)
             if not step.consumers:
                 return
             ready = []
             for consumer in step.consumers:
+                # No await between counting down and looking: only the last of several inputs sees
+                # zero, so each step starts exactly once without a lock.
                 waiting[consumer.slot] -= 1
                 if not waiting[consumer.slot]:
                     ready.append(consumer)

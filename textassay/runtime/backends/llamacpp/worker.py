@@ -219,13 +219,18 @@ class Worker(Generic[R]):
         """Wait until the chain's next task is queued, or none will come, but not for long.
 
         Whether it shares more with the last one than others do is for the order to say: it may not,
-        where a source was cut to fit.
+        if a source was cut to fit.
         """
+        # The next turn of a conversation is asked only after its answer reached the event loop, and
+        # by then another task would have overwritten the cached prefix, which costs seconds to
+        # evaluate again. Waiting a fraction of a second for it is cheaper; the deadline bounds what
+        # an agent costs that thinks long between two turns.
         deadline = time.monotonic() + self._sequel_seconds
         while (
             not (chain.ended or self._has_next(chain)) and (left := deadline - time.monotonic()) > 0
         ):
             with self._wake:
+                # wakes for any arrival: tokenizing it now is work that the wait would only delay
                 self._wake.wait_for(lambda: self._inbox or self._stopping or chain.ended, left)
                 if self._stopping:
                     return
