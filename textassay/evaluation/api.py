@@ -1,4 +1,4 @@
-"""The three doors of the Python API: `evaluate`, `stream` and `evaluate_sync`."""
+"""The Python API: `evaluate`, `stream` and `evaluate_sync`."""
 
 from __future__ import annotations
 

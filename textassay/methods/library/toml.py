@@ -122,7 +122,7 @@ def write_table(path: Path, table: Json) -> None:
                 f"TOML cannot hold {error.object[error.start]!r}; save it as .json"
             ) from error
     else:
-        raise ConfigurationError(f"{path} must end in {' or '.join(SUFFIXES)}")
+        raise ConfigurationError(f"it is saved as {' or '.join(SUFFIXES)}, not as {str(path)!r}")
 
 
 def to_toml(table: Json) -> str:
