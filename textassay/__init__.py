@@ -55,7 +55,17 @@ _HOME = {
     "fixed": "runtime.graph.graph",
     "stream": "evaluation.api",
 }
-_MODULES = ("agents", "calibration", "learning", "meta", "methods", "runtime", "testing", "tools")
+_MODULES = (
+    "agents",
+    "calibration",
+    "learning",
+    "meta",
+    "methods",
+    "runtime",
+    "telemetry",
+    "testing",
+    "tools",
+)
 
 __all__ = [
     "Aspect",

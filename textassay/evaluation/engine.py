@@ -16,6 +16,7 @@ from typing import Any
 from textassay.evaluation.checking import checked
 from textassay.evaluation.progress import Progress
 from textassay.methods.method import Method
+from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connect import ConnectedModel
 from textassay.runtime.errors import AgentExited, BudgetReached, ModelError
@@ -78,6 +79,7 @@ class Engine:
         self._began = time.monotonic()
         self._stop: BudgetReached | ModelError | None = None
         self._in_work: set[asyncio.Timeout] = set()
+        self._observed: RunObserver | None = None
 
     @property
     def progress(self) -> Progress:
@@ -103,6 +105,9 @@ class Engine:
             TextassayError: What stopped the run; all scores yielded before are journaled.
         """
         self._began = time.monotonic()
+        if WATCH.observer is not None:
+            self._observed = WATCH.observer.run(self._method)
+        ended_by: BaseException | None = None
         try:
             async with aclosing(
                 run_workers(self._assignments(), self._judge, workers=self._workers)
@@ -114,6 +119,12 @@ class Engine:
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise error.__cause__ from None
             raise
+        except Exception as error:
+            ended_by = error
+            raise
+        finally:
+            if self._observed is not None:
+                self._observed.end(ended_by or self._stop)
         if self._stop is not None:
             raise self._stop
 
@@ -134,7 +145,11 @@ class Engine:
     async def _judge(self, assignment: Assignment) -> Sequence[Score]:
         started, began = datetime.now(UTC), time.monotonic()
         with track_usage() as ledger:
-            result = await self._result(assignment)
+            if self._observed is None:
+                result = await self._result(assignment)
+            else:
+                with self._observed.example(assignment.example):
+                    result = await self._result(assignment)
         self._ledger.add(ledger)
         if result is None:
             return ()
@@ -150,6 +165,8 @@ class Engine:
         self._done += 1
         for score in scores:
             self._outcomes[score.outcome] += 1
+            if self._observed is not None:
+                self._observed.scored(score, assignment.example)
         return scores
 
     async def _result(self, assignment: Assignment) -> Any:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from textassay.observing import WATCH
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.dry_run import DryRunModel, Price
 from textassay.runtime.backends.endpoint import VARIABLE, endpoint_of
@@ -206,7 +207,8 @@ def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> 
     inner: Model = SharedModel(core)
     if store is not None:
         inner = CachedModel(inner, store, keep=keep)
-    return OneSamplePerRequest(MeteredModel(inner))
+    outer: Model = OneSamplePerRequest(MeteredModel(inner))
+    return outer if WATCH.observer is None else WATCH.observer.model(outer)
 
 
 def _not_opened(name: str) -> ConfigurationError:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from textassay.observing import WATCH
 from textassay.runtime.errors import AgentExited
 from textassay.runtime.graph.concurrency import gather, leading
 from textassay.runtime.graph.node import Agent
@@ -77,7 +78,11 @@ class Step:
 
     async def _call(self, arguments: dict[str, Any]) -> Any:
         try:
-            value = await self.agent(**arguments)
+            observer = WATCH.observer
+            if observer is None:
+                value = await self.agent(**arguments)
+            else:
+                value = await observer.node(self.name, self.agent, arguments)
         except (SystemExit, KeyboardInterrupt) as error:
             # asyncio lets these end the event loop at once: no task of the run would be cleaned up
             raise AgentExited(f"the agent of {self.name!r} raised {error!r}") from error

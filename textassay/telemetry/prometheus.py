@@ -1,0 +1,70 @@
+"""A run's progress as Prometheus text: the same counters that the progress line shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Sample = tuple[Mapping[str, str], float]
+
+
+def prometheus_text(progress: Any, *, run: str = "") -> str:
+    """Return the state of a run in Prometheus' text format.
+
+    Write it from a progress callback into the folder of node_exporter's textfile collector, or
+    serve it.
+
+    Args:
+        progress: A `Progress`, as `evaluate(progress=...)` gives it to a function.
+        run: Value of the label `run`; without one there is no such label.
+    """
+    own = {"run": run} if run else {}
+    usage = progress.usage
+    lines = [
+        *_metric("examples_done", "gauge", "Examples finished.", [(own, progress.done)]),
+        *_metric("examples_total", "gauge", "Examples of the run.", _known(own, progress.total)),
+        *_metric("scores_total", "counter", "Scores.", _by(own, "outcome", progress.outcomes)),
+        *_metric("failed_attempts_total", "counter", "Failed attempts, mended ones included.",
+                 _by(own, "type", progress.failures)),
+        *_metric("calls_total", "counter", "Calls that a model answered.", [(own, usage.calls)]),
+        *_metric("cached_calls_total", "counter", "Calls that were answered from the cache.",
+                 [(own, usage.cached_calls)]),
+        *_metric("tokens_total", "counter", "Tokens.", [
+            ({**own, "kind": "prompt"}, usage.prompt_tokens),
+            ({**own, "kind": "completion"}, usage.completion_tokens),
+        ]),
+        *_metric("cost_dollars_total", "counter", "Cost in US dollars.", _known(own, usage.cost)),
+        *_metric("calls_in_flight", "gauge", "Calls in flight.", [
+            ({**own, "model": name}, state.in_flight) for name, state in progress.limiters.items()
+        ]),
+        *_metric("calls_limit", "gauge", "Calls that may be in flight.", [
+            ({**own, "model": name}, state.limit) for name, state in progress.limiters.items()
+        ]),
+    ]  # fmt: skip
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _metric(name: str, kind: str, text: str, samples: Iterable[Sample]) -> list[str]:
+    rows = [f"textassay_{name}{_labels(labels)} {value:g}" if isinstance(value, float)
+            else f"textassay_{name}{_labels(labels)} {value}" for labels, value in samples]  # fmt: skip
+    if not rows:
+        return []
+    return [f"# HELP textassay_{name} {text}", f"# TYPE textassay_{name} {kind}", *rows]
+
+
+def _known(labels: Mapping[str, str], value: float | None) -> list[Sample]:
+    return [] if value is None else [(labels, value)]
+
+
+def _by(labels: Mapping[str, str], name: str, counts: Mapping[str, int]) -> list[Sample]:
+    return [({**labels, name: key}, count) for key, count in counts.items()]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
