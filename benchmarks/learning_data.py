@@ -19,7 +19,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Recorded:
-    """One benchmark: features (n, f) with NaN for gaps, ratings (n, aspects), group codes (n,) and names."""
+    """One benchmark: features (n, f) with NaN for gaps, ratings (n, aspects), group codes (n,) and names.
+
+    `rated` are all aspects that people rated, of which `aspects` are learnt.
+    """
 
     name: str
     features: Floats
@@ -27,6 +30,7 @@ class Recorded:
     groups: NDArray[np.intp]
     feature_names: list[str]
     aspects: list[str]
+    rated: list[str]
 
 
 @dataclass(frozen=True)
@@ -121,4 +125,5 @@ def read(folder: Path, wanted: Wanted) -> Recorded:
         group_codes(row["group"] for row in rows),
         names,
         list(wanted.aspects),
+        sorted({aspect for row in rows for aspect in row["human"]}),
     )

@@ -56,6 +56,7 @@ def learnt(data: Recorded, name: str) -> Predict:
             groups=data.groups[train].tolist(),
             feature_names=data.feature_names,
             target_names=data.aspects,
+            aspect_names=data.rated,
         )
         return aggregator.predict(data.features[~train])
 
