@@ -140,6 +140,18 @@ async def test_a_cut_answer_is_asked_for_once_more_with_more_room(cut):
     assert [request.max_tokens for request in model.requests] == [10, 40]
 
 
+async def test_one_rule_for_cut_answers_whether_one_sample_is_asked_for_or_several():
+    """A rating at which an answer was cut counts in neither; the whole ones are the score."""
+    cut = Sample(text="Score: 4", finish_reason="length")
+    answer = Response(samples=(cut, Sample(text="Score: 2"), cut))
+    _, judge = scorer([answer], n=3, temperature=1.0, how="sampled")
+    assert (await judge(EXAMPLE, COHERENCE)).value == 2
+    _, judge = scorer([Response(samples=(cut, cut, cut))] * 2, n=3, temperature=1.0, how="sampled")
+    assert (await judge(EXAMPLE, COHERENCE)).outcome == "invalid"
+    _, judge = scorer([cut] * 2, parse_retries=0)
+    assert (await judge(EXAMPLE, COHERENCE)).outcome == "invalid"
+
+
 async def test_an_answer_that_the_server_clips_is_not_asked_for_with_more_room():
     """A context that is full does not hold four times as much."""
     clipped = Response(

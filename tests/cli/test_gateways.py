@@ -201,6 +201,89 @@ def test_an_untrusted_certificate_stops_the_run_and_an_own_authority_is_trusted(
     assert trusted.code == 0, trusted.err
 
 
+@pytest.mark.parametrize("name", ["direct/m", "openai/m"])
+def test_a_client_certificate_is_shown_to_a_server_that_asks_for_one(tmp_path, certificate, name):
+    """Without it the run stops; its key may stand in the same file."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(certificate)
+    data = write_examples(tmp_path / "d.jsonl", 1)
+    judge = ("--method", "llm-score", "--aspects", "coherence", "--model", name)
+    patience = ("--set", "attempts=1", "--set", "outage_wait=0", "--price", "1,1")
+    with gateway(lambda request, text: rated(), tls) as url:
+        at = (*judge, "--api-base", url, *patience, "--set", f"ca={certificate}")
+        refused = textassay("score", data, *at, "--out", tmp_path / "a")
+        shown = ("--set", f"client_cert={certificate}")
+        accepted = textassay("score", data, *at, *shown, "--out", tmp_path / "b")
+    assert refused.code in (1, 3)
+    assert accepted.code == 0, accepted.err
+
+
+def test_resume_takes_headers_and_addresses_from_the_config(tmp_path, monkeypatch):
+    """What is never taken from a run folder can be given in the file of the run."""
+    monkeypatch.setenv("TEAM_TOKEN", "team-token-0123456789")
+    down = [False]
+
+    def check(request: web.Request, text: str) -> web.Response:
+        if request.headers.get("X-Team") != "judges team-token-0123456789":
+            return web.json_response({"error": {"message": "who are you?"}}, status=401)
+        if down[0] and "Text number 1" in text:
+            return web.json_response({"error": {"message": "no"}}, status=422)
+        return rated()
+
+    data = write_examples(tmp_path / "d.jsonl", 2)
+    config, run = tmp_path / "judge.toml", tmp_path / "run"
+    with gateway(check) as url:
+        config.write_text(
+            'method = "llm-score"\n'
+            'aspects = ["coherence"]\n'
+            "[models.scorer]\n"
+            'model = "direct/m"\n'
+            f'api_base = "{url}"\n'
+            'headers = { X-Team = "judges ${TEAM_TOKEN}" }\n'
+        )
+        down[0] = True
+        assert textassay("score", data, "--config", config, "--out", run).code == 1
+        down[0] = False
+        without = textassay("resume", run)
+        resumed = textassay("resume", run, "--config", config)
+    assert without.code != 0
+    assert resumed.code == 0, resumed.err
+    assert [row["outcome"] for row in rows_of(run)].count("scored") == 2
+
+
+@pytest.mark.parametrize("name", ["direct/m", "openai/m"])
+def test_proxies_of_the_environment_are_asked_but_for_what_they_leave_out(
+    tmp_path, monkeypatch, name
+):
+    """`HTTP_PROXY` names the proxy, `NO_PROXY` the servers that are reached without it."""
+    seen = []
+
+    def answer(request: web.Request, text: str) -> web.Response:
+        seen.append(request.raw_path)
+        return rated()
+
+    data = write_examples(tmp_path / "d.jsonl", 1)
+    judge = ("--method", "llm-score", "--aspects", "coherence", "--model", name, "--price", "1,1")
+    with gateway(answer) as url:
+        here = url.removesuffix("/v1").replace("localhost", "127.0.0.1")
+        for variable in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(variable, here)
+        for variable in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(variable, "")
+        base = ("--api-base", "http://judge.invalid/v1")
+        through = textassay("score", data, *judge, *base, "--out", tmp_path / "a")
+        for variable in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(variable, "127.0.0.1")
+        for variable in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(variable, "http://127.0.0.1:9")
+        past = textassay("score", data, *judge, "--api-base", f"{here}/v1", "--out", tmp_path / "b")
+    assert through.code == 0, through.err
+    assert past.code == 0, past.err
+    assert seen == ["http://judge.invalid/v1/chat/completions", "/v1/chat/completions"]
+
+
 def test_a_proxy_that_is_named_is_asked(tmp_path):
     """The proxy sees the whole address of a server that exists nowhere."""
     seen = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ import typer
 from rich.text import Text
 
 from textassay.calibration.folder import load
+from textassay.cli import arguments
 from textassay.cli.console import plain_table, printable, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import STYLES, Style, shown
@@ -122,6 +123,27 @@ def _style(given: Any) -> Style:
     if given not in STYLES:
         raise UnknownName("progress style", str(given), STYLES)
     return cast("Style", given)
+
+
+def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Return the flags of `resume`, laid over the settings of the file of `--config`.
+
+    The file may be the one that the run was made with: what it says of the run itself, such as its
+    method and data, stays as the run has it.
+
+    Args:
+        typed: The flags as they were typed, `config` among them.
+        known: Keys that the file may have.
+
+    Raises:
+        ConfigurationError: A value or the file cannot be read.
+    """
+    path = typed.get("config")
+    flags = arguments.read({name: value for name, value in typed.items() if name != "config"})
+    keys = [key for key in known if key not in ("config", "field")]
+    configured = arguments.config_file(path, keys)
+    runtime, _ = split_settings(configured.get("set", {}))
+    return {**settings_in({**configured, **runtime}), **flags}
 
 
 def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from textassay.runtime import errors
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
-from textassay.runtime.model import ChatMessage, Request
+from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
 
 pytestmark = pytest.mark.asyncio
 
@@ -140,3 +141,35 @@ async def test_a_server_of_ones_own_needs_no_key(mock_server, monkeypatch):
     model = LiteLLMModel("openai/judge", api_base=server.url)
     assert (await model.generate(ASK)).samples[0].text
     await model.aclose()
+
+
+async def test_a_missing_echo_names_the_model(mock_server):
+    """A run that is stopped by it says which of several models it was."""
+    server = await mock_server(ignore_echo=True)
+    model = LiteLLMModel("text-completion-openai/m", api_base=server.url, api_key="k")
+    with pytest.raises(errors.CapabilityError, match="text-completion-openai/m"):
+        await model.continuation(ContinuationRequest(prompt="A summary:", continuation=" good"))
+    await model.aclose()
+
+
+async def test_messages_to_a_completion_endpoint_leave_no_open_connection(mock_server):
+    """litellm opens a client per call there; none is left for the interpreter to complain of."""
+    server = await mock_server()
+    program = (
+        "import asyncio, sys\n"
+        "from textassay.runtime.backends.litellm import LiteLLMModel\n"
+        "from textassay.runtime.model import ChatMessage, ContinuationRequest, Request\n"
+        "async def main():\n"
+        "    model = LiteLLMModel('text-completion-openai/m', api_base=sys.argv[1], api_key='k')\n"
+        "    ask = Request(messages=(ChatMessage(role='user', content='Rate.'),))\n"
+        "    for _ in range(2):\n"
+        "        await model.generate(ask)\n"
+        "    await model.aclose()\n"
+        "asyncio.run(main())\n"
+    )
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, server.url, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await done.communicate()
+    assert done.returncode == 0, said.decode()
+    assert b"Unclosed" not in said

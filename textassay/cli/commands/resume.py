@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from textassay.cli import arguments
+from textassay.cli.commands.score import score_keys
 from textassay.cli.exits import run_async
-from textassay.cli.flags import PROGRESS, RUNTIME, AsJson, Given, RunFolder
+from textassay.cli.flags import CONFIG, PROGRESS, RUNTIME, AsJson, Given, RunFolder
 from textassay.cli.registry import SCORING, command
 
 
@@ -21,6 +21,7 @@ from textassay.cli.registry import SCORING, command
         "textassay resume runs/first",
         "textassay resume runs/first --max-cost 10 --concurrency 8",
         "textassay resume runs/first --data /elsewhere/data.jsonl",
+        "textassay resume runs/first --config judge.toml",
     ),
 )
 def resume(
@@ -33,16 +34,17 @@ def resume(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, PROGRESS | RUNTIME],
+    given: Annotated[Given, CONFIG | PROGRESS | RUNTIME],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 
-    Flags that are given replace the settings that the run was made with.
+    Flags that are given replace the settings that the run was made with, and so do those of
+    --config: headers, certificates and addresses per role are never taken from a run folder.
     """
-    from textassay.cli.score import carry_out, order_to_resume
+    from textassay.cli.score import carry_out, flags_to_resume, order_to_resume
     from textassay.evaluation.shards import is_divided
 
-    read = arguments.read({**given, "data": data})
+    read = flags_to_resume({**given, "data": data}, score_keys())
     if is_divided(run):
         from textassay.cli.processes import resume_in_processes
 
