@@ -20,6 +20,7 @@ from textassay.demo.bundled import TASKS, data_file
 from textassay.evaluation.request import Request, session_of
 from textassay.methods import METHODS
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.pairs import Paired
 from textassay.runtime.messages import Example, Message
 
 COMMAND = "python -m benchmarks.method_costs"
@@ -61,9 +62,15 @@ async def dry_run(examples: Sequence[Example], method: str, task: str, **more: A
     return Cost(calls=asked.calls, prompt=asked.prompt_tokens, completion=asked.completion_tokens)
 
 
+def judged(method: str, task: str) -> list[Example]:
+    """Return the bundled examples of a task, in pairs for methods that compare."""
+    examples = Examples(data_file(task))
+    return list(Paired(examples) if method == "pairwise" else examples)
+
+
 async def cost_of(method: str, task: str) -> MethodCost:
     """Return what a method costs over the bundled examples of a task, on all of its aspects."""
-    examples = list(Examples(data_file(task)))
+    examples = judged(method, task)
     half = len(examples) // 2
     parts = (examples, examples[:half], examples[half:])
     whole, first, second = [await dry_run(part, method, task) for part in parts]

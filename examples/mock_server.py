@@ -419,6 +419,8 @@ def _as_asked(prompt: str, number: int) -> str:
         )
     if "Write the evaluation steps" in prompt:
         return _steps(["the text"], number)
+    if '"Answer: A" or "Answer: B"' in prompt:
+        return f"One of them is clearer.\nAnswer: {'AB'[number % 2]}"
     if "one line for each aspect" in prompt:
         rows = [(name, int(low), int(high)) for name, low, high in _RATED.findall(prompt)]
         return "\n".join(

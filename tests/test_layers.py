@@ -32,6 +32,16 @@ ALLOWED = {
         "evaluation",
         "fitting",
     },
+    "stress": {
+        "runtime",
+        "tools",
+        "learning",
+        "meta",
+        "agents",
+        "methods",
+        "evaluation",
+        "calibration",
+    },
     "cli": {
         "runtime",
         "prompts",
@@ -45,7 +55,7 @@ ALLOWED = {
         "calibration",
         "report",
     }
-    | {"demo", "annotate"},
+    | {"demo", "annotate", "stress"},
     "annotate": {"runtime", "meta", "agents"},
     "report": {"runtime", "tools", "learning", "meta", "methods", "calibration"},
     "testing": {"runtime"},

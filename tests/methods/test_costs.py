@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import textassay
-from benchmarks.method_costs import COMMAND, MethodCost, cost_of, dry_run, table_of
+from benchmarks.method_costs import COMMAND, MethodCost, cost_of, dry_run, judged, table_of
 from examples.mock_server import MockServer
 from textassay.demo.bundled import TASKS, data_file
 from textassay.methods import METHODS
@@ -47,7 +47,7 @@ async def check(method: str, task: str, server: MockServer) -> MethodCost:
     """Hold the foretold cost against a run: calls are exact, prompts within a tenth, answers bounded."""
     foretold, heard = await cost_of(method, task), Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
-        run = await textassay.evaluate(data_file(task), method=method, task=task, model=model)
+        run = await textassay.evaluate(judged(method, task), method=method, task=task, model=model)
     usage = run.summary()["usage"]
     assert server.counters.requests == usage["calls"] == foretold.whole.calls
     assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH)

@@ -31,7 +31,11 @@ from textassay.runtime.model import (
 
 GOLDEN = Path(__file__).parent / "golden_requests.json"
 EXAMPLE = Example(
-    id="x", source="A cat sat on a mat. It slept.", output="A cat slept.", references=("It slept.",)
+    id="x",
+    source="A cat sat on a mat. It slept.",
+    output="A cat slept.",
+    references=("It slept.",),
+    meta={"output_b": "A dog slept."},
 )
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "coascore": [{}, {"variant": "inter", "form": "letters"}],
@@ -42,6 +46,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "hd-eval": [{}, {"tree": "model", "children": 2}],
     "llm-score": [{}, {"form": "stars", "prompt_layout": "shared-prefix"}],
     "llm-score-cot": [{}],
+    "pairwise": [{}, {"orders": "back", "ties": True, "prompt_layout": "shared-prefix"}],
 }
 CASES = [
     (method, options, model)

@@ -13,11 +13,9 @@ from typing import Any, Literal
 
 from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.task import Task
+from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, Example
-
-OTHER_OUTPUT = "output_b"
-"""Field of an example that holds the second text of a comparison."""
 
 MAX_BUTTONS = 11
 """Most ratings that are offered as buttons; wider scales get a field for a number."""

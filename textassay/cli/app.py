@@ -23,6 +23,7 @@ COMMANDS = (
     "estimate",
     "compare",
     "alt_test",
+    "stress",
     "label_plan",
     "report",
     "view",

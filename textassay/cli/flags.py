@@ -220,6 +220,10 @@ FIELDS = Group(
 
 READING = FIELDS | Group(
     limit=Annotated[int | None, _option("Data", "Read only the first N examples.", metavar="N")],
+    pair=Annotated[
+        Literal["system"] | None,
+        _option("Data", "Compare the systems of each group in pairs (for --method pairwise)."),
+    ],
 )
 """How data are read."""
 

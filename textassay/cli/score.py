@@ -66,8 +66,13 @@ class Order:
     """Number of processes among which the data are divided; `None` to judge in this one."""
 
 
-def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
+def order_from(flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score") -> Order:
     """Make an order of `score` from its flags and its `--set` pairs.
+
+    Args:
+        flags: The flags by name.
+        chosen: The `--set` pairs.
+        command: What the user typed, for messages.
 
     Raises:
         ConfigurationError: A flag that is needed is missing.
@@ -77,9 +82,11 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
         ("method", "--method, such as g-eval"),
     ):
         if not flags.get(name):
-            raise ConfigurationError(f"score needs {shown_as}")
+            raise ConfigurationError(f"{command} needs {shown_as}")
     if flags.get("out") is None and not flags.get("dry_run"):
-        raise ConfigurationError("score needs --out RUN, a folder for the scores (or --dry-run)")
+        raise ConfigurationError(
+            f"{command} needs --out RUN, a folder for the scores (or --dry-run)"
+        )
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
@@ -94,6 +101,7 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any]) -> Order:
         data=data,
         fields=flags.get("fields") or {},
         limit=flags.get("limit"),
+        pair=flags.get("pair"),
         calibration=None if flags.get("calibration") is None else str(flags["calibration"]),
         shard=flags.get("shard"),
     )

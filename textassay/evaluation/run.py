@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.display import MAX_ROWS, Displayed, Shown
+from textassay.evaluation.data import open_examples
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.spec import spec_of
 from textassay.evaluation.tables import Rows, arrow_table, long_rows, wide_rows
@@ -80,7 +81,7 @@ class Run(Displayed):
                 raise ConfigurationError(
                     "the run does not tell where its data are; give them as to_pandas(data=...)"
                 )
-            self._examples = Examples(spec.data, fields=spec.fields or None)
+            self._examples = open_examples(spec.data, spec)
         return iter(self._examples)
 
     def to_pandas(self, *, wide: bool = False, data: Any = None) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textassay.evaluation.data import open_examples
 from textassay.evaluation.engine import Engine
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
 from textassay.evaluation.resuming import check_manifest
@@ -157,7 +158,7 @@ async def open_session(
 
 async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples, DataInfo]:
     """Read the data once; a file is read off the event loop, an iterable where it was made."""
-    data = Examples(examples, fields=spec.fields or None)
+    data = open_examples(examples, spec)
     info = await asyncio.to_thread(data.check) if isinstance(examples, str | Path) else data.check()
     return data, info
 

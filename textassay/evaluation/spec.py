@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -56,6 +56,10 @@ class RunSpec(Message):
     """Only the first so many examples."""
     shard: str | None = None
     """`I/N` for the I-th of N parts of the examples, counted from 1; `None` for all of them."""
+    pair: Literal["system"] | None = None
+    """Compare the systems of each group in pairs, rather than judge the examples."""
+    stress: dict[str, Any] | None = None
+    """What the stress tests were asked for, of a run that judges edited copies of the data."""
 
     @field_validator("shard")
     @classmethod

@@ -20,6 +20,7 @@ from textassay.methods.judging import PromptMethod, RatingMethod
 from textassay.methods.library import plans, profiles, tasks, trees
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options, PromptOptions
+from textassay.methods.pairwise import Pairwise
 from textassay.methods.tool_scores import ToolScores
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
@@ -35,6 +36,7 @@ METHODS: dict[str, Any] = {
     "hd-eval": HDEval,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
+    "pairwise": Pairwise,
 }
 """Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own
 `Options`.
@@ -195,6 +197,7 @@ __all__ = [
     "Method",
     "Models",
     "Options",
+    "Pairwise",
     "PromptMethod",
     "PromptOptions",
     "RatingMethod",

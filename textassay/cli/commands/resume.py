@@ -50,4 +50,9 @@ def resume(
 
         return run_async(resume_in_processes(run, read, as_json=as_json))
     order = order_to_resume(run, read)
+    if order.spec.stress is not None:
+        from textassay.cli.stress import carry_out as carry_out_stress
+        from textassay.cli.stress import request_to_resume
+
+        return run_async(carry_out_stress(request_to_resume(order), as_json=as_json))
     return run_async(carry_out(replace(order, as_json=as_json)))

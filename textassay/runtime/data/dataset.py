@@ -17,6 +17,7 @@ import orjson
 from textassay.runtime.data.fields import KEYED, FieldError, FieldReader, with_means
 from textassay.runtime.data.formats import Table, open_table
 from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example, Message
@@ -42,6 +43,8 @@ class DataInfo(Message):
     """Number of examples with a mean human rating, by aspect, in order of appearance."""
     metrics: dict[str, int]
     """Number of examples with a recorded score, by name, in order of appearance."""
+    compared: int = 0
+    """Number of examples with a second text, `output_b`."""
 
     @property
     def has_groups(self) -> bool:
@@ -153,7 +156,7 @@ class Examples:
         return DataError(f"{self.name}, {self._table.unit} {number}{joint}{error}")
 
     def _survey(self) -> DataInfo:
-        content, ids = hashlib.sha256(), bytearray()
+        content, ids, compared = hashlib.sha256(), bytearray(), 0
         present, human, metrics = dict.fromkeys(OPTIONAL, 0), dict[str, int](), dict[str, int]()
         for number, row, example in self._read():
             try:
@@ -166,6 +169,7 @@ class Examples:
             for name in OPTIONAL:
                 if getattr(example, name):
                     present[name] += 1
+            compared += isinstance(example.meta.get(OTHER_OUTPUT), str)
             _count(with_means(example).human, human)
             _count(example.metrics, metrics)
         if not ids:
@@ -183,6 +187,7 @@ class Examples:
             present=present,
             human=human,
             metrics=metrics,
+            compared=compared,
         )
 
     def _repeat(self, first: int, second: int) -> DataError:

@@ -1,0 +1,154 @@
+"""`pairwise`: both orders, flips that are ties and counted, systems paired, and LLMBar's recorded answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.benchmark_data import FOLDER, benchmark
+from tests.cli.harness import rows_of, served, textassay, write_examples
+from textassay.agents.reading.choice import parse_choice
+from textassay.agents.reading.rating import NoRating
+from textassay.methods import build
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.data.pairs import Paired
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Assignment, Example, Failure
+
+PAIR = Example(
+    id="x", source="It rained.", output="good text", meta={"output_b": "bad text"}, group="g"
+)
+
+
+async def judged(script, example=PAIR, **options):
+    model = ScriptedModel(script)
+    method = build("pairwise", model, task="summarization", aspects=["fluency"], options=options)
+    scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    assert not isinstance(scores[0], Failure), scores[0]
+    return scores[0], model
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("word", "value"), [("good", 1.0), ("bad", 0.0)])
+async def test_the_same_text_chosen_in_both_orders_wins(word, value):
+    """Two calls; the choice follows the text, not its place."""
+    script = lambda request: (  # noqa: E731
+        "A: clear.\nAnswer: A"
+        if request.text.index(f"{word} text") < request.text.index("</output-a")
+        else "Answer: B"
+    )
+    score, model = await judged(script)
+    assert (score.value, score.scale, len(model.requests)) == (value, (0, 1), 2)
+    assert [part["choice"] for part in score.evidence] == [value, value]
+
+
+@pytest.mark.asyncio
+async def test_a_choice_that_flips_with_the_order_is_a_tie_and_is_counted():
+    """Always the first place: no preference, and the evidence says why."""
+    score, _ = await judged(lambda request: "Answer: A")
+    assert score.value == 0.5
+    assert score.evidence[-1]["flipped"] is True
+    assert [part.get("choice") for part in score.evidence] == [1.0, 0.0, None]
+
+
+@pytest.mark.asyncio
+async def test_one_order_costs_one_call():
+    """`orders=back` shows the second text first."""
+    score, model = await judged(lambda request: "Answer: A", orders="back")
+    assert (score.value, len(model.requests)) == (0.0, 1)
+
+
+@pytest.mark.asyncio
+async def test_an_unusable_answer_is_no_number():
+    """Asked again, then invalid; an empty text is abstained on and never sent."""
+    score, model = await judged(lambda request: "Hard to say.", parse_retries=1)
+    assert (score.value, score.outcome, len(model.requests)) == (None, "invalid", 4)
+    empty = PAIR.model_copy(update={"meta": {"output_b": " "}})
+    score, model = await judged(lambda request: "Answer: A", empty)
+    assert (score.outcome, len(model.requests)) == ("abstained", 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("Answer: B", 0.0), ("Output (a)", 1.0), ("[[B]]", 0.0), ("A", 1.0), ("**B**", 0.0),
+        ("A is longer, yet B is right.\nAnswer: B", 0.0), ("My final verdict is: [[A]]", 1.0),
+    ],
+)  # fmt: skip
+def test_choices_are_read(said, value):
+    """As judges phrase them."""
+    assert parse_choice(said) == value
+
+
+@pytest.mark.parametrize("said", ["", "Answer: C", "Both are fine.", "I cannot provide a response"])
+def test_what_is_no_choice_is_none(said):
+    """Nothing is guessed; C only where it is offered."""
+    assert isinstance(parse_choice(said), NoRating)
+    assert parse_choice("Answer: C", ties=True) == 0.5
+
+
+def test_the_systems_of_a_group_are_paired(tmp_path):
+    """`--pair system`: one comparison a group, with what people preferred."""
+    data = write_examples(tmp_path / "data.jsonl", 6)
+    with served() as server:
+        done = textassay(
+            "score", data, "--method", "pairwise", "--pair", "system", "-t", "summarization", "-a", "fluency",
+            "--model", "direct/mock", "--api-base", server.url, "--out", tmp_path / "run", "--progress", "none",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    assert {row["id"] for row in rows_of(tmp_path / "run")} == {"x0 vs x1", "x2 vs x3", "x4 vs x5"}
+
+
+def test_data_without_a_second_text_are_refused(tmp_path):
+    """Says how many lack it and what would do."""
+    data = write_examples(tmp_path / "data.jsonl", 6)
+    done = textassay(
+        "score", data, "--method", "pairwise", "--model", "direct/mock", "--api-base",
+        "http://127.0.0.1:9/v1", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert done.code == 2
+    assert "'output_b'" in done.err
+    assert "--pair system" in done.err
+
+
+def test_what_cannot_be_paired_is_refused():
+    """No system, or two texts of one."""
+    rows = [Example(id=str(i), output="x", group="g", system="s") for i in range(2)]
+    with pytest.raises(DataError, match="are both of system 's'"):
+        list(Paired(rows))
+    with pytest.raises(DataError, match="has no 'system'"):
+        list(Paired([rows[0].model_copy(update={"system": None})]))
+
+
+@pytest.mark.asyncio
+async def test_llmbars_recorded_counts_come_out_exactly():
+    """Correct in each order, in both, and the same choice in both, of five evaluators on five sets."""
+    rows = benchmark("llmbar/llmbar.jsonl.gz")
+    published = json.loads((FOLDER / "llmbar" / "statistics.json").read_text())
+    assert len(published) == 25
+    for name, wanted in published.items():
+        subset, evaluator = name.split("/")
+        chosen = [row for row in rows if row["set"] == subset]
+        counts = [0, 0, 0, 0]
+        for row in chosen:
+            said = row["answers"][evaluator]
+            right = 1.0 if row["label"] == 1 else 0.0
+            forth = parse_choice(said["order_1"]["raw"])
+            back = parse_choice(said["order_2"]["raw"])
+            values = [
+                None if isinstance(forth, NoRating) else forth,
+                None if isinstance(back, NoRating) else 1 - back,
+            ]
+            found = [value == right for value in values]
+            counts = [
+                counts[0] + found[0],
+                counts[1] + found[1],
+                counts[2] + all(found),
+                counts[3] + (values[0] == values[1]),
+            ]
+        told = [
+            int(wanted[key].split(" / ")[0])
+            for key in ("correct_False", "correct_True", "correct_both", "equal")
+        ]
+        assert counts == told, name

@@ -1,0 +1,178 @@
+"""Asks a judge which of two texts is better, in one order, and settles what both orders say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from textassay.agents.ask import MAX_QUOTED, Answer, Ask
+from textassay.agents.material import fenced
+from textassay.agents.prompt_template import Prompt
+from textassay.agents.reading.choice import parse_choice
+from textassay.agents.reading.rating import NoRating
+from textassay.prompts import nonce
+from textassay.runtime.data.pairs import OTHER_OUTPUT
+from textassay.runtime.errors import ContentRefused
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
+from textassay.runtime.model import Sample
+
+Order = Literal["forth", "back"]
+"""`forth` shows `output` first, `back` shows `output_b` first."""
+_DRY = "Both say what happened, and one of them says it in an order that is easier to follow.\nAnswer: A"
+
+
+class Choice(Message):
+    """What a judge chose in one order."""
+
+    order: Order
+    """Which text came first."""
+    value: float | None = None
+    """How much better `output` is than `output_b`: 1, 0.5 or 0; `None` if the answer is unusable."""
+    said: str = ""
+    """The judge's words."""
+    problem: str | None = None
+    """Why there is no value; `Declined` if the judge refused."""
+    message: str = ""
+    """The same in a sentence."""
+    usage: Usage = NO_USAGE
+    """Cost of all requests."""
+
+
+@dataclass(frozen=True)
+class Comparer:
+    """Asks which of the two texts of an example is better.
+
+    Attributes:
+        ask: Model and prompt; the prompt is given `aspect`, `ties` and `material`.
+        order: Which text comes first.
+        ties: Whether the judge may say that neither is better.
+        parse_retries: How often an unusable answer is asked for again.
+    """
+
+    ask: Ask
+    order: Order = "forth"
+    ties: bool = False
+    parse_retries: int = 1
+
+    async def __call__(self, example: Example, aspect: Aspect) -> Choice:
+        """Return the choice.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            ContentRefused: The provider's filter cut the answer off.
+            ModelError: The model could not be asked.
+        """
+        if not (example.output.strip() and other_output(example).strip()):
+            return Choice(
+                order=self.order, problem="EmptyOutput", message="one of the two texts is empty"
+            )
+        answers = await self.ask.until_usable(
+            self._prompt(example, aspect),
+            self._read,
+            _problem,
+            retries=self.parse_retries,
+            dry_run_answer=_DRY,
+        )
+        usage = sum((answer.usage for answer in answers), NO_USAGE)
+        said, found = answers[-1].samples[0].text.strip(), _found(answers[-1])
+        if isinstance(found, NoRating):
+            return Choice(
+                order=self.order,
+                said=said,
+                problem=found.reason,
+                message=found.message,
+                usage=usage,
+            )
+        value = found if self.order == "forth" else 1 - found
+        return Choice(order=self.order, value=value, said=said, usage=usage)
+
+    def _prompt(self, example: Example, aspect: Aspect) -> Prompt:
+        prepare = self.ask.template.prepare_text
+        pair = [prepare(example.output), prepare(other_output(example))]
+        if self.order == "back":
+            pair.reverse()
+        task, name = self.ask.task, self.ask.task.output_name
+        texts = [
+            ("source", task.source_name, prepare(example.source or "")),
+            ("context", task.context_name, prepare(example.context or "")),
+        ]
+        texts = [part for part in texts if part[2].strip()]
+        texts += [("output-a", f"{name} A", pair[0]), ("output-b", f"{name} B", pair[1])]
+        messages = self.ask.template.render_messages(
+            {kind: text for kind, _, text in texts},
+            material=fenced(texts, nonce(text for *_, text in texts)),
+            aspect=aspect,
+            ties=self.ties,
+        )
+        return Prompt(messages, example.source)
+
+    def _read(self, sample: Sample) -> float | NoRating:
+        found = parse_choice(sample.text, ties=self.ties)
+        if isinstance(found, NoRating) and sample.finish_reason == "filtered":
+            raise ContentRefused(
+                "the provider's content filter cut the answer off before its choice"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Settler:
+    """Makes a score of the choices of one order or of both.
+
+    A choice that flips with the order is no preference: its value is 0.5, and the evidence says so.
+
+    Attributes:
+        signature: What makes scores comparable.
+    """
+
+    signature: str
+
+    async def __call__(
+        self, example: Example, aspect: Aspect, first: Choice, second: Choice | None = None
+    ) -> Score:
+        """Return the score: 1 if `output` is better, 0 if `output_b` is, 0.5 if neither."""
+        choices = [first] if second is None else [first, second]
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": aspect.label,
+            "scale": (0.0, 1.0),
+            "how": "text",
+            "signature": self.signature,
+            "usage": sum((one.usage for one in choices), NO_USAGE),
+            "explanation": "\n\n".join(one.said for one in choices if one.said) or None,
+        }
+        for one in choices:
+            if one.problem is not None:
+                said = f"; the judge said: {one.said[:MAX_QUOTED]!r}" if one.said else ""
+                return Score.unscored(one.problem, one.message + said, **about)
+        values = [one.value for one in choices if one.value is not None]
+        flipped = len(set(values)) > 1
+        evidence = [
+            {"text": _in_words(one), "order": one.order, "choice": one.value} for one in choices
+        ]
+        if flipped:
+            evidence.append({"text": "the choice flipped with the order", "flipped": True})
+        value = 0.5 if flipped else values[0]
+        return Score(value=value, evidence=tuple(evidence), **about)
+
+
+def other_output(example: Example) -> str:
+    """Return the second text of a comparison, empty if there is none."""
+    return str(example.meta.get(OTHER_OUTPUT) or "")
+
+
+def _found(answer: Answer[float | NoRating]) -> float | NoRating:
+    if answer.cut and not isinstance(answer.read[0], NoRating):
+        return NoRating("NoScoreFound", "the answer was cut before its end; raise --set max_tokens")
+    return answer.read[0]
+
+
+def _problem(answer: Answer[float | NoRating]) -> str | None:
+    found = _found(answer)
+    return found.reason if isinstance(found, NoRating) else None
+
+
+def _in_words(choice: Choice) -> str:
+    first = "output" if choice.order == "forth" else OTHER_OUTPUT
+    better = {1.0: "output", 0.0: OTHER_OUTPUT}.get(choice.value or 0.0, "neither")
+    return f"{first} shown first: {better} is better"

@@ -1,0 +1,85 @@
+"""`textassay stress`: test whether a judge holds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from textassay.cli import arguments
+from textassay.cli.commands.calibrate import Confidence
+from textassay.cli.commands.score import FLAGS, score_keys
+from textassay.cli.exits import run_async
+from textassay.cli.flags import AsJson, Given, Models, OptionalData, Out
+from textassay.cli.registry import DECIDING, command
+
+
+@command(
+    "stress",
+    panel=DECIDING,
+    asks_models=True,
+    examples=(
+        "textassay stress data.jsonl --method llm-score -m openai/gpt-4.1-mini -o runs/stress",
+        "textassay stress data.jsonl --method g-eval -m MODEL -o runs/stress --tests length,injection "
+        "--fail-above 0.2",
+        "textassay stress data.jsonl --method pairwise --pair system -m MODEL -o runs/stress --limit 50",
+    ),
+)
+def stress(
+    data: OptionalData = None,
+    *,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="Method, such as g-eval, or the folder of a fitted evaluator.",
+        ),
+    ] = None,
+    model: Models = None,
+    out: Out = None,
+    tests: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Tests or families: repeat, format, length, position, injection, master-keys, "
+            "authority, must-see (default: all).",
+        ),
+    ] = None,
+    must_see: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEST=ASPECT",
+            help="An aspect that must see a test, such as number=tone, if its name does not tell; may "
+            "repeat.",
+        ),
+    ] = None,
+    fail_above: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Exit with 0 if all tests hold with shifts up to X points, 1 if one fails, 4 if one "
+            "is inconclusive.",
+        ),
+    ] = None,
+    confidence: Confidence = 0.95,
+    stress_seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the edits (default: 0).")
+    ] = 0,
+    as_json: AsJson = False,
+    given: Annotated[Given, FLAGS],
+) -> int:
+    """Test whether a judge holds: edit the texts in known ways and see what the scores do."""
+    from textassay.cli.stress import carry_out, stress_order
+
+    flags = {"data": data, "method": method, "model": model, "out": out, **given}
+    read, chosen = arguments.with_config(flags, score_keys())
+    request = stress_order(
+        read,
+        chosen,
+        tests=arguments.names(tests),
+        must_see=tuple(must_see or ()),
+        margin=fail_above,
+        confidence=confidence,
+        seed=stress_seed,
+    )
+    return run_async(carry_out(request, as_json=as_json))

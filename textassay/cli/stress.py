@@ -1,0 +1,155 @@
+"""`textassay stress`: verdicts as tables or as JSON, and a gate."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.cli.console import results, say
+from textassay.cli.decisions import check_confidence, interval, name, number, print_json, table
+from textassay.cli.exits import INCONCLUSIVE, UNSCORED, Interrupted, Stopped
+from textassay.cli.progress import Style, shown
+from textassay.cli.score import Order, order_from, print_estimate
+from textassay.evaluation.session import Session
+from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
+from textassay.stress.run import StressOrder, StressRun
+from textassay.stress.summary import StressResult
+from textassay.stress.verdicts import MIN_SOURCES, gate
+
+_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
+
+
+@dataclass(frozen=True)
+class StressRequest:
+    """One `stress`, read from the command line."""
+
+    order: StressOrder
+    dry: bool = False
+    progress: Style = "auto"
+
+
+def stress_order(
+    flags: dict[str, Any],
+    chosen: dict[str, Any],
+    *,
+    tests: tuple[str, ...] | None,
+    must_see: tuple[str, ...],
+    margin: float | None,
+    confidence: float,
+    seed: int,
+) -> StressRequest:
+    """Make a request of the flags of `score` and those of `stress`.
+
+    Raises:
+        ConfigurationError: A flag is missing or does not fit.
+    """
+    check_confidence(confidence)
+    read = order_from(flags, chosen, command="stress")
+    if read.spec.calibration is not None:
+        raise ConfigurationError("stress tests the judge itself; leave out the calibration")
+    order = StressOrder(
+        spec=read.spec,
+        settings=read.settings,
+        out=read.out,
+        tests=tests,
+        must_see=must_see,
+        seed=seed,
+        margin=margin,
+        confidence=confidence,
+    )
+    return StressRequest(order, read.dry, read.progress)
+
+
+def request_to_resume(order: Order) -> StressRequest:
+    """Make a request that continues a stress run.
+
+    Raises:
+        ConfigurationError: The folder holds a part of a stress run, such as its repeat.
+    """
+    stage = (order.spec.stress or {}).get("stage")
+    if order.out is None or stage:
+        raise ConfigurationError(
+            f"{order.out} is the part {stage!r} of a stress run; resume the folder above it"
+        )
+    recalled = StressOrder.recall(order.spec, order.settings, order.out)
+    return StressRequest(recalled, progress=order.progress)
+
+
+async def carry_out(request: StressRequest, *, as_json: bool = False) -> int:
+    """Run the tests, print the verdicts and return the exit status.
+
+    Raises:
+        ConfigurationError: Nothing was asked.
+        Stopped: The run began and was stopped; its cause tells why.
+    """
+
+    def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:
+        if stage and request.progress != "none":
+            say(f"{stage}: the originals once more")
+        return shown(lambda: session.engine.progress, request.progress, dry=request.dry)
+
+    run = StressRun(request.order, watching=watching)
+    try:
+        if request.dry:
+            usage = await run.estimate()
+            print_estimate(usage, run.judged, as_json=as_json)
+            return 0
+        result = await run.run()
+    except TextassayError as error:
+        if run.began and not isinstance(error, CapabilityError):
+            raise Stopped from error
+        raise
+    except asyncio.CancelledError:
+        if not run.began:
+            raise
+        stop = Interrupted("interrupted")
+        stop.add_note(f"what is finished is kept; go on with: textassay resume {request.order.out}")
+        raise Stopped from stop
+    return _show(result, request.order, as_json=as_json)
+
+
+def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result)
+    if result.untested:
+        say(
+            f"not tested, for the data or the method have nothing for it: {', '.join(result.untested)}"
+        )
+    if result.sources < MIN_SOURCES:
+        say(
+            f"{result.sources} sources are too few: nothing holds with fewer than {MIN_SOURCES}",
+            style="yellow",
+        )
+    unscored = sum(row.unscored for row in result.rows)
+    if unscored:
+        say(f"{unscored} pairs of scores lack one and are not in the shifts", style="yellow")
+    if order.margin is not None:
+        verdict = gate(result.rows)
+        say(f"gate: shifts of at most {order.margin:g} points: {verdict}")
+        return _STATUS[verdict]
+    return UNSCORED if unscored else 0
+
+
+def _print(result: StressResult) -> None:
+    lines = table(
+        "test", "aspect", "expects", "n", "sources", "shift", "noise", "moved", "flips", "verdict",
+        left=3,
+    )  # fmt: skip
+    for row in result.rows:
+        style = {"fails": "red", "holds": "green"}.get(row.verdict, "yellow")
+        lines.add_row(
+            name(row.test), name(row.aspect), row.expects, str(row.n), str(row.groups),
+            interval(row.shift), number(row.noise), _share(row.moved), _share(row.flips.value),
+            f"[{style}]{row.verdict}[/{style}]",
+        )  # fmt: skip
+    console = results()
+    console.print(lines)
+    console.print(result.summary)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"

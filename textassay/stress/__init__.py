@@ -1,0 +1,20 @@
+"""Does the judge hold? Known changes of the user's own texts, and what each should do to the scores."""
+
+from textassay.stress.run import StressOrder, StressRun, read_result
+from textassay.stress.suite import FAMILIES, TESTS, chosen_tests
+from textassay.stress.summary import StressResult
+from textassay.stress.verdicts import Measured, StressRow, gate, verdicts
+
+__all__ = [
+    "FAMILIES",
+    "TESTS",
+    "Measured",
+    "StressOrder",
+    "StressResult",
+    "StressRow",
+    "StressRun",
+    "chosen_tests",
+    "gate",
+    "read_result",
+    "verdicts",
+]

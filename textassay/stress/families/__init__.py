@@ -1,0 +1,1 @@
+"""Families of edits, one a file; each is a tuple of `Edit`."""

@@ -1,0 +1,95 @@
+"""What a stress run says in a few lines: invariance and sensitivity side by side.
+
+A judge that always gives the same score passes every test of invariance, so neither count is worth
+anything without the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.stress.verdicts import StressRow
+
+_MUST_FALL = ("lower", "higher", "lowest")
+
+
+@dataclass(frozen=True)
+class StressResult:
+    """The verdicts of a stress run.
+
+    Attributes:
+        rows: One per test and aspect.
+        untested: Tests that were asked for and that the data or the method had nothing for.
+        sources: Number of sources of the data.
+    """
+
+    rows: Sequence[StressRow]
+    untested: tuple[str, ...] = ()
+    sources: int = 0
+
+    @property
+    def invariance(self) -> list[StressRow]:
+        """Tests in which the score must stay."""
+        return [row for row in self.rows if row.expects not in _MUST_FALL]
+
+    @property
+    def sensitivity(self) -> list[StressRow]:
+        """Tests in which the score must fall."""
+        return [row for row in self.rows if row.expects in _MUST_FALL]
+
+    @property
+    def summary(self) -> str:
+        """One line with both counts."""
+        line = f"invariance: {counted(self.invariance)}; sensitivity: {counted(self.sensitivity)}"
+        if not self.sensitivity:
+            return f"{line} (a judge that always says the same passes invariance: test both)"
+        if not any(row.verdict == "holds" for row in self.sensitivity):
+            return f"{line} (invariance alone is what a judge shows that always says the same)"
+        return line
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "tests": [row.as_dict() for row in self.rows],
+            "untested": list(self.untested),
+            "summary": self.summary,
+        }
+
+
+def counted(rows: Sequence[StressRow]) -> str:
+    """Return how many rows hold, fail and cannot tell."""
+    if not rows:
+        return "not tested"
+    found = Counter(row.verdict for row in rows)
+    parts = [f"{found['holds']} of {len(rows)} hold"]
+    if found["fails"]:
+        parts.append(f"{found['fails']} fail")
+    if found["inconclusive"]:
+        parts.append(f"{found['inconclusive']} inconclusive")
+    return ", ".join(parts)
+
+
+def told(row: StressRow) -> str:
+    """Return one verdict as a sentence.
+
+    >>> told(row)  # doctest: +SKIP
+    'padded: coherence moves by +0.310 [+0.220, +0.400], noise 0.050: fails'
+    """
+    shift = row.shift
+    if shift.value is None:
+        return f"{row.test}: {row.aspect} cannot be told: {_why(row)}"
+    ends = "" if shift.low is None else f" [{shift.low:+.3f}, {shift.high:+.3f}]"
+    noise = "" if row.noise is None else f", noise {row.noise:.3f}"
+    verb = "is above the worst rating by" if row.expects == "lowest" else "moves by"
+    return f"{row.test}: {row.aspect} {verb} {shift.value:+.3f}{ends}{noise}: {row.verdict}"
+
+
+def _why(row: StressRow) -> str:
+    if row.declined:
+        return f"the judge refused to rate {row.declined} texts"
+    if row.unscored:
+        return f"{row.unscored} texts have no score"
+    return "no score can move that way, all are at the end of the scale"

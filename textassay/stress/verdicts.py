@@ -1,0 +1,291 @@
+"""From scores to verdicts: the shift of each test with an interval over sources, beside the noise.
+
+Knows numbers. A defect is a shift that is larger than a margin and larger than chance allows, where
+the p-values of all tests are adjusted together (Holm). If the user names the margin, the ends of the
+intervals decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import stdtr
+
+from textassay.calibration.intervals import (
+    NOTHING,
+    Estimate,
+    Linearized,
+    holm,
+    mean_over_groups,
+)
+from textassay.meta.ranks import Codes, Floats
+from textassay.stress.edit import Expects
+
+Verdict = Literal["holds", "fails", "inconclusive"]
+
+MARGIN = 0.05
+"""Shift that counts as none, as a share of the scale's width, unless the user names one in points."""
+MIN_SOURCES = 5
+"""Fewer sources hold nothing: they may agree by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The scores of one test on one aspect, a row for each text that it edits.
+
+    Attributes:
+        test: Name of the test.
+        family: Name of its family.
+        aspect: What was judged.
+        expects: What the scores should do.
+        base: Score that the edited text's is held against, shape (n,).
+        edited: Score of the edited text, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        scale: Ends of the scale.
+        better: 1 if a high score is a good one, -1 if a low one is.
+        gain_only: Whether only a better score is a defect.
+        noise: Mean change when the same is asked again, in points; `None` if unknown.
+        excess: How much more each score moved than when the same is asked again, shape (n,); `None`
+            if moving about is no defect.
+        unscored: Texts that were left out because a score is missing.
+        declined: Edited texts that the judge refused to rate.
+    """
+
+    test: str
+    family: str
+    aspect: str
+    expects: Expects
+    base: Floats
+    edited: Floats
+    groups: Codes
+    scale: tuple[float, float]
+    better: int = 1
+    gain_only: bool = False
+    noise: float | None = None
+    excess: Floats | None = None
+    unscored: int = 0
+    declined: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StressRow:
+    """The verdict of one test on one aspect; shifts are in points of the aspect's scale.
+
+    Attributes:
+        test: Name of the test.
+        family: Name of its family.
+        aspect: What was judged.
+        expects: What the scores should do.
+        n: Texts with both scores.
+        groups: Sources among them.
+        shift: Mean change over sources; for `lowest` the mean distance from the worst rating.
+        noise: Mean change when the same is asked again.
+        excess: How much more the scores moved than that, in either direction.
+        moved: Share of texts whose score moved by a point, or by a quarter of a narrower scale.
+        flips: Share of texts whose score crossed the middle of the scale, with its Wilson interval.
+        margin: Shift that counts as none.
+        p_holm: Adjusted p-value of there being no defect.
+        unscored: Texts left out because a score is missing.
+        declined: Edited texts that the judge refused to rate.
+        verdict: `holds`, `fails` or `inconclusive`.
+    """
+
+    test: str
+    family: str
+    aspect: str
+    expects: Expects
+    n: int
+    groups: int
+    shift: Estimate
+    noise: float | None
+    excess: Estimate
+    moved: float | None
+    flips: Estimate
+    margin: float
+    p_holm: float | None
+    unscored: int
+    declined: int
+    verdict: Verdict
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        plain = ("test", "family", "aspect", "n", "groups", "expects")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "shift": self.shift.value,
+            "low": self.shift.low,
+            "high": self.shift.high,
+            "noise": self.noise,
+            "excess": self.excess.value,
+            "excess_low": self.excess.low,
+            "excess_high": self.excess.high,
+            "moved": self.moved,
+            "flip_rate": self.flips.value,
+            "flip_low": self.flips.low,
+            "flip_high": self.flips.high,
+            "margin": self.margin,
+            "p_holm": self.p_holm,
+            "unscored": self.unscored,
+            "declined": self.declined,
+            "verdict": self.verdict,
+        }
+
+
+def verdicts(
+    measured: Sequence[Measured], *, margin: float | None = None, confidence: float = 0.95
+) -> list[StressRow]:
+    """Judge all tests together.
+
+    Args:
+        measured: The scores of each.
+        margin: Points that a score may move where it should not; 5 % of the scale if left out.
+            What must be seen has to cost 5 % of the scale in any case.
+        confidence: Of the intervals; defects are called at its complement, adjusted by Holm.
+    """
+    drafts = [_draft(one, margin, confidence) for one in measured]
+    level = 1 - confidence
+    # a margin of the user's own is met or missed by each interval; nothing is tested against chance
+    defects = (
+        [d.p_defect for d in drafts] if margin is not None else holm([d.p_defect for d in drafts])
+    )
+    seen = holm([draft.p_seen for draft in drafts])
+    return [
+        replace(draft.row, p_holm=p, verdict=_verdict(draft, p, q, level))
+        for draft, p, q in zip(drafts, defects, seen, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    row: StressRow
+    p_defect: float | None
+    p_seen: float | None
+    within: bool
+
+
+def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
+    low, high = one.scale
+    must_fall = one.expects in ("lower", "higher")
+    default = MARGIN * (high - low)
+    limit = default if margin is None or must_fall else margin
+    row = _described(one, limit)
+    if not len(one.edited):
+        # a judge that refuses to rate a text without content does what it should
+        within = one.expects == "lowest" and one.declined >= MIN_SOURCES
+        return _Draft(row, None, None, within)
+    count = int(one.groups.max()) + 1
+    base = _worst(one) if one.expects == "lowest" else one.base
+    shift = mean_over_groups(one.edited - base, one.groups, count)
+    row = replace(row, groups=shift.clusters, shift=shift.estimate(confidence))
+    gain, loss = _scaled(shift, one.better), _scaled(shift, -one.better)
+    if must_fall:
+        return _Draft(row, above(_scaled(loss, -1, limit), 0), above(loss, 0), within=False)
+    sides = [gain] if one.gain_only or one.expects == "lowest" else [gain, loss]
+    if one.excess is not None:
+        excess = mean_over_groups(one.excess, one.groups, count)
+        row = replace(row, excess=excess.estimate(confidence))
+        sides.append(excess)
+    p = _p_defect(sides, limit, strict=margin is not None)
+    within = all(_within(side, limit, confidence) for side in sides)
+    return _Draft(row, p, None, within)
+
+
+def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> float | None:
+    """Return the p-value of none of these means being a defect, adjusted for their number."""
+    found: list[float] = []
+    for side in sides:
+        p = above(side, limit if strict else 0.0)
+        if p is None:
+            return None
+        found.append(p if side.value > limit else 1.0)
+    return min(1.0, len(found) * min(found))
+
+
+def _verdict(draft: _Draft, p: float | None, seen: float | None, level: float) -> Verdict:
+    if p is not None and p < level:
+        return "fails"
+    if draft.within or (seen is not None and seen < level):
+        return "holds"
+    return "inconclusive"
+
+
+def _within(side: Linearized, limit: float, confidence: float) -> bool:
+    end = side.estimate(confidence).high
+    return end is not None and side.clusters >= MIN_SOURCES and end <= limit
+
+
+def _described(one: Measured, limit: float) -> StressRow:
+    n = len(one.edited)
+    low, high = one.scale
+    point = 1.0 if high - low >= 2 else (high - low) / 4
+    middle = (low + high) / 2
+    base = _worst(one) if one.expects == "lowest" else one.base
+    flipped = int(((base > middle) != (one.edited > middle)).sum()) if n else 0
+    return StressRow(
+        test=one.test,
+        family=one.family,
+        aspect=one.aspect,
+        expects=one.expects,
+        n=n,
+        groups=0,
+        shift=NOTHING,
+        noise=one.noise,
+        excess=NOTHING,
+        moved=float(np.mean(np.abs(one.edited - base) >= point - 1e-9)) if n else None,
+        flips=wilson(flipped, n),
+        margin=limit,
+        p_holm=None,
+        unscored=one.unscored,
+        declined=one.declined,
+        verdict="inconclusive",
+    )
+
+
+def _worst(one: Measured) -> Floats:
+    worst = one.scale[0] if one.better > 0 else one.scale[1]
+    return np.full(len(one.edited), worst)
+
+
+def _scaled(shift: Linearized, factor: float, offset: float = 0.0) -> Linearized:
+    return Linearized(factor * shift.value + offset, factor * shift.influence, shift.clusters)
+
+
+def above(shift: Linearized, limit: float) -> float | None:
+    """Return the one-sided p-value of a mean being at most `limit`; `None` if undefined.
+
+    Where all sources agree to the last digit, they must be `MIN_SOURCES` to tell of others.
+    """
+    if shift.clusters < 2:
+        return None
+    if shift.variance <= 1e-24:
+        if shift.clusters < MIN_SOURCES:
+            return None
+        return 0.0 if shift.value > limit + 1e-12 else 1.0
+    t = (shift.value - limit) / math.sqrt(shift.variance)
+    return float(stdtr(shift.clusters - 1, -t))
+
+
+def wilson(count: int, n: int, z: float = 1.959963984540054) -> Estimate:
+    """Return a share with its 95 % score interval.
+
+    References:
+        Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
+    """
+    if not n:
+        return NOTHING
+    share = count / n
+    center = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Estimate(share, max(0.0, center - half), min(1.0, center + half))
+
+
+def gate(rows: Sequence[StressRow]) -> Verdict:
+    """Return `fails` if a test fails, `inconclusive` if one cannot tell, else `holds`."""
+    found = {row.verdict for row in rows}
+    if "fails" in found:
+        return "fails"
+    return "inconclusive" if "inconclusive" in found or not found else "holds"
