@@ -6,23 +6,21 @@ import json
 
 from tests.cli.harness import textassay, write_examples
 
-KEYS = set(
-    [
-        "test",
-        "family",
-        "aspect",
-        "n",
-        "groups",
-        "expects",
-        "shift",
-        "low",
-        "high",
-        "noise",
-        "moved",
-        "flip_rate",
-        "verdict",
-    ]
-)
+KEYS = {
+    "test",
+    "family",
+    "aspect",
+    "n",
+    "groups",
+    "expects",
+    "shift",
+    "low",
+    "high",
+    "noise",
+    "moved",
+    "flip_rate",
+    "verdict",
+}
 
 
 def stressed(server, data, run, *flags):
