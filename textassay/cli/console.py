@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+_as_json = ContextVar("textassay_log_json", default=False)
 PIPE_WIDTH = 10_000
 """Columns of a line that no terminal shows: nothing is cut or folded there."""
 
@@ -16,6 +22,16 @@ def printable(text: str) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )
+
+
+def log_json() -> None:
+    """Write messages as JSON from now on."""
+    _as_json.set(True)
+
+
+def logs_json() -> bool:
+    """Return whether messages are written as JSON."""
+    return _as_json.get()
 
 
 def results() -> Console:
@@ -30,7 +46,11 @@ def messages() -> Console:
 
 
 def say(message: str, *, style: str = "") -> None:
-    """Write a message to standard error."""
+    """Write a message to standard error, as JSON if the command line logs so."""
+    if logs_json():
+        told = {"time": datetime.now(UTC).isoformat(), "level": "info", "message": message}
+        print(json.dumps(told), file=sys.stderr, flush=True)  # noqa: T201
+        return
     messages().print(Text(printable(message), style=style))
 
 

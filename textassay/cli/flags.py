@@ -173,6 +173,13 @@ PROGRESS = Group(
     ],
 )
 
+LOG = Group(
+    log=Annotated[
+        Literal["text", "json"] | None,
+        _option(None, "Write progress and messages as text, or as one JSON object per line."),
+    ],
+)
+
 DRY_RUN = Group(
     dry_run=Annotated[
         bool,

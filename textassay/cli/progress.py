@@ -14,11 +14,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from textassay.cli.json_log import progress_line
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.progress_text import effort, line, pace, trouble
 
-Style = Literal["auto", "plain", "none"]
+Style = Literal["auto", "plain", "none", "json"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
+"""Styles of `--progress`; `--log json` is the other one."""
 REDRAW_SECONDS = 0.25
 PLAIN_SECONDS = 10.0
 BAR_WIDTH = 24
@@ -39,7 +41,7 @@ async def shown(
         yield
         return
     live = style == "auto" and sys.stderr.isatty()
-    told = _counted if dry else line
+    told = progress_line if style == "json" else _counted if dry else line
     drawn = (lambda now: Text(_counted(now))) if dry else _drawn
     task = asyncio.create_task(_redraw(progress, drawn) if live else _print_lines(progress, told))
     try:

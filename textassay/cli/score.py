@@ -18,6 +18,7 @@ from textassay.calibration.folder import load
 from textassay.cli import arguments
 from textassay.cli.console import plain_table, printable, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
+from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, shown
 from textassay.evaluation.api import finish
 from textassay.evaluation.progress import Progress
@@ -46,6 +47,7 @@ from textassay.runtime.storage.run_folder import read_manifest
 
 LONGEST_MESSAGE, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
+LOGS = ("text", "json")
 OPTION_FLAGS = ("n", "temperature", "seed")
 MAX_PROCESSES = 1024
 
@@ -110,7 +112,7 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any], *, command: str = 
         settings=Settings(**runtime),
         out=None if flags.get("out") is None else Path(flags["out"]),
         dry=bool(flags.get("dry_run")),
-        progress=_style(flags.get("progress") or "auto"),
+        progress=_style(flags),
         processes=_processes(flags),
     )
 
@@ -126,10 +128,16 @@ def _processes(flags: dict[str, Any]) -> int | None:
     return count
 
 
-def _style(given: Any) -> Style:
-    """Return a progress style that may come from a file."""
+def _style(flags: dict[str, Any]) -> Style:
+    """Return the progress style, which may come from a file, and turn on structured logs."""
+    log, given = flags.get("log") or "text", flags.get("progress") or "auto"
+    if log not in LOGS:
+        raise UnknownName("log format", str(log), LOGS)
     if given not in STYLES:
         raise UnknownName("progress style", str(given), STYLES)
+    if log == "json":
+        log_as_json()
+        return "none" if given == "none" else "json"
     return cast("Style", given)
 
 
@@ -177,7 +185,7 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
         settings=settings,
         out=folder,
         resume=True,
-        progress=flags.get("progress") or "auto",
+        progress=_style(flags),
     )
 
 

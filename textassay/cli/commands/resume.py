@@ -9,7 +9,7 @@ import typer
 
 from textassay.cli.commands.score import score_keys
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG, PROGRESS, RUNTIME, AsJson, Given, RunFolder
+from textassay.cli.flags import CONFIG, LOG, PROGRESS, RUNTIME, AsJson, Given, RunFolder
 from textassay.cli.registry import SCORING, command
 
 
@@ -34,7 +34,7 @@ def resume(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | PROGRESS | RUNTIME],
+    given: Annotated[Given, CONFIG | PROGRESS | LOG | RUNTIME],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 

@@ -13,6 +13,7 @@ from textassay.cli.flags import (
     CONFIG,
     DRY_RUN,
     JUDGING,
+    LOG,
     PROGRESS,
     READING,
     RUNTIME,
@@ -27,7 +28,7 @@ from textassay.cli.flags import (
 )
 from textassay.cli.registry import SCORING, command
 
-FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | JUDGING | SAMPLING | READING | SHARDING | RUNTIME
+FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | LOG | JUDGING | SAMPLING | READING | SHARDING | RUNTIME
 
 
 @command(

@@ -1,0 +1,57 @@
+"""Structured logs: one JSON object per line on standard error, for collectors rather than people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from textassay.cli.console import log_json
+from textassay.evaluation.progress import Progress
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return time, level, logger, message and, if there is one, the error."""
+        told: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            told["error"] = {
+                "type": type(record.exc_info[1]).__name__,
+                "message": str(record.exc_info[1]),
+            }
+        return json.dumps(told)
+
+
+def log_as_json() -> None:
+    """Write what the package logs, from the level INFO up, as JSON."""
+    log_json()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logger = logging.getLogger("textassay")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def progress_line(now: Progress) -> str:
+    """Return the state of a run with all its counters."""
+    counters = {
+        "done": now.done,
+        "total": now.total,
+        "seconds": round(now.seconds, 3),
+        "outcomes": now.outcomes,
+        "usage": now.usage.model_dump(),
+        "failures": now.failures,
+        "limiters": {name: asdict(state) for name, state in now.limiters.items()},
+    }
+    time = datetime.now(UTC).isoformat()
+    return json.dumps({"time": time, "level": "info", "message": "progress", **counters})
