@@ -30,6 +30,7 @@ COMMANDS = (
     "show",
     "annotate",
     "ratings",
+    "import_results",
     "tree",
     "plan",
     "graph",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextvars import ContextVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from rich.console import Console, RenderableType
@@ -12,7 +13,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-_as_json = ContextVar("textassay_log_json", default=False)
 PIPE_WIDTH = 10_000
 """Columns of a line that no terminal shows: nothing is cut or folded there."""
 
@@ -24,14 +24,19 @@ def printable(text: str) -> str:
     )
 
 
-def log_json() -> None:
-    """Write messages as JSON from now on."""
-    _as_json.set(True)
+class Messages:
+    """How this process writes messages."""
+
+    as_json = False
 
 
-def logs_json() -> bool:
-    """Return whether messages are written as JSON."""
-    return _as_json.get()
+@contextmanager
+def own_messages() -> Iterator[None]:
+    """Write messages as text again when the block is left: each command says for itself how."""
+    try:
+        yield
+    finally:
+        Messages.as_json = False
 
 
 def results() -> Console:
@@ -47,7 +52,7 @@ def messages() -> Console:
 
 def say(message: str, *, style: str = "") -> None:
     """Write a message to standard error, as JSON if the command line logs so."""
-    if logs_json():
+    if Messages.as_json:
         told = {"time": datetime.now(UTC).isoformat(), "level": "info", "message": message}
         print(json.dumps(told), file=sys.stderr, flush=True)  # noqa: T201
         return

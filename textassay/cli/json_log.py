@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from textassay.cli.console import log_json
+from textassay.cli.console import Messages
 from textassay.evaluation.progress import Progress
 
 
@@ -32,14 +32,27 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(told)
 
 
+class JsonHandler(logging.Handler):
+    """Writes records to standard error while messages are JSON."""
+
+    def __init__(self) -> None:
+        """Format as JSON."""
+        super().__init__()
+        self.setFormatter(JsonFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        if Messages.as_json:
+            print(self.format(record), file=sys.stderr, flush=True)  # noqa: T201
+
+
 def log_as_json() -> None:
     """Write what the package logs, from the level INFO up, as JSON."""
-    log_json()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    Messages.as_json = True
     logger = logging.getLogger("textassay")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    if not any(isinstance(handler, JsonHandler) for handler in logger.handlers):
+        logger.addHandler(JsonHandler())
+        logger.setLevel(logging.INFO)
 
 
 def progress_line(now: Progress) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from textassay.cli.console import own_messages
 from textassay.cli.exits import exits
 from textassay.cli.flags import expanded
 
@@ -113,7 +114,7 @@ def command(
 
         @wraps(spread)
         def run(**flags: Any) -> None:
-            with exits():
+            with own_messages(), exits():
                 raise typer.Exit(spread(**flags) or 0)
 
         home.command(

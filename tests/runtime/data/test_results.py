@@ -1,0 +1,184 @@
+"""Result files of other tools, as those tools write them, become examples with metrics."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import pytest
+
+from tests.cli.harness import textassay
+from textassay.calibration import read_judged
+from textassay.runtime.data import Examples
+from textassay.runtime.data.results import read_results
+from textassay.runtime.errors import DataError, UnknownName
+
+INSPECT = {
+    "version": 2,
+    "status": "success",
+    "eval": {"task": "qa", "model": "openai/gpt-4.1-mini"},
+    "samples": [
+        {
+            "id": 7,
+            "epoch": epoch,
+            "input": [{"role": "user", "content": [{"type": "text", "text": "Who?"}]}],
+            "target": ["Ada", "Ada Lovelace"],
+            "output": {
+                "model": "gpt-4.1-mini",
+                "choices": [{"message": {"role": "assistant", "content": answer}}],
+                "completion": answer,
+            },
+            "scores": {
+                "match": {"value": verdict, "answer": answer},
+                "rubric": {"value": {"tone": 0.5, "none": None}},
+            },
+        }
+        for epoch, answer, verdict in ((1, "Ada", "C"), (2, "Bob", "I"))
+    ],
+}
+PROMPTFOO = {
+    "evalId": "eval-1",
+    "results": {
+        "version": 3,
+        "results": [
+            {
+                "testIdx": at,
+                "promptIdx": 0,
+                "vars": {"text": "long"},
+                "prompt": {"raw": "Summarize: long", "label": "p"},
+                "provider": {"id": "openai:gpt-4.1", "label": ""},
+                "response": {"output": output} if output else {},
+                "score": score,
+                "success": score == 1,
+                "namedScores": {"Tone": 0.25},
+                "gradingResult": {
+                    "componentResults": [
+                        {"pass": True, "score": 1, "assertion": {"type": "llm-rubric"}}
+                    ]
+                },
+            }
+            for at, (output, score) in enumerate((("Short.", 1), ("Shorter.", 0.5), (None, 0)))
+        ],
+    },
+}
+DEEPEVAL = {
+    "testCases": [
+        {
+            "name": "test_case_0",
+            "input": "Who?",
+            "actualOutput": "Ada",
+            "expectedOutput": "Ada Lovelace",
+            "retrievalContext": ["One.", "Two."],
+            "metricsData": [
+                {"name": "Answer Relevancy", "score": 0.75, "success": True},
+                {"name": "Bias", "score": None, "error": "no answer"},
+            ],
+        }
+    ]
+}
+LM_EVAL = [
+    {
+        "doc_id": 0,
+        "doc": {"question": "2+2"},
+        "target": "4",
+        "arguments": {"gen_args_0": {"arg_0": "Q: 2+2\nA:", "arg_1": {"until": ["\n"]}}},
+        "resps": [["4"]],
+        "filtered_resps": ["4"],
+        "filter": "none",
+        "metrics": ["exact_match"],
+        "doc_hash": "a",
+        "exact_match": 1.0,
+    },
+    {
+        "doc_id": 1,
+        "doc": {},
+        "target": 1,
+        "arguments": [["Sky is", " red"], ["Sky is", " blue"]],
+        "resps": [[[-5.0, False]], [[-0.5, True]]],
+        "filtered_resps": [[-5.0, False], [-0.5, True]],
+        "acc": 1.0,
+    },
+]
+
+
+def write(path, value, *, lines=False):
+    text = "\n".join(map(json.dumps, value)) if lines else json.dumps(value)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_inspect_logs_in_both_of_their_formats(tmp_path):
+    """Letters are numbers, epochs are texts of one group, and a dict of scores is several."""
+    plain = read_results("inspect", write(tmp_path / "log.json", INSPECT))
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({**INSPECT, "samples": None}))
+        for sample in INSPECT["samples"]:
+            archive.writestr(f"samples/7_epoch_{sample['epoch']}.json", json.dumps(sample))
+    assert read_results("inspect", tmp_path / "log.eval") == plain
+    first, second = Examples(plain.rows)
+    assert (first.output, first.source, first.references) == (
+        "Ada",
+        "Who?",
+        ("Ada", "Ada Lovelace"),
+    )
+    assert (first.id, second.id, first.group, second.group) == ("7", "7#2", "7", "7")
+    assert first.metrics == {"match": 1, "rubric.tone": 0.5}
+    assert second.metrics["match"] == 0
+    assert first.system == "gpt-4.1-mini"
+
+
+def test_promptfoo_results(tmp_path):
+    """A failed call has no text and is left out, not scored 0."""
+    found = read_results("promptfoo", write(tmp_path / "results.json", PROMPTFOO))
+    assert found.empty == 1
+    first, _ = Examples(found.rows)
+    assert (first.output, first.system, first.group) == ("Short.", "openai:gpt-4.1", "0")
+    assert first.metrics == {"score": 1, "llm-rubric": 1, "Tone": 0.25}
+
+
+def test_deepeval_runs_in_both_of_their_spellings(tmp_path):
+    """A metric that failed has no score."""
+    found = read_results("deepeval", write(tmp_path / "run.json", DEEPEVAL))
+    (one,) = Examples(found.rows)
+    assert (one.output, one.references) == ("Ada", ("Ada Lovelace",))
+    assert one.metrics == {"Answer Relevancy": 0.75}
+    case = {**DEEPEVAL["testCases"][0]}
+    snake = {"name": case["name"], "input": "Who?", "actual_output": "Ada",
+             "expected_output": "Ada Lovelace", "retrieval_context": ["One.", "Two."],
+             "metrics_data": case["metricsData"]}  # fmt: skip
+    again = read_results("deepeval", write(tmp_path / "results.json", {"test_results": [snake]}))
+    assert again == found
+
+
+def test_lm_eval_samples(tmp_path):
+    """Generated texts as they are; of weighed choices the likeliest."""
+    found = read_results("lm-eval", write(tmp_path / "samples.jsonl", LM_EVAL, lines=True))
+    first, second = Examples(found.rows)
+    assert (first.output, first.source, first.references) == ("4", "Q: 2+2\nA:", ("4",))
+    assert (second.output, second.metrics) == (" blue", {"acc": 1})
+
+
+def test_the_command_writes_what_score_and_meta_read(tmp_path):
+    """And their scores can be calibrated and compared like a run's."""
+    file = write(tmp_path / "results.json", PROMPTFOO)
+    done = textassay("import", "promptfoo", file, "--out", tmp_path / "data.jsonl")
+    assert (done.code, done.out) == (0, "")
+    assert "wrote 2 examples" in done.err
+    assert "1 results without a text" in done.err
+    assert read_judged(tmp_path / "data.jsonl")["score"].values == {
+        "0-0-openai:gpt-4.1": 1,
+        "1-0-openai:gpt-4.1": 0.5,
+    }
+
+
+def test_a_file_of_another_format_says_so(tmp_path):
+    """With the file and what is wrong."""
+    file = write(tmp_path / "run.json", {"rows": 3})
+    with pytest.raises(DataError, match=r"run.json: .*promptfoo"):
+        read_results("promptfoo", file)
+    with pytest.raises(DataError, match="holds no results of inspect"):
+        read_results("inspect", file)
+    with pytest.raises(UnknownName, match="inspect, promptfoo, deepeval, lm-eval"):
+        read_results("ragas", file)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_results("inspect", tmp_path / "none.json")

@@ -1,0 +1,46 @@
+"""`textassay import`: result files of other tools as examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from textassay.cli.registry import LOOKING, command
+
+
+@command(
+    "import",
+    panel=LOOKING,
+    examples=(
+        "textassay import inspect logs/2026-11-01_security.eval --out data.jsonl",
+        "textassay import lm-eval samples_xsum_2026-11-01.jsonl --out data.jsonl",
+    ),
+)
+def import_results(
+    form: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="inspect, promptfoo, deepeval or lm-eval.")
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Result file of that tool.")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File of examples to write, .jsonl.")
+    ],
+) -> None:
+    """Read texts and scores from the result file of another tool, to judge, compare or rate them."""
+    from textassay.cli.console import say
+    from textassay.runtime.data.results import read_results
+    from textassay.runtime.errors import StorageError
+    from textassay.runtime.storage.files import write_text
+    from textassay.runtime.storage.json_text import encode
+
+    found = read_results(form, file)
+    try:
+        write_text(out, "".join(f"{encode(row).decode()}\n" for row in found.rows))
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error}") from error
+    names = dict.fromkeys(name for row in found.rows for name in row.get("metrics", ()))
+    say(f"wrote {len(found.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
+    if found.empty:
+        say(f"{found.empty} results without a text were left out", style="yellow")

@@ -1,0 +1,5 @@
+"""Result files of other evaluation tools as examples: their texts to judge, their scores as `metrics`."""
+
+from textassay.runtime.data.results.reading import FORMATS, Imported, read_results
+
+__all__ = ["FORMATS", "Imported", "read_results"]

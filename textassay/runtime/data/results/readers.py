@@ -1,0 +1,128 @@
+"""One reader per tool: from the parsed file to rows in our format.
+
+Field names are those of Inspect's `EvalLog`, promptfoo's `EvaluateSummary` (versions 2 and 3),
+DeepEval's `TestRun` and lm-evaluation-harness' `--log_samples`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from textassay.runtime.data.results.rows import Row, listed, number, numbers, row, text
+
+
+def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the samples of an Inspect log; `group` is the sample, epochs are texts of their own."""
+    model = log.get("eval", {}).get("model")
+    for sample in log.get("samples") or ():
+        output = sample.get("output") or {}
+        answer = output.get("completion")
+        if not answer:
+            choices = output.get("choices") or [{}]
+            answer = text(choices[0].get("message"))
+        scores = sample.get("scores") or {}
+        epoch = sample.get("epoch", 1)
+        yield row(
+            id=sample["id"] if epoch == 1 else f"{sample['id']}#{epoch}",
+            output=answer,
+            source=text(sample.get("input")),
+            references=listed(sample.get("target")),
+            system=output.get("model") or model,
+            group=sample["id"],
+            metrics=numbers({name: one.get("value") for name, one in scores.items()}),
+        )
+
+
+def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the results of promptfoo; `group` is the test, `system` the provider and the prompt."""
+    inner = summary.get("results", summary)
+    results = inner if isinstance(inner, list) else inner["results"]
+    prompts = {one.get("promptIdx", 0) for one in results}
+    for at, one in enumerate(results):
+        test, prompt = one.get("testIdx", at), one.get("promptIdx", 0)
+        provider = one.get("provider") or {}
+        name = (
+            provider.get("label") or provider.get("id")
+            if isinstance(provider, Mapping)
+            else provider
+        )
+        parts = (one.get("gradingResult") or {}).get("componentResults") or ()
+        asserted = {
+            str(
+                (part.get("assertion") or {}).get("metric")
+                or (part.get("assertion") or {}).get("type")
+            ): part.get("score")
+            for part in parts
+        }
+        yield row(
+            id=f"{test}-{prompt}-{name}",
+            output=text((one.get("response") or {}).get("output")),
+            source=text((one.get("prompt") or {}).get("raw")),
+            system=name if len(prompts) < 2 else f"{name}, prompt {prompt}",
+            group=test,
+            metrics=numbers(
+                {"score": one.get("score"), **asserted, **(one.get("namedScores") or {})}
+            ),
+        )
+
+
+def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
+    for at, one in enumerate(_either(run, "testCases", "test_results") or ()):
+        measured = _either(one, "metricsData", "metrics_data") or ()
+        context = _either(one, "retrievalContext", "retrieval_context") or one.get("context")
+        yield row(
+            id=one.get("name") or f"test_case_{at}",
+            output=_either(one, "actualOutput", "actual_output"),
+            source=text(one.get("input")),
+            references=listed(_either(one, "expectedOutput", "expected_output")),
+            context=text(context),
+            metrics=numbers({m.get("name", "score"): m.get("score") for m in measured}),
+        )
+
+
+def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Yield the samples of lm-evaluation-harness; where choices were weighed, the likeliest is the text."""
+    for one in lines:
+        requests = _requests(one.get("arguments"))
+        names = one.get("metrics") or [
+            name for name in one if name not in _OF_THE_HARNESS and number(one[name]) is not None
+        ]
+        filtered = one.get("filter")
+        yield row(
+            id=one["doc_id"] if filtered in (None, "none") else f"{one['doc_id']}-{filtered}",
+            output=_answer(one, requests),
+            source=text(requests[0][0]) if requests else None,
+            references=listed(one.get("target")),
+            group=one["doc_id"],
+            metrics=numbers({name: one.get(name) for name in names}),
+        )
+
+
+_OF_THE_HARNESS = {
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
+    "doc_hash", "prompt_hash", "target_hash",
+}  # fmt: skip
+
+
+def _requests(arguments: Any) -> list[list[Any]]:
+    """Return the requests of a sample, each prompt first; the harness has written them in two forms."""
+    items = arguments.values() if isinstance(arguments, Mapping) else arguments or ()
+    return [list(item.values()) if isinstance(item, Mapping) else list(item) for item in items]
+
+
+def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
+    answers = one.get("filtered_resps") or one.get("resps") or [None]
+    first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
+    likelihoods = [number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
+    if isinstance(first, str) and (number(first) is None or None in likelihoods):
+        return first
+    if None in likelihoods or len(likelihoods) != len(requests):
+        return None
+    best = max(range(len(requests)), key=lambda at: likelihoods[at] or 0.0)
+    return text(requests[best][1])
+
+
+def _either(values: Mapping[str, Any], camel: str, snake: str) -> Any:
+    return values.get(camel, values.get(snake))

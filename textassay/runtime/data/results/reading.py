@@ -1,0 +1,113 @@
+"""Opens a result file of another tool and returns its texts and scores as rows in our format."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.results.readers import (
+    deepeval_rows,
+    inspect_rows,
+    lm_eval_rows,
+    promptfoo_rows,
+)
+from textassay.runtime.data.results.rows import Row
+from textassay.runtime.errors import DataError, UnknownName
+
+FORMATS: dict[str, Callable[[Any], Iterable[Row]]] = {
+    "inspect": inspect_rows,
+    "promptfoo": promptfoo_rows,
+    "deepeval": deepeval_rows,
+    "lm-eval": lm_eval_rows,
+}
+"""Readers by the name of the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a result file holds.
+
+    Attributes:
+        rows: Texts with their scores as `metrics`, in our format.
+        empty: Results without a text, such as those of failed calls, which are left out.
+    """
+
+    rows: list[Row]
+    empty: int
+
+
+def read_results(form: str, path: str | Path) -> Imported:
+    """Read a result file of another tool.
+
+    Args:
+        form: `inspect` (.eval or .json), `promptfoo` (.json), `deepeval` (.json) or `lm-eval`
+            (samples_*.jsonl).
+        path: The file.
+
+    Raises:
+        UnknownName: There is no such format.
+        DataError: The file cannot be read, is of another format, or holds no texts.
+    """
+    if form not in FORMATS:
+        raise UnknownName("format of results", form, tuple(FORMATS))
+    path = Path(path)
+    try:
+        found = list(FORMATS[form](_parsed(form, path)))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except NotImplementedError as error:  # a compression that this Python lacks
+        raise DataError(
+            f"{path}: {error}; write it as JSON first: inspect log convert --to json"
+        ) from error
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise DataError(
+            f"{path}: is not a result file of {form}: {type(error).__name__}: {error}"
+        ) from error
+    rows = _unique([row for row in found if "output" in row])
+    if not rows:
+        raise DataError(f"{path}: holds no results of {form} with a text")
+    Examples(rows).check()
+    return Imported(rows, len(found) - len(rows))
+
+
+def _parsed(form: str, path: Path) -> Any:
+    if form == "lm-eval":
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.strip()]
+    if form == "inspect" and zipfile.is_zipfile(path):
+        return _unzipped(path)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _unzipped(path: Path) -> dict[str, Any]:
+    """Return an Inspect log that is a zip file: a header, and a file per sample."""
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        head = "header.json" if "header.json" in names else "_journal/start.json"
+        log: dict[str, Any] = json.loads(archive.read(head))
+        samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+        log["samples"] = [json.loads(archive.read(name)) for name in samples]
+    return log
+
+
+def _unique(rows: list[Row]) -> list[Row]:
+    """Number the ids that occur more than once, as those of repeated calls do."""
+    seen: Counter[str] = Counter()
+    for row in rows:
+        seen[row["id"]] += 1
+        if seen[row["id"]] > 1:
+            row["id"] = f"{row['id']}~{seen[row['id']]}"
+    return rows

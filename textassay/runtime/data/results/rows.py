@@ -1,0 +1,85 @@
+"""What the readers of result files share: rows in our format, numbers out of verdicts, texts out of chats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+Row = dict[str, Any]
+VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's letters: correct, partially correct, incorrect, no answer."""
+
+
+def row(
+    *,
+    id: Any,
+    output: Any,
+    source: Any = None,
+    references: Any = None,
+    context: Any = None,
+    system: Any = None,
+    group: Any = None,
+    metrics: Mapping[str, float] | None = None,
+) -> Row:
+    """Return a row in our format without what is not there."""
+    given: Row = {
+        "id": str(id),
+        "output": output if isinstance(output, str) else None,
+        "source": source,
+        "references": references,
+        "context": context,
+        "system": None if system is None else str(system),
+        "group": None if group is None else str(group),
+        "metrics": dict(metrics or {}),
+    }
+    return {name: value for name, value in given.items() if value not in (None, [], {}, "")}
+
+
+def number(value: Any) -> float | None:
+    """Return a score as a number; `None` if it is none, such as an error's or NaN."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        if value in VERDICTS:
+            return VERDICTS[value]
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return those of the values that are numbers; a mapping in them gives a score per key."""
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        inner = (
+            {f"{name}.{key}": one for key, one in value.items()}
+            if isinstance(value, Mapping)
+            else {name: value}
+        )
+        for key, one in inner.items():
+            if (known := number(one)) is not None:
+                found[str(key)] = known
+    return found
+
+
+def text(content: Any) -> str | None:
+    """Return the text of a chat, a message, its content or a plain string."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return text(content.get("content", content.get("text")))
+    if isinstance(content, list):
+        parts = [part for part in map(text, content) if part]
+        return "\n\n".join(parts) or None
+    return None
+
+
+def listed(value: Any) -> list[str]:
+    """Return a reference, or several, as a list."""
+    items = value if isinstance(value, list) else [value]
+    return [str(item) for item in items if item not in (None, "")]
