@@ -16,6 +16,7 @@ def test_every_line_is_json(tmp_path):
             server.url, "--aspects", "fluency", "--out", tmp_path / "run", "--log", "json",
         )  # fmt: skip
     assert done.code == 0, done.err
+    assert "error: " in textassay("show", tmp_path / "none").err  # which says so in text
     lines = [json.loads(line) for line in done.err.splitlines()]
     assert all({"time", "level", "message"} <= set(line) for line in lines)
     (last,) = [line for line in lines if line["message"] == "progress"][-1:]

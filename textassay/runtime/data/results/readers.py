@@ -48,13 +48,7 @@ def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
             else provider
         )
         parts = (one.get("gradingResult") or {}).get("componentResults") or ()
-        asserted = {
-            str(
-                (part.get("assertion") or {}).get("metric")
-                or (part.get("assertion") or {}).get("type")
-            ): part.get("score")
-            for part in parts
-        }
+        asserted = {_assertion(part.get("assertion") or {}): part.get("score") for part in parts}
         yield row(
             id=f"{test}-{prompt}-{name}",
             output=text((one.get("response") or {}).get("output")),
@@ -65,6 +59,10 @@ def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
                 {"score": one.get("score"), **asserted, **(one.get("namedScores") or {})}
             ),
         )
+
+
+def _assertion(told: Mapping[str, Any]) -> str:
+    return str(told.get("metric") or told.get("type") or "assertion")
 
 
 def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
