@@ -69,17 +69,92 @@ async def test_the_case_of_table_11():
     ]
 
 
-async def test_engagingness_is_the_sum_and_fluency_the_average_over_sentences():
-    model = judge(BY_SENTENCE)
+def sentence_judge(table):
+    """A model that tells P(yes) by what the prompt shows as the output; a sub-question's is 0.2."""
+
+    def choices(request):
+        share = next(share for words, share in table.items() if words in request.text)
+        asked = request.text.rsplit("\n", 1)[1]
+        share = 0.2 if "sentence 1" in asked else share
+        return {"yes": math.log(share), "no": math.log(1 - share)}
+
+    return ScriptedModel(choices=choices, name="judge")
+
+
+ALONE = {"lot of soup": 0.9, "Fort-Reno Concert?": 0.3, "I heard flasher": 0.6}
+
+
+async def test_engagingness_sums_and_fluency_averages_sentences_judged_by_themselves():
+    model = sentence_judge(ALONE)
     [engaging] = await run(model, "dialogue", ["engagingness"])
     assert engaging.value == pytest.approx(0.9 + 0.3 + 0.6)
     assert engaging.scale == (0, 3)
-    assert len(model.requests) == 3
-    assert model.requests[2].text.split("\n")[-2].endswith("dialogue history and fact? No")
+    assert len(model.requests) == 6
+    for request in model.requests:
+        assert sum(words in request.text for words in ALONE) == 1
+        assert "sentence 2" not in request.text
+    assert engaging.evidence[0]["sentence"] == "Wow that's a lot of soup."
     [fluent] = await run(model, "summarization", ["fluency"])
     assert fluent.value == pytest.approx((0.9 + 0.3 + 0.6) / 3)
     assert fluent.scale == (0, 1)
-    assert len(model.requests) == 6
+    assert "|over:alone|" in fluent.signature
+
+
+async def test_averages_and_sums_over_the_answers_of_the_chain():
+    model = judge(BY_SENTENCE)
+    [engaging] = await run(model, "dialogue", ["engagingness"], over_sentences="chain")
+    assert (engaging.value, engaging.scale) == (pytest.approx(0.9 + 0.3 + 0.6), (0, 3))
+    assert len(model.requests) == 3
+    assert model.requests[2].text.split("\n")[-2].endswith("dialogue history and fact? No")
+    for option in ({"question_first": True}, {"subquestions": False}):
+        with pytest.raises(ConfigurationError, match="has no meaning for engagingness"):
+            await run(model, "dialogue", ["engagingness"], over_sentences="chain", **option)
+        await run(judge({"": 0.5}), "dialogue", ["coherence"], over_sentences="chain", **option)
+
+
+@pytest.mark.parametrize("option", [{"question_first": True}, {"subquestions": False}])
+async def test_ablations_of_table_6_keep_the_scale_of_every_aspect(option):
+    [engaging] = await run(sentence_judge(ALONE), "dialogue", ["engagingness"], **option)
+    assert (engaging.value, engaging.scale) == (pytest.approx(0.9 + 0.3 + 0.6), (0, 3))
+
+
+async def test_the_seven_rephrasings_of_figure_5():
+    asked = set()
+    for number in range(1, 8):
+        model = judge({"": 0.5})
+        await run(model, "dialogue", ["naturalness"], questions=f"rephrasing-{number}")
+        sub, question = (model.requests[at].text.rsplit("\n", 1)[1] for at in (0, -1))
+        assert 'response sentence 1 "Wow that\'s a lot of soup."' in sub
+        asked.add(question)
+    assert len(asked) == 7
+    assert {
+        "Is this response natural to the dialogue history?",
+        "Does this response have a natural body to the dialogue history?",
+        "Is this response natural given the dialogue history?",
+        "Is this a natural response to the dialogue history?",
+    } <= asked
+
+
+async def test_sentences_by_nltk_need_its_data_and_are_told(tmp_path, monkeypatch):
+    nltk = pytest.importorskip("nltk")
+    from nltk.tokenize.punkt import PunktParameters, save_punkt_params
+
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    with pytest.raises(ConfigurationError, match=r"nltk\.downloader punkt_tab"):
+        build("decomp-eval", judge({}), options={"sentences": "nltk"})
+    parameters = PunktParameters()
+    parameters.abbrev_types.add("d.c")
+    folder = tmp_path / "tokenizers" / "punkt_tab" / "english"
+    folder.mkdir(parents=True)
+    save_punkt_params(parameters, dir=str(folder))
+    example = SOUP.model_copy(update={"output": "He went to D.C. Nobody came. So what?"})
+    model = judge({"": 0.5})
+    [score] = await run(model, "dialogue", ["coherence"], example, sentences="nltk")
+    assert [piece["text"].split('"')[1] for piece in score.evidence[:-1]] == [
+        "He went to D.C. Nobody came.",
+        "So what?",
+    ]
+    assert "|sentences:nltk-" in score.signature
 
 
 async def test_one_sentence_that_is_certain_sums_to_the_end_of_the_scale():
@@ -102,8 +177,8 @@ async def test_all_aspects_of_a_task_in_order_each_with_its_own_cost():
         "overall",
     ]
     assert [score.aspect for score in scores] == names
-    assert [score.usage.calls for score in scores] == [4, 4, 3, 4, 4, 4]
-    assert len(model.requests) == 23
+    assert [score.usage.calls for score in scores] == [4, 4, 6, 4, 4, 4]
+    assert len(model.requests) == 26
 
 
 async def test_table_6_without_the_instruction():
@@ -113,10 +188,9 @@ async def test_table_6_without_the_instruction():
     assert model.requests[0].text.startswith("dialogue history: ")
 
 
-@pytest.mark.parametrize("aspect", ["coherence", "engagingness"])
-async def test_table_6_without_sub_questions_asks_once(aspect):
+async def test_table_6_without_sub_questions_asks_once():
     model = judge({"": 0.7})
-    [score] = await run(model, "dialogue", [aspect], subquestions=False)
+    [score] = await run(model, "dialogue", ["coherence"], subquestions=False)
     assert (score.value, score.scale, len(model.requests)) == (pytest.approx(0.7), (0, 1), 1)
     assert "sentence 1" not in model.requests[0].text
 
@@ -155,7 +229,7 @@ async def test_variants_have_signatures_of_their_own():
 
 async def test_prompts_of_all_aspects_begin_alike_with_a_shared_prefix():
     model = judge(BY_SENTENCE)
-    await run(model, "summarization", prompt_layout="shared-prefix")
+    await run(model, "summarization", prompt_layout="shared-prefix", over_sentences="chain")
     texts = [request.text for request in model.requests]
     shared = texts[0].index("</output-")
     assert len({text[: shared + 15] for text in texts}) == 1
@@ -187,7 +261,10 @@ async def test_an_empty_output_abstains_and_a_one_word_output_is_one_sentence():
 async def test_a_sentence_without_an_answer_leaves_no_score_and_its_evidence():
     replies = iter([{"yes": -0.1, "no": -3.0}, {"yes": None, "no": None}])
     [score] = await run(
-        ScriptedModel(choices=lambda _: next(replies)), "dialogue", ["engagingness"]
+        ScriptedModel(choices=lambda _: next(replies)),
+        "dialogue",
+        ["engagingness"],
+        over_sentences="chain",
     )
     assert (score.value, score.outcome, score.error.type) == (None, "invalid", "NoLabelMass")
     assert [piece.get("answer") for piece in score.evidence] == ["yes", None]
@@ -238,7 +315,7 @@ async def test_a_file_of_questions_takes_the_place_of_the_packages(tmp_path):
     model = judge({"": 0.6})
     [score] = await run(model, "dialogue", ["coherence"], questions=str(path))
     assert score.evidence[0]["text"] == 'Does "Wow that\'s a lot of soup." fit?'
-    assert len(score.evidence) == 3
+    assert len(score.evidence) == 6
     assert model.requests[0].text.startswith("Say yes or no.\nreply: ")
 
 
@@ -247,7 +324,7 @@ async def test_a_dry_run_counts_the_calls_that_a_run_makes():
     dry = DryRunModel(real)
     scores = await run(dry, "dialogue")
     assert real.requests == []
-    assert [score.usage.calls for score in scores] == [4, 4, 3, 4, 4, 4]
+    assert [score.usage.calls for score in scores] == [4, 4, 6, 4, 4, 4]
 
 
 async def test_what_does_not_belong_to_the_method_is_refused():

@@ -6,10 +6,12 @@ import pytest
 
 from tests.benchmark_data import paper
 from textassay.methods import build
+from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example
 from textassay.runtime.model import TokenLogprob
+from textassay.tools import tool
 
 pytestmark = pytest.mark.asyncio
 
@@ -37,6 +39,7 @@ DIALOGUES = {
 
 def reader():
     return ScriptedModel(
+        lambda request: request.dry_run_answer,
         continuation=lambda request: [TokenLogprob(token=request.continuation, logprob=-1.0)],
         choices=lambda request: dict.fromkeys(request.choices, -1.0),
     )
@@ -113,6 +116,124 @@ async def test_gptscores_questions_about_dialogues(level, code, aspect):
     block = re.search(r"```\n(.+?)\n```", paper("gptscore_tables_11_12.md"), re.S)[1]
     expected = block.format(question=questions(level)[code], history=WHOLE.output)
     assert expected == f"{request.prompt}{request.continuation}."
+
+
+def joined(text):
+    """A text with its line breaks as spaces, which copies of papers do not keep."""
+    return " ".join(text.split())
+
+
+SOUP = Example(
+    id="s",
+    source="Speaker A: They'll have 100 gallons of crab soup!",
+    context="A fact.",
+    output="Wow that's a lot of soup. Are you talking about the Fort-Reno Concert?",
+    references=("Soup.",),
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "aspect", "inputs"),
+    [
+        ("dialogue", "coherence", "dialogue history: {0.source} response: {0.output}"),
+        ("dialogue", "groundedness", "response: {0.output} fact: {0.context}"),
+        ("summarization", "coherence", "document: {0.source} summary: {0.output}"),
+        ("summarization", "relevance", "summary: {0.output} reference: {0.references[0]}"),
+        ("data-to-text", "naturalness", "utterance: {0.output}"),
+        ("data-to-text", "informativeness", "sentence: {0.output} reference: {0.references[0]}"),
+    ],
+)
+async def test_decomp_evals_input(task, aspect, inputs):
+    text = paper("decompeval.txt")
+    instruction = re.search(r's ="\*(.+?)\*"', text)[1]
+    rows = [line.split("\t") for line in text.splitlines() if line.count("\t") == 3]
+    _, _, question, subquestion = next(
+        row
+        for row in rows
+        if row[0].casefold() == aspect
+        and joined(row[1].replace("<i>", "").replace("</i>", "")).split(":")[0]
+        == inputs.split(":")[0]
+    )
+    requests = await asked("decomp-eval", task, aspect, SOUP)
+    marked = re.compile(r"sentence \$t x_t\$")
+    first, second = (
+        marked.sub(lambda _, n=n, s=s: f'sentence {n} "{s}"', subquestion)
+        for n, s in ((1, "Wow that's a lot of soup."), (2, "Are you talking about the Fort-Reno Concert?"))
+    )  # fmt: skip
+    begin = f"{instruction} {inputs.format(SOUP)}"
+    answers = (f"{begin} {first}", f"{begin} {first} No {second}")
+    expected = [*answers, f"{answers[-1]} No {question}"]
+    assert [joined(request.messages[0].content) for request in requests] == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "figure"), [("dialogue", 11), ("summarization", 12), ("data-to-text", 13)]
+)
+async def test_hd_evals_prompts(task, figure):
+    text = paper("hd-eval.txt")
+    pattern = text[: text.index(f"Figure {figure}: ")].rstrip().rpartition("\n")[2]
+    tree = trees.load(task, tasks.load(task))
+    aspect = tasks.load(task).aspects[0].name
+    requests = await asked("hd-eval", task, aspect, SOUP)
+    sent = [joined(request.messages[0].content) for request in requests]
+    root = next(node for node in tree.roots if node.name.casefold() == aspect)
+    child = tree.children(root.id)[0]
+    labels = tasks.load(task)
+    sample = [
+        (labels.source_name, SOUP.source),
+        (labels.context_name, SOUP.context),
+        (labels.output_name, SOUP.output),
+    ]
+    expected = (
+        pattern.replace("[Parent Criteria]", root.name.lower())
+        .replace("[Child Criteria]", child.name)
+        .replace("[Definition of Child Criteria]", joined(child.definition))
+        .replace("[Sample to be evaluated]", joined(" ".join(f"{a}: {b}" for a, b in sample)))
+    )
+    assert expected in sent
+
+
+def plainly(text):
+    """A text without what the copy of the paper garbles: asterisks, blanks and dashes."""
+    return re.sub(r"[\s*]", "", text).replace("\u2013", "-").replace("\u2019", "'")
+
+
+@pytest.mark.parametrize(
+    ("task", "plan", "names", "appendix"),
+    [
+        ("summarization", "summeval", ("nli", "bleurt", "sum_bleurt"), "A.2"),
+        ("dialogue", "topical-chat", ("lm_prob", "bleurt"), "A.3"),
+    ],
+)
+async def test_fusion_evals_whole_prompts(task, plan, names, appendix):
+    text = paper("fusion-eval.txt")
+    start = text.index(f"{appendix} Fusion-Eval Evaluation Prompt Template")
+    lines = text[start:].splitlines()[3:]
+    block = "\n".join(lines).partition("<< eval_result >>")[0]
+    values = dict(zip(names, (0.25, 0.5, 0.75), strict=False))
+    for marker, value in {
+        "source": SOUP.source, "summary": SOUP.output, "conversation": SOUP.source,
+        "fact": SOUP.context, "response": SOUP.output,
+        **{f"{name}_score{end}": f"{value:g}" for name, value in values.items()
+           for end in ("", "_source_answer")},
+    }.items():  # fmt: skip
+        block = block.replace(f"[[{marker}]]", value)
+    measures = [
+        tool(description=name, name=name, scale=(0, 1))(lambda example, value=value: value)
+        for name, value in values.items()
+    ]
+    model = ScriptedModel(lambda request: request.dry_run_answer)
+    built = build(
+        "fusion-eval",
+        model,
+        task=task,
+        options={"profile": "paper", "plan": plan, "n": 1},
+        tools=measures,
+    )
+    await built.graph.run(Assignment(example=SOUP, aspects=built.aspects))
+    assert plainly(model.requests[0].messages[0].content) == plainly(block)
+    with pytest.raises(ConfigurationError, match="plan=summeval or plan=topical-chat"):
+        build("fusion-eval", model, task=task, options={"profile": "paper"}, tools=measures)
 
 
 async def test_methods_whose_paper_publishes_no_prompt_refuse_the_profile():

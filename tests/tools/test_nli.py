@@ -270,3 +270,13 @@ def test_one_tool_serves_several_event_loops(models):
     ]
     assert values[0] == values[1]
     asyncio.run(tool.aclose())
+
+
+@pytest.mark.asyncio
+async def test_one_pair_without_windows(models):
+    example = Example(source="A big cat sat. It was red.", output="The cat ran. It was big.")
+    folder = models / "nli"
+    found = await score(example, model=str(folder), window="none", engine="transformers")
+    assert found.value == pytest.approx(direct(folder, example.source, example.output), abs=1e-5)
+    assert len(found.evidence) == 1
+    assert NLI(model=str(folder), window="none").signature != NLI(model=str(folder)).signature

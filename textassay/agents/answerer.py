@@ -13,6 +13,7 @@ from textassay.agents.ask import Ask
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
 from textassay.runtime.calls.conversation import conversation
+from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
 from textassay.runtime.model import ChoicesResponse, Model, scoring
 
@@ -45,6 +46,8 @@ class Replies(Message):
     """Replies to questions in order; after one without an answer no more are asked."""
 
     items: tuple[Reply, ...] = ()
+    parts: tuple[Replies, ...] = ()
+    """Those about each sentence by itself, if they were asked about so; `items` has all of them."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -150,6 +153,11 @@ class AnswersInOrder:
         Raises:
             ModelError: The model could not be asked.
         """
+        if inquiry.parts:
+            parts = await gather([self(part) for part in inquiry.parts])
+            return Replies(
+                items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts)
+            )
         replies = Replies()
         questions = inquiry.questions
         with conversation() as chain:

@@ -243,12 +243,16 @@ class LLMFuser:
             single = {"samples": None, "spread": None}
             if usable:  # the first answer that rates this aspect counts; earlier ones are quoted as unusable
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
-        said = (_explanation(read[at].texts[place]) for at in usable)
+        said = [(at, _explanation(read[at].texts[place])) for at in usable]
+        explained = [(at, text) for at, text in said if text]
+        if len(usable) > 1:
+            told = [{"text": text, "explains_sample": at} for at, text in explained]
+            evidence = (*evidence, *told)
         return from_samples(
             samples,
             ratings,
             evidence=evidence,
-            explanation=next((text for text in said if text), None),
+            explanation=explained[0][1] if explained else None,
             **about,
             **single,
         )

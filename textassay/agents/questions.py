@@ -6,7 +6,7 @@ Knows what is asked and about which texts; asks no model.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -128,6 +128,9 @@ class QuestionSet(Message):
     """One for each sentence, in order."""
     missing: ScoreError | None = None
     """Why nothing can be asked."""
+    parts: tuple[QuestionSet, ...] = ()
+    """What is asked about each sentence as if it were the whole output, if the score is the average
+    or sum of the sentences' own (section 4.2); nothing else is asked then."""
 
     @property
     def question(self) -> SubQuestion:
@@ -155,15 +158,34 @@ class SentenceQuestions:
         decompose: Whether there are sub-questions at all (DecompEval's table 6 has a variant
             without).
         splitter: Cuts the output into sentences.
+        alone: Whether averages and sums go over sentences that are judged by themselves, each as if
+            it were the whole output, rather than over the answers to the sub-questions.
     """
 
     template: PromptTemplate
     book: QuestionTable = field(default_factory=QuestionTable)
     decompose: bool = True
     splitter: SentenceSplitter = DEFAULT_SPLITTER
+    alone: bool = False
 
     async def __call__(self, example: Example, aspect: Aspect) -> QuestionSet:
         """Return the question, its sub-questions and what they are answered from."""
+        whole = self._about_whole(example, aspect)
+        if not self.alone or whole.form is None or whole.form.value == "question":
+            return whole
+        sentences = self.splitter.split(example.output)
+        by_itself = whole.form.model_copy(update={"value": "question"})
+        parts = [
+            self._about_whole(example.model_copy(update={"output": sentence}), aspect, (sentence,))
+            for sentence in sentences
+        ]
+        parts = [part.model_copy(update={"form": by_itself}) for part in parts]
+        return whole.model_copy(update={"parts": tuple(parts)})
+
+    def _about_whole(
+        self, example: Example, aspect: Aspect, sentences: tuple[str, ...] | None = None
+    ) -> QuestionSet:
+        """Return what is asked about an output, whose sentences may be known."""
         task = self.template.task
         written, example = example.output, self.template.prepare(example)
         if not example.output.strip():
@@ -179,8 +201,8 @@ class SentenceQuestions:
         labels = form.labels(texts)
         shown = labels if self.template.layout == "paper" else self._shared(texts, labels)
         return QuestionSet(
-            texts=tuple(
-                fenced([(part, label, texts[part]) for part, label in shown.items()], number)
+            texts=self._shown(
+                [(part, label, texts[part]) for part, label in shown.items()], number
             ),
             bare=plain_texts(example),
             names=tuple(
@@ -191,8 +213,15 @@ class SentenceQuestions:
             form=form,
             output=example.output,
             source=example.source if "source" in shown or self.template.takes_plain_texts else None,
-            subquestions=self._subquestions(form, written, number),
+            subquestions=self._subquestions(
+                form, self.splitter.split(written) if sentences is None else sentences, number
+            ),
         )
+
+    def _shown(self, texts: list[tuple[str, str, str]], number: str) -> tuple[dict[str, str], ...]:
+        if self.template.profile.printed:
+            return tuple({"label": label, "text": text.strip()} for _, label, text in texts)
+        return tuple(fenced(texts, number))
 
     def _shared(self, texts: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
         """Return what all aspects are shown, under names that are the same for all of them."""
@@ -209,11 +238,11 @@ class SentenceQuestions:
         }
 
     def _subquestions(
-        self, form: QuestionForm, output: str, number: str
+        self, form: QuestionForm, written: Iterable[str], number: str
     ) -> tuple[SubQuestion, ...]:
         if not self.decompose:
             return ()
-        sentences = map(self.template.prepare_text, self.splitter.split(output))
+        sentences = map(self.template.prepare_text, written)
         return tuple(
             SubQuestion(
                 text=self._about(form.subquestion, index, sentence, number),
@@ -233,7 +262,7 @@ class SentenceQuestions:
         if self.book.quoted:
             text = (
                 f'"{text}"'
-                if '"' not in text
+                if '"' not in text or self.template.profile.printed
                 else fence("sentence", text, number).replace("\n", " ")
             )
         return _filled(subquestion, {"{number}": str(index + 1), "{sentence}": text})

@@ -34,7 +34,7 @@ class YesNoAggregator:
             "id": example.id,
             "aspect": aspect.label,
             "how": "logprob",
-            "evidence": tuple(map(as_evidence, replies.items)),
+            "evidence": _evidence(replies),
             "usage": sum((reply.usage for reply in replies.items), Usage()),
             "signature": self.signature,
         }
@@ -46,7 +46,9 @@ class YesNoAggregator:
             about |= {"scale": (0.0, 1.0), "outcome": "invalid"}
             return Score.unscored(replies.problem.type, replies.problem.message, **about)
         answers = replies.answers
-        if inquiry.questions[-1] == inquiry.question:
+        if replies.parts:  # what counts is each sentence's own question, after its sub-question
+            answers = tuple(part.answers[-1] for part in replies.parts)
+        elif inquiry.questions[-1] == inquiry.question:
             last = answers[-1]
             return Score(value=min(last.p_yes, 1.0), mass=last.mass, scale=(0.0, 1.0), **about)
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
@@ -55,6 +57,15 @@ class YesNoAggregator:
         value = total if is_sum else total / count
         mass = math.fsum(answer.mass or 0.0 for answer in answers) / count
         return Score(value=min(value, scale[1]), mass=mass, scale=scale, **about)
+
+
+def _evidence(replies: Replies) -> tuple[Json, ...]:
+    """Return all replies as evidence, each with its sentence if this was judged by itself."""
+    if not replies.parts:
+        return tuple(map(as_evidence, replies.items))
+    return tuple(
+        {**as_evidence(reply), "sentence": reply.question.sentence} for reply in replies.items
+    )
 
 
 def as_evidence(reply: Reply) -> Json:

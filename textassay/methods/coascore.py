@@ -28,6 +28,7 @@ from textassay.runtime.messages import (
     AspectTree,
     Example,
     How,
+    Scale,
     Score,
     ScoreError,
 )
@@ -49,6 +50,8 @@ class CoAScoreOptions(Options):
     target's."""
     n_aspects: int = Field(default=10, ge=1, le=MAX_ASPECTS)
     """Number of relevant aspects (the paper: 5, 10 and 20)."""
+    aspect_scale: Scale = (1.0, 5.0)
+    """Scale on which relevant aspects that the model names are rated, whatever the target's."""
     aspects_file: str | None = None
     """Tree file with the chains: each target a root, its relevant aspects below it."""
 
@@ -212,10 +215,12 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
         models,
         "decomposer",
     )
+    is_same = all(aspect.scale == options.aspect_scale for aspect in task.aspects)
     return Decomposer(
         Ask(model_for(models, "decomposer"), CHAIN_PROMPT, task, seed=options.seed),
         count=options.n_aspects,
         exact=True,
+        scale=None if is_same else options.aspect_scale,
         repairs=options.parse_retries,
     )
 

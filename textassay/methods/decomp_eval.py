@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,10 +14,12 @@ from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_table, validated
 from textassay.methods.method import PromptOptions
-from textassay.prompts.packaged import table_file
+from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, How
+from textassay.tools.nltk_sentences import NltkSplitter
+from textassay.tools.sentences import DEFAULT_SPLITTER
 
 
 class DecompEvalOptions(PromptOptions):
@@ -35,7 +38,15 @@ class DecompEvalOptions(PromptOptions):
     servers."""
     questions: str | None = None
     """Path of a TOML file with questions, in the form of the package's
-    `prompts/tables/decomp_eval.toml`."""
+    `prompts/tables/decomp_eval.toml`, or one of `rephrasing-1` to `rephrasing-7` (figure 5;
+    dialogue)."""
+    over_sentences: Literal["alone", "chain"] | None = None
+    """What the averaged and summed aspects go over: sentences judged by themselves (`alone`,
+    section 4.2) or the answers to the sub-questions (`chain`); by default `alone`, and `chain` for
+    profiles with words of their own."""
+    sentences: Literal["rules", "nltk"] = "rules"
+    """Who cuts the output into sentences: our rules, or NLTK's Punkt as in the paper (extra
+    `nltk`)."""
     least_mass: float = Field(default=0.0, ge=0, lt=1)
     """Probability of yes and no together below which an answer is unusable; the paper has no such
     bound."""
@@ -52,15 +63,15 @@ class DecompEval(PromptMethod):
     4. The question comes last, after all sub-questions with their answers: score = P(yes) / (P(yes)
     + P(no)).
     5. Fluency and consistency of summaries are the average, engagingness of dialogue turns the sum,
-    of the sentences'
-       own step 4 (section 4.2, after UniEval), and the question is not asked.
+    of the sentences' own step 4: each is judged as if it were the whole output (section 4.2, after
+    UniEval).
 
-    Deviations: texts stand between delimiters and one sentence says what these mean; sentences are
-    cut by our rules rather than by NLTK; "a word's probability" sums its spellings (yes, Yes, with
-    and without a space before). Where the paper has no question, ours stands in its place
-    (`prompts/tables/decomp_eval.toml` marks which), or the task's own, or one from a template that
-    shows the definition. The average and the sum go over the answers of step 3. An aspect whose
-    question names a text that an example lacks is `abstained`.
+    Deviations: texts stand between delimiters and one sentence says what these mean, unless the
+    profile is `paper`; sentences are cut by our rules unless `sentences=nltk`; "a word's
+    probability" sums its spellings (yes, Yes, with and without a space before). Where the paper has
+    no question, ours stands in its place (`prompts/tables/decomp_eval.toml` marks which), or the
+    task's own, or one from a template that shows the definition. An aspect whose question names a
+    text that an example lacks is `abstained`.
     """
 
     name = "decomp-eval"
@@ -78,8 +89,15 @@ class DecompEval(PromptMethod):
                 "question_first puts the question before the texts, prompt_layout=shared-prefix behind them; choose one"
             )
         book, book_digest = read_questions(options.questions)
+        alone = self._alone(book)
         ask = self.ask(profile=self.profile.model_copy(update={"ask": options.ask}))
-        self.questions = SentenceQuestions(ask.template, book, decompose=options.subquestions)
+        self.questions = SentenceQuestions(
+            ask.template,
+            book,
+            decompose=options.subquestions,
+            splitter=NltkSplitter() if options.sentences == "nltk" else DEFAULT_SPLITTER,
+            alone=alone,
+        )
         self.answerer = Answerer(
             ask,
             book if options.instruction else book.model_copy(update={"instruction": ""}),
@@ -95,7 +113,31 @@ class DecompEval(PromptMethod):
             how=self.how,
             sentences=self.questions.splitter.signature,
             mass=f"{options.least_mass:g}",
+            over="alone" if alone else False,
         )
+
+    def _alone(self, book: QuestionTable) -> bool:
+        """Return whether averages and sums go over sentences that are judged by themselves.
+
+        Raises:
+            ConfigurationError: The options would have no effect on an aspect, or change its scale.
+        """
+        options, task = self.options, self._task
+        own_words = self.profile.digest != "" and not self.profile.printed
+        if options.over_sentences == "alone" or (options.over_sentences is None and not own_words):
+            return True
+        over = [
+            aspect.name
+            for aspect in task.aspects
+            if any(form.value != "question" for form in book.forms(task, aspect))
+        ]
+        for name in ("question_first", "subquestions"):
+            if over and getattr(options, name) != DecompEvalOptions.model_fields[name].default:
+                raise ConfigurationError(
+                    f"{name} has no meaning for {over[0]}, whose score is made of the answers to the "
+                    "sub-questions: take over_sentences=alone, or leave the aspect out"
+                )
+        return False
 
     def nodes(self) -> list[Node]:
         """Ask about an aspect sentence by sentence, answer in order, and make a score of the answers."""
@@ -123,6 +165,10 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     Raises:
         ConfigurationError: The file cannot be read or says something wrong; names file and key.
     """
-    file = table_file("decomp_eval") if path is None else Path(path)
+    file = table_file("decomp_eval") if path is None else _file(path)
     table = read_table(file)
     return validated(file, table.content, QuestionTable), table.digest
+
+
+def _file(path: str) -> Path:
+    return rephrasing_file(path) if path in REPHRASINGS else Path(path)

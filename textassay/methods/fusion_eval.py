@@ -18,6 +18,7 @@ from textassay.methods.g_eval import GEval, GEvalOptions
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, Options, model_for
+from textassay.prompts import PLANS
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
@@ -127,6 +128,11 @@ class FusionEval(PromptMethod):
                 options.profile,
                 models,
                 "scorer",
+            )
+        if self.profile.printed and options.fusion == "llm" and options.plan not in PLANS:
+            raise ConfigurationError(
+                f"profile={self.profile.name} has the whole prompts of appendices A.2 and A.3; take one by "
+                f"plan={' or plan='.join(PLANS)}"
             )
         if not self.tools:
             raise ConfigurationError(

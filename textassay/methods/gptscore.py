@@ -181,10 +181,6 @@ class GPTScore(PromptMethod):
             raise ConfigurationError(
                 "pmi may be above or below 0, of which there is no harmonic mean; take ref-both or mean"
             )
-        if self.profile.printed and options.prompt_layout != "paper":
-            raise ConfigurationError(
-                f"profile={self.profile.name} has the paper's order; leave prompt_layout out"
-            )
         asks = self._task.asks is not None and not about_texts
         scored: Scored = options.scored or ("yes" if asks else "output")
         if scored == "yes" and options.over_references is not None:

@@ -21,6 +21,9 @@ PLANS = ("summeval", "topical-chat")
 TABLES = ("decomp_eval", "gptscore", "gptscore_aspects")
 """Names of the packaged tables: words that a method puts into its prompts, by task and aspect."""
 
+REPHRASINGS = tuple(f"rephrasing-{number}" for number in range(1, 8))
+"""Names of the packaged question files for DecompEval's figure 5: the original and six others."""
+
 PROFILES = ("embedded", "paper")
 """Names of the packaged profiles: that of the embedded model, and the papers' prompts byte by
 byte."""
@@ -44,6 +47,11 @@ def plan_file(name: str) -> Path:
 def table_file(name: str) -> Path:
     """Return the path of one of `TABLES`; raise `KeyError` for any other name."""
     return _packaged("tables", TABLES, name)
+
+
+def rephrasing_file(name: str) -> Path:
+    """Return the path of one of `REPHRASINGS`; raise `KeyError` for any other name."""
+    return _packaged("tables", REPHRASINGS, name)
 
 
 def profile_folder(name: str) -> Path:

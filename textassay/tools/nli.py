@@ -47,7 +47,7 @@ class NLI(ModelTool):
         model: str = DEFAULT_NLI,
         *,
         premise: Literal["source", "output"] = "source",
-        window: Literal["sentence", "tokens"] = "sentence",
+        window: Literal["sentence", "tokens", "none"] = "sentence",
         window_tokens: int = 400,
         overlap: int = 1,
         hypothesis: Literal["sentences", "whole"] = "sentences",
@@ -64,7 +64,8 @@ class NLI(ModelTool):
                 revision.
             premise: Which text is the premise; the other is the hypothesis.
             window: Whether a window of the premise is one sentence, or as many as fit into
-                `window_tokens`.
+                `window_tokens`; `none` has premise and hypothesis as one pair, as Fusion-Eval has
+                it, cut at the end if the model cannot take all of it.
             window_tokens: Longest window of the premise; less where the model takes less.
             overlap: Sentences that a window of `tokens` repeats from the one before.
             hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
@@ -96,7 +97,7 @@ class NLI(ModelTool):
             **super().settings(),
             "premise": self.premise,
             "window": self.window
-            if self.window == "sentence"
+            if self.window != "tokens"
             else f"{self.window_tokens}+{self.overlap}",
             "hypothesis": self.hypothesis,
             "splitter": self.splitter.signature,
@@ -131,6 +132,10 @@ class NLI(ModelTool):
     def _pairs(self, engine: Engine, first: str, second: str) -> _Pairs:
         tokenizer = engine.tokenizer
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
+        if self.window == "none":
+            whole = fit([second.strip()], tokenizer.count, max(1, room // 2))[0]
+            premise = fit([first.strip()], tokenizer.count, max(1, room - tokenizer.count(whole)))
+            return _Pairs([premise[0]], [whole], [tokenizer.encode(premise[0], whole)])
         sentences = (
             self.splitter.split(second) if self.hypothesis == "sentences" else [second.strip()]
         )

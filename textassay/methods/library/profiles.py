@@ -143,6 +143,12 @@ def apply_profile(
         raise ConfigurationError(
             f"profile {profile.name!r} has no prompts for {method}; it is for {', '.join(profile.methods)}"
         )
+    if profile.printed and options.prompt_layout != "paper":
+        raise ConfigurationError(
+            f"profile={profile.name} has the paper's order; leave prompt_layout out"
+        )
+    if profile.printed and getattr(options, "form", "number") != "number":
+        raise ConfigurationError(f"profile={profile.name} asks for numbers; leave form out")
     asked = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
     wanted = asked | profile.options.get(method, {})
     given = options.model_dump(include=options.model_fields_set)
