@@ -139,7 +139,7 @@ async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, asp
     source = " ".join(["the article is about the source of the text and not very good"] * 46)
     output = " ".join(["The summary is good."] * 5)
     example = Example(id="x", source=source, output=output, references=("the summary is good",))
-    options = {"ask": ask, "prompt_layout": layout}
+    options = {"ask": ask, "prompt_layout": layout, "over_sentences": "chain"}
     async with local(file) as model:
         method = build("decomp-eval", model, task="summarization", aspects=aspects, options=options)
         scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
