@@ -26,7 +26,7 @@ import numpy as np
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.loading import Loaded, Loader, usable_cores
+from textassay.runtime.backends.llamacpp.loading import LoadedGGUF, Loader, usable_cores
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.model import ChoicesRequest
@@ -103,7 +103,7 @@ class Bare:
     def __init__(
         self, path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]
     ) -> None:
-        self.loaded: Loaded = Loader(
+        self.loaded: LoadedGGUF = Loader(
             path, 1024, arguments.gpu_layers, arguments.threads, "f16", 1, False
         )()
         prompts = [self.loaded.tokenizer.prompt(request) for request in requests]

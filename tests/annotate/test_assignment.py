@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from tests.annotate.studies import examples, study
-from textassay.annotate.assignment import REPEAT_DISTANCE, Assignment
-from textassay.annotate.ratings import Answer, Ratings
+from textassay.annotate.assignment import REPEAT_DISTANCE, Allocation
+from textassay.annotate.ratings import CollectedRatings, RaterAnswer
 
 
 class Clock:
@@ -24,7 +24,7 @@ async def rate(ratings, assignment, rater, value=3.0):
     if not upcoming:
         return None
     visit, position = upcoming[0]
-    answer = Answer({"tone": value, "polite": 1.0}, 1, 2.0, position)
+    answer = RaterAnswer({"tone": value, "polite": 1.0}, 1, 2.0, position)
     assert await ratings.record(visit, answer)
     return visit
 
@@ -32,8 +32,8 @@ async def rate(ratings, assignment, rater, value=3.0):
 @pytest.mark.asyncio
 async def test_each_item_is_rated_as_often_as_wanted_and_by_different_people(tmp_path):
     """Two of three raters rate each item."""
-    async with Ratings(study(per_item=2), tmp_path / "j.jsonl") as ratings:
-        assignment = Assignment(ratings)
+    async with CollectedRatings(study(per_item=2), tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings)
         raters = [(await ratings.add_rater())[0] for _ in range(3)]
         going = True
         while going:
@@ -47,8 +47,8 @@ async def test_each_item_is_rated_as_often_as_wanted_and_by_different_people(tmp
 async def test_no_rater_gets_all_of_one_system(tmp_path):
     """After any number of items a rater's counts of the systems differ by at most one."""
     shown = study(examples(groups=6, systems=3))
-    async with Ratings(shown, tmp_path / "j.jsonl") as ratings:
-        assignment = Assignment(ratings)
+    async with CollectedRatings(shown, tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings)
         rater, _ = await ratings.add_rater()
         seen = Counter({f"SECRET{n}": 0 for n in range(3)})
         while visit := await rate(ratings, assignment, rater):
@@ -61,8 +61,8 @@ async def test_no_rater_gets_all_of_one_system(tmp_path):
 async def test_a_lease_that_runs_out_returns_the_item(tmp_path):
     """An item that was shown and not rated waits for its rater, then goes to the next."""
     clock = Clock()
-    async with Ratings(study(examples(1, 1)), tmp_path / "j.jsonl") as ratings:
-        assignment = Assignment(ratings, lease_seconds=100, clock=clock)
+    async with CollectedRatings(study(examples(1, 1)), tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings, lease_seconds=100, clock=clock)
         gone, other = [(await ratings.add_rater())[0] for _ in range(2)]
         assert len(assignment.upcoming(gone)) == 1
         assert assignment.upcoming(other) == []
@@ -74,21 +74,21 @@ async def test_a_lease_that_runs_out_returns_the_item(tmp_path):
 async def test_asking_again_gives_the_same_item(tmp_path):
     """A reload changes nothing, nor does a restart of the server."""
     path = tmp_path / "j.jsonl"
-    async with Ratings(study(), path) as ratings:
+    async with CollectedRatings(study(), path) as ratings:
         rater, _ = await ratings.add_rater()
-        assignment = Assignment(ratings)
+        assignment = Allocation(ratings)
         first = assignment.upcoming(rater, 3)
         assert assignment.upcoming(rater, 3) == first
-    async with Ratings(study(), path) as again:
-        assert Assignment(again).upcoming(again.raters["r1"], 3) == first
+    async with CollectedRatings(study(), path) as again:
+        assert Allocation(again).upcoming(again.raters["r1"], 3) == first
 
 
 @pytest.mark.asyncio
 async def test_some_items_come_twice_and_far_apart(tmp_path):
     """About the wanted share is repeated, each at most once, with other items between."""
     shown = study(examples(groups=60, systems=2), repeat_share=0.1)
-    async with Ratings(shown, tmp_path / "j.jsonl") as ratings:
-        assignment = Assignment(ratings)
+    async with CollectedRatings(shown, tmp_path / "j.jsonl") as ratings:
+        assignment = Allocation(ratings)
         rater, _ = await ratings.add_rater()
         while await rate(ratings, assignment, rater):
             pass

@@ -13,7 +13,7 @@ import pytest
 
 from tests.annotate.studies import examples, study
 from textassay.annotate import output
-from textassay.annotate.ratings import Ratings
+from textassay.annotate.ratings import CollectedRatings
 from textassay.annotate.server import AnnotationServer
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -22,7 +22,7 @@ from textassay.runtime.messages import Example
 @asynccontextmanager
 async def serving(tmp_path, shown=None, raters=1):
     """Serve a study; yield the ratings, the address, the tokens and a client."""
-    async with Ratings(shown or study(per_item=raters), tmp_path / "j.jsonl") as ratings:
+    async with CollectedRatings(shown or study(per_item=raters), tmp_path / "j.jsonl") as ratings:
         tokens = [(await ratings.add_rater())[1] for _ in range(raters)]
         server = AnnotationServer(ratings, tmp_path / "out.jsonl")
         async with server.serving(0) as port, aiohttp.ClientSession() as client:
@@ -168,7 +168,7 @@ def test_a_journal_of_another_study_is_refused(tmp_path):
     path = tmp_path / "j.jsonl"
     path.write_text('{"event":"study","format":1,"study":"0000000000000000"}\n')
     with pytest.raises(DataError, match="another study"):
-        Ratings(study(), path)
+        CollectedRatings(study(), path)
 
 
 SERVE = "from textassay.cli import main; main()"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.demo.comparison import Comparison, Line, by_treatment, compare
+from textassay.demo.comparison import ComparisonLine, TaskComparison, by_treatment, compare
 from textassay.meta import spearman
 from textassay.runtime.messages import Example
 
@@ -80,9 +80,9 @@ def test_what_is_undefined_or_missing_beats_nothing_and_is_no_number():
 )
 def test_beating_means_above_every_trivial_measure(trivial, value):
     """The bar lies at the largest size; a judge at it or below has not won."""
-    lines = [Line(f"t{i}", True, {"a": rho}, 6) for i, rho in enumerate(trivial)]
-    judge = Line("judge", False, {"a": value}, 6)
-    found = Comparison("any", ("a",), 6, 2, (*lines, judge))
+    lines = [ComparisonLine(f"t{i}", True, {"a": rho}, 6) for i, rho in enumerate(trivial)]
+    judge = ComparisonLine("judge", False, {"a": value}, 6)
+    found = TaskComparison("any", ("a",), 6, 2, (*lines, judge))
     assert found.beats(judge, "a") == all(
         value > abs(rho) for rho in [*trivial, 0.0] if rho is not None
     )

@@ -189,7 +189,7 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
 
 
 async def test_a_dry_run_measures_nothing():
-    from textassay.evaluation.request import Request, session_of
+    from textassay.evaluation.request import EvaluationRequest, session_of
 
     measured = []
 
@@ -199,7 +199,9 @@ async def test_a_dry_run_measures_nothing():
         return 0.5
 
     model = ScriptedModel([])
-    wanted = Request(method="fusion-eval", task="summarization", model=model, tools=[mood])
+    wanted = EvaluationRequest(
+        method="fusion-eval", task="summarization", model=model, tools=[mood]
+    )
     async with session_of(ROWS, wanted, dry=True) as session:
         scores = [score async for score in session.engine.scores()]
         assert session.asked.calls == 1 + len(ROWS)

@@ -23,7 +23,7 @@ Text = Literal["as-is", "simplify"]
 """Texts as they are, or in lower case with plain typography (`prompts.simplify`)."""
 Lines = Literal["kept", "joined"]
 """Line breaks of texts stay, or each text is put on one line."""
-Ratings = Literal["written", "choices"]
+RatingSource = Literal["written", "choices"]
 """Ratings are read from what a judge writes, or from the probabilities of the labels as what comes
 next."""
 
@@ -49,7 +49,7 @@ class Profile(Message):
     labels."""
     ask: Asking = "chat"
     """How judges are asked."""
-    ratings: Ratings = "written"
+    ratings: RatingSource = "written"
     """How ratings are read."""
     scale: Scale | None = None
     """On which ratings are asked for, where that is not the aspect's own; they are mapped onto

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from textassay.agents.material import material, plain_texts
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.task import Task
-from textassay.prompts import Frame, PromptFault, Turn, digest, frame, render
+from textassay.prompts import PromptFault, PromptFrame, Turn, digest, frame, render
 from textassay.runtime.errors import PromptError
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ChatMessage
@@ -63,7 +63,7 @@ class PromptTemplate:
     task: Task
     layout: Layout = "paper"
     profile: Profile = NO_PROFILE
-    _frames: dict[Any, Frame | None] = field(
+    _frames: dict[Any, PromptFrame | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -131,7 +131,7 @@ class PromptTemplate:
             return self._chat(material=texts, **values)
         return _messages(self.prompt, kept.fill([part["text"] for part in texts]))
 
-    def _frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> Frame | None:
+    def _frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
         try:
             return frame(self.prompt, labels, task=self.task, layout=self.layout, **values)
         except PromptFault as fault:

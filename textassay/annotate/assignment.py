@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from textassay.annotate.ratings import Rater, Ratings, Visit
+from textassay.annotate.ratings import CollectedRatings, Rater, Visit
 
 LEASE_SECONDS = 1800.0
 REPEAT_DISTANCE = 8
@@ -26,7 +26,7 @@ class _Lease:
     until: float
 
 
-class Assignment:
+class Allocation:
     """Deals items to raters.
 
     Args:
@@ -37,7 +37,7 @@ class Assignment:
 
     def __init__(
         self,
-        ratings: Ratings,
+        ratings: CollectedRatings,
         *,
         lease_seconds: float = LEASE_SECONDS,
         clock: Callable[[], float] = time.monotonic,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from textassay.annotate.ratings import Answer, Answers
+from textassay.annotate.ratings import Answers, RaterAnswer
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.storage.files import write_text
 from textassay.runtime.storage.json_text import encode
@@ -87,7 +87,7 @@ def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _rated(ratings: Answers, answers: Mapping[str, Answer]) -> dict[str, Any]:
+def _rated(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict[str, Any]:
     human: dict[str, float] = {}
     annotators: dict[str, list[float | None]] = {}
     for question in ratings.study.questions:
@@ -107,5 +107,5 @@ def _rated(ratings: Answers, answers: Mapping[str, Answer]) -> dict[str, Any]:
     }
 
 
-def _value(answer: Answer | None, aspect: str) -> float | None:
+def _value(answer: RaterAnswer | None, aspect: str) -> float | None:
     return None if answer is None else answer.ratings.get(aspect)

@@ -43,7 +43,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RaterAnswer:
     """What a rater answered on one visit.
 
     Attributes:
@@ -90,14 +90,14 @@ class Answers:
 
     study: Study
     raters: tuple[str, ...]
-    answers: Mapping[Visit, Answer]
+    answers: Mapping[Visit, RaterAnswer]
 
-    def first_ratings(self, key: str) -> dict[str, Answer]:
+    def first_ratings(self, key: str) -> dict[str, RaterAnswer]:
         """Return the answers to an item by rater, repeated showings left out."""
         found = {rater: self.answers.get(Visit(rater, key)) for rater in self.raters}
         return {rater: answer for rater, answer in found.items() if answer is not None}
 
-    def repeats(self) -> list[tuple[Visit, Answer, Answer]]:
+    def repeats(self) -> list[tuple[Visit, RaterAnswer, RaterAnswer]]:
         """Return the second showings, each with the first and the second answer."""
         pairs = []
         for visit, second in self.answers.items():
@@ -107,7 +107,7 @@ class Answers:
         return pairs
 
 
-class Ratings:
+class CollectedRatings:
     """All answers so far.
 
     Args:
@@ -122,7 +122,7 @@ class Ratings:
     def __init__(self, study: Study, path: str | Path) -> None:
         self.study, self.path = study, Path(path)
         self.raters: dict[str, Rater] = {}
-        self.answers: dict[Visit, Answer] = {}
+        self.answers: dict[Visit, RaterAnswer] = {}
         self.revisions: dict[Visit, int] = {}
         self._fresh = not self.path.exists() or self.path.stat().st_size == 0
         if not self._fresh:
@@ -171,7 +171,7 @@ class Ratings:
                 return rater
         return None
 
-    async def record(self, visit: Visit, answer: Answer) -> bool:
+    async def record(self, visit: Visit, answer: RaterAnswer) -> bool:
         """Keep an answer; return once it is on the disk.
 
         The same answer may be sent any number of times: a browser repeats it until it hears that it
@@ -206,12 +206,12 @@ class Ratings:
         """Return the answers as they are now, for a reader on another thread."""
         return Answers(self.study, tuple(self.raters), dict(self.answers))
 
-    def _keep(self, visit: Visit, answer: Answer) -> None:
+    def _keep(self, visit: Visit, answer: RaterAnswer) -> None:
         if visit not in self.answers:
             self.raters[visit.rater].visits.append(visit)
         self.answers[visit] = answer
 
-    def _restore(self, visit: Visit, before: Answer | None) -> None:
+    def _restore(self, visit: Visit, before: RaterAnswer | None) -> None:
         if before is None:
             del self.answers[visit]
             self.raters[visit.rater].visits.remove(visit)
@@ -242,7 +242,7 @@ class Ratings:
             ratings = self.study.check(row["ratings"])
             self._keep(
                 visit,
-                Answer(
+                RaterAnswer(
                     ratings=ratings,
                     revision=int(row["revision"]),
                     seconds=float(row["seconds"]),
@@ -271,7 +271,7 @@ def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _row(visit: Visit, answer: Answer) -> dict[str, Any]:
+def _row(visit: Visit, answer: RaterAnswer) -> dict[str, Any]:
     return {
         "rater": visit.rater,
         "item": visit.key,

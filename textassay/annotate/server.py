@@ -17,8 +17,8 @@ from typing import Any
 from aiohttp import web
 
 from textassay.annotate import output
-from textassay.annotate.assignment import Assignment
-from textassay.annotate.ratings import Answer, Rater, Ratings, StaleRevision, Visit
+from textassay.annotate.assignment import Allocation
+from textassay.annotate.ratings import CollectedRatings, Rater, RaterAnswer, StaleRevision, Visit
 from textassay.runtime.errors import DataError, StorageError
 
 PAGE = Path(__file__).parent / "page"
@@ -54,14 +54,14 @@ class AnnotationServer:
 
     def __init__(
         self,
-        ratings: Ratings,
+        ratings: CollectedRatings,
         out: Path,
         *,
         host: str = "127.0.0.1",
-        assignment: Assignment | None = None,
+        assignment: Allocation | None = None,
     ) -> None:
         self.ratings, self.out, self.host = ratings, out, host
-        self.assignment = assignment or Assignment(ratings)
+        self.assignment = assignment or Allocation(ratings)
         self._changed = asyncio.Event()
         self._closing = False
 
@@ -182,7 +182,7 @@ class AnnotationServer:
         self._changed.set()
         return web.json_response({"kept": answer.revision, **self._progress(rater)})
 
-    def _read(self, rater: Rater, sent: dict[str, Any]) -> tuple[Visit, Answer]:
+    def _read(self, rater: Rater, sent: dict[str, Any]) -> tuple[Visit, RaterAnswer]:
         """Read an answer; one may come for any item of the study, also after its lease has run out."""
         key, repeat = sent["key"], sent["repeat"]
         if key not in self.ratings.study.by_key or repeat not in (0, 1):
@@ -194,7 +194,7 @@ class AnnotationServer:
         if not isinstance(revision, int) or not 1 <= revision <= 1000:
             raise DataError("its revision is not a number from 1 to 1000")
         known = self.ratings.answers.get(visit)
-        return visit, Answer(
+        return visit, RaterAnswer(
             ratings=self._as_shown(visit, self.ratings.study.check(sent["ratings"])),
             revision=revision,
             seconds=min(max(seconds, 0.0), 86400.0),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import Columns
-from textassay.calibration.conformal import Cells, Grid, fit_cells, grid_of
+from textassay.calibration.conformal import Grid, ScoreRanges, fit_cells, grid_of
 from textassay.calibration.maps import Learned, Map, Scales, learn_map, read_map
 from textassay.calibration.prepared import one_signature
 from textassay.learning.splits import folds
@@ -63,7 +63,7 @@ class AspectCalibration:
     human: str
     kind: str
     map: Map
-    cells: Cells
+    cells: ScoreRanges
     grid: Grid
     coverage: float
     range: tuple[float, float]
@@ -122,7 +122,7 @@ def read_aspect(content: dict[str, Any]) -> AspectCalibration:
             human=content["human"],
             kind=content["kind"],
             map=read_map(content["map"]),
-            cells=Cells(
+            cells=ScoreRanges(
                 np.array(cells["edges"], float),
                 _unlisted(cells["below"]),
                 _unlisted(cells["above"]),

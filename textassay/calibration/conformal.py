@@ -26,7 +26,7 @@ _TOLERANCE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class ScoreRanges:
     """How far ratings lie from calibrated scores, by range of the judge's score.
 
     Attributes:
@@ -97,7 +97,7 @@ def fit_cells(
     *,
     grid: Grid,
     coverage: float,
-) -> Cells:
+) -> ScoreRanges:
     """Return distances by range of the judge's score.
 
     Up to 20 distinct scores are cells by themselves, more are put together until a cell has 30
@@ -121,7 +121,7 @@ def fit_cells(
         own = shortest(residuals[inside], groups[inside], coverage)
         if np.isfinite(own).all():
             ends[number] = own
-    return Cells(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))
+    return ScoreRanges(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))
 
 
 def _symmetric(residuals: Floats, groups: Codes, coverage: float) -> tuple[float, float]:

@@ -43,7 +43,7 @@ class Isotonic:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ClippedLine:
     """A straight line, clipped to the ratings that it was learned from.
 
     Attributes:
@@ -94,17 +94,17 @@ def fit_isotonic(scores: Floats, ratings: Floats) -> Isotonic:
     return Isotonic(levels[edge], fitted[edge])
 
 
-def fit_line(scores: Floats, ratings: Floats, *, bounds: tuple[float, float]) -> Line:
+def fit_line(scores: Floats, ratings: Floats, *, bounds: tuple[float, float]) -> ClippedLine:
     """Return the least squares line; flat at the mean rating if the scores are constant."""
     centered = scores - scores.mean()
     square = float(centered @ centered)
     slope = float(centered @ ratings) / square if square > 0 else 0.0
-    return Line(slope, float(ratings.mean() - slope * scores.mean()), *bounds)
+    return ClippedLine(slope, float(ratings.mean() - slope * scores.mean()), *bounds)
 
 
 def fit_shift(
     scores: Floats, ratings: Floats, *, bounds: tuple[float, float], slope: float = 1.0
-) -> Line:
+) -> ClippedLine:
     """Return the line of a given slope that goes through the means.
 
     Args:
@@ -113,7 +113,7 @@ def fit_shift(
         bounds: Lowest and highest rating that it may return.
         slope: Length of the raters' scale over that of the judge's scale.
     """
-    return Line(slope, float(ratings.mean() - slope * scores.mean()), *bounds, kind="shift")
+    return ClippedLine(slope, float(ratings.mean() - slope * scores.mean()), *bounds, kind="shift")
 
 
 def _rises(scores: Floats, ratings: Floats) -> bool:

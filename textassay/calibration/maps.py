@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from textassay.calibration.isotonic import Isotonic, Line, fit_isotonic, fit_line, fit_shift
+from textassay.calibration.isotonic import ClippedLine, Isotonic, fit_isotonic, fit_line, fit_shift
 from textassay.calibration.ordinal import Ordinal, fit_ordinal
 from textassay.learning.splits import folds
 from textassay.meta.ranks import Codes, Floats
@@ -169,7 +169,7 @@ def read_map(content: Mapping[str, Any]) -> Map:
             slope, intercept, low, high = (
                 float(content[name]) for name in ("slope", "intercept", "low", "high")
             )
-            return Line(slope, intercept, low, high, kind=kind)
+            return ClippedLine(slope, intercept, low, high, kind=kind)
         if kind == "ordinal":
             return Ordinal(
                 np.array(content["grid"], float),

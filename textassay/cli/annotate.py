@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from textassay.annotate import output
-from textassay.annotate.ratings import Answers, Ratings
+from textassay.annotate.ratings import Answers, CollectedRatings
 from textassay.annotate.sampled import read_sampled
 from textassay.annotate.server import AnnotationServer
 from textassay.annotate.study import Study
@@ -56,7 +56,7 @@ async def serve(wanted: Annotation) -> int:
         seed=wanted.seed,
         probabilities=read_sampled(wanted.next_from) if wanted.next_from else None,
     )
-    async with Ratings(study, journal_of(wanted.out)) as ratings:
+    async with CollectedRatings(study, journal_of(wanted.out)) as ratings:
         server = AnnotationServer(ratings, wanted.out, host=wanted.host)
         try:
             async with server.serving(wanted.port) as port:
@@ -77,7 +77,7 @@ def journal_of(out: Path) -> Path:
     return out.with_name(f"{out.stem}.journal.jsonl")
 
 
-async def _show_links(ratings: Ratings, wanted: Annotation, port: int) -> None:
+async def _show_links(ratings: CollectedRatings, wanted: Annotation, port: int) -> None:
     """Print personal links: for new raters, and for all of them if new links are wanted.
 
     A link cannot be shown again: only a hash of its token is kept.
@@ -94,7 +94,7 @@ async def _show_links(ratings: Ratings, wanted: Annotation, port: int) -> None:
         say(f"{rater.name}: http://{host}:{port}/rate/{token}")
 
 
-async def _watch(ratings: Ratings) -> None:
+async def _watch(ratings: CollectedRatings) -> None:
     """Show how far it is until Ctrl-C."""
     console = messages()
     if not console.is_terminal:

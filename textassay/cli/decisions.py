@@ -11,7 +11,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from textassay.calibration.columns import Columns, People, join_columns, read_judged, read_plan
+from textassay.calibration.columns import (
+    Columns,
+    People,
+    join_columns,
+    read_judged,
+    read_plan,
+)
 from textassay.calibration.intervals import Estimate
 from textassay.cli import arguments
 from textassay.cli.console import plain_table, printable, say

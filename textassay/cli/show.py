@@ -14,7 +14,7 @@ from textassay.cli.console import indented, plain_table, printable, results
 from textassay.report.evidence import Line
 from textassay.report.joined import Joined
 from textassay.report.page import figure, joined_of, mapped
-from textassay.report.sections.examples import Shown, first_rows, show
+from textassay.report.sections.examples import ShownScore, first_rows, show
 from textassay.report.sections.overview import overview
 from textassay.report.sections.scores import AspectScores, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_run
@@ -118,7 +118,7 @@ def _first(run: RunSource, data: DataSource, joined: Joined) -> RenderableType:
     return Group(Text(order.capitalize(), style="bold"), indented(table))
 
 
-def _text(one: Shown) -> RenderableType:
+def _text(one: ShownScore) -> RenderableType:
     heading = Text(printable(visible(one.score.id)), style="bold")
     if one.example is None:
         return heading
@@ -132,7 +132,7 @@ def _text(one: Shown) -> RenderableType:
     return Group(*parts, Text("output", style="dim"), indented(output))
 
 
-def _evidence(one: Shown) -> RenderableType:
+def _evidence(one: ShownScore) -> RenderableType:
     score = one.score
     scale = "" if score.scale is None else f" of {score.scale[0]:g} to {score.scale[1]:g}"
     heading = Text.assemble(
@@ -173,7 +173,7 @@ def _bar(line: Line) -> str:
     return (" " * left + "█" * (right - left)).ljust(_BAR)
 
 
-def _value(one: Shown) -> Text:
+def _value(one: ShownScore) -> Text:
     if one.score.value is None:
         return Text(one.score.outcome, style="yellow")
     return Text(figure(one.score.value))

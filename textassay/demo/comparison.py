@@ -16,7 +16,7 @@ from textassay.runtime.messages import Example
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparisonLine:
     """One way of scoring against the ratings.
 
     Attributes:
@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TaskComparison:
     """All lines of one task, over the same examples.
 
     Attributes:
@@ -48,7 +48,7 @@ class Comparison:
     aspects: tuple[str, ...]
     examples: int
     groups: int
-    lines: tuple[Line, ...]
+    lines: tuple[ComparisonLine, ...]
 
     def bar(self, aspect: str) -> float:
         """Return what a judge must beat: the best trivial measure's coefficient, whichever its sign.
@@ -59,22 +59,22 @@ class Comparison:
         found = [line.spearman[aspect] for line in self.lines if line.trivial]
         return max((abs(value) for value in found if value is not None), default=0.0)
 
-    def is_bar(self, line: Line, aspect: str) -> bool:
+    def is_bar(self, line: ComparisonLine, aspect: str) -> bool:
         """Whether a trivial line is the one that a judge must beat."""
         value = line.spearman[aspect]
         return line.trivial and value is not None and abs(value) == self.bar(aspect)
 
-    def beats(self, line: Line, aspect: str) -> bool:
+    def beats(self, line: ComparisonLine, aspect: str) -> bool:
         """Whether a line is above the best trivial measure; one without a coefficient is not."""
         value = line.spearman[aspect]
         return value is not None and value > self.bar(aspect)
 
-    def won(self, line: Line) -> list[str]:
+    def won(self, line: ComparisonLine) -> list[str]:
         """Return the aspects on which a line beats the best trivial measure."""
         return [aspect for aspect in self.aspects if self.beats(line, aspect)]
 
     @property
-    def judges(self) -> tuple[Line, ...]:
+    def judges(self) -> tuple[ComparisonLine, ...]:
         """The lines that are not trivial."""
         return tuple(line for line in self.lines if not line.trivial)
 
@@ -97,7 +97,7 @@ class Comparison:
 
 def compare(
     task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]
-) -> Comparison:
+) -> TaskComparison:
     """Hold trivial measures and judges against the ratings of the examples.
 
     Args:
@@ -113,17 +113,19 @@ def compare(
         for name, values in trivial.items()
     ]
     lines += [_line(name, False, examples, scores) for name, scores in judged.items()]
-    return Comparison(
+    return TaskComparison(
         task, aspects, len(examples), len({example.group for example in examples}), tuple(lines)
     )
 
 
-def _line(name: str, trivial: bool, examples: Sequence[Example], scores: Recorded) -> Line:
+def _line(
+    name: str, trivial: bool, examples: Sequence[Example], scores: Recorded
+) -> ComparisonLine:
     rows = agreement_table(scores, examples).rows
     found = {row.human: row.agreement for row in rows}
     aspects = dict.fromkeys(aspect for example in examples for aspect in example.human)
     spearman = {aspect: found[aspect].spearman if aspect in found else None for aspect in aspects}
-    return Line(name, trivial, spearman, min(one.n for one in found.values()))
+    return ComparisonLine(name, trivial, spearman, min(one.n for one in found.values()))
 
 
 @dataclass(frozen=True, slots=True)

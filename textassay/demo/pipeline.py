@@ -15,7 +15,7 @@ from textassay.demo.bundled import data_file
 from textassay.demo.layout import Layout
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS, Recipe
 from textassay.evaluation.api import finish
-from textassay.evaluation.request import Request, session_of
+from textassay.evaluation.request import EvaluationRequest, session_of
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.fitting.fit_from_scores import Learning, fit_recorded
@@ -86,7 +86,7 @@ class Pipeline:
 
     async def _score(self, task: str, recipe: Recipe) -> Run:
         """Do what `textassay score` does, or `textassay tools score` for what asks no model."""
-        wanted = Request(method=recipe.method, options=recipe.options, tools=recipe.tools)
+        wanted = EvaluationRequest(method=recipe.method, options=recipe.options, tools=recipe.tools)
         if recipe is not BASELINES:
             wanted = replace(wanted, task=task, model=self._model)
         if recipe is NODES:
@@ -105,13 +105,13 @@ class Pipeline:
     async def _apply(self, task: str) -> Run:
         """Do what `textassay score --method FOLDER` does, on sources that the evaluator was not fitted on."""
         evaluator = str(self._layout.evaluator(task))
-        wanted = Request(method=evaluator, options={"scores": (self._nodes(task),)})
+        wanted = EvaluationRequest(method=evaluator, options={"scores": (self._nodes(task),)})
         return await self._session((task, FITTED), self._layout.data(task, held_out=True), wanted)
 
     def _nodes(self, task: str) -> str:
         return f"{NODES.method}={self._layout.run(task, NODES.name)}"
 
-    async def _session(self, place: tuple[str, str], data: Path, wanted: Request) -> Run:
+    async def _session(self, place: tuple[str, str], data: Path, wanted: EvaluationRequest) -> Run:
         """Run one session to its end, or go on with it; all sessions share one cache of answers."""
         folder = self._layout.run(*place)
         request = replace(

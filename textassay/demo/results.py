@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from textassay.demo.comparison import Comparison, Treatments, by_treatment, compare
+from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare
 from textassay.demo.layout import Layout
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS
 from textassay.meta.score_files import Recorded
@@ -34,12 +34,12 @@ class TaskResult:
     """
 
     treatments: Treatments
-    comparison: Comparison
-    held_out: Comparison
+    comparison: TaskComparison
+    held_out: TaskComparison
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownExample:
     """One example with what several methods say of it and why.
 
     Attributes:
@@ -71,7 +71,7 @@ def result_of(layout: Layout, task: str) -> TaskResult:
     )
 
 
-def shown_example(layout: Layout) -> Shown:
+def shown_example(layout: Layout) -> ShownExample:
     """Read one example with the evidence behind its scores.
 
     Raises:
@@ -79,7 +79,7 @@ def shown_example(layout: Layout) -> Shown:
     """
     task = TASKS[0]
     example = next(example for example in Examples(layout.data(task)) if example.id == EXAMPLE)
-    return Shown(example, {name: _score(layout, task, name) for name in WITH_EVIDENCE})
+    return ShownExample(example, {name: _score(layout, task, name) for name in WITH_EVIDENCE})
 
 
 def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.request import Models, Request, session_of
+from textassay.evaluation.request import EvaluationRequest, ModelsByRole, session_of
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
@@ -31,7 +31,7 @@ async def evaluate(
     examples: Any,
     *,
     method: str | Method | Graph,
-    model: Models | None = None,
+    model: ModelsByRole | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
     out: str | Path | None = None,
@@ -75,7 +75,7 @@ async def evaluate(
         BudgetReached: The cost limit is reached; the run folder can be resumed.
         StorageError: Scores or answers cannot be written; the run folder can be resumed.
     """
-    request = Request(
+    request = EvaluationRequest(
         method=method,
         model=model,
         task=task,
@@ -100,7 +100,7 @@ def evaluate_sync(
     examples: Any,
     *,
     method: str | Method | Graph,
-    model: Models | None = None,
+    model: ModelsByRole | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
     out: str | Path | None = None,
@@ -128,7 +128,7 @@ def evaluate_sync(
             "evaluate_sync cannot run inside a running event loop (a notebook or a web server has "
             "one); write `await textassay.evaluate(...)` instead"
         )
-    request = Request(
+    request = EvaluationRequest(
         method=method,
         model=model,
         task=task,
@@ -157,7 +157,7 @@ async def stream(
     examples: Any,
     *,
     method: str | Method | Graph,
-    model: Models | None = None,
+    model: ModelsByRole | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
     out: str | Path | None = None,
@@ -176,7 +176,7 @@ async def stream(
     Raises:
         TextassayError: As `evaluate`.
     """
-    request = Request(
+    request = EvaluationRequest(
         method=method,
         model=model,
         task=task,

@@ -22,17 +22,17 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.tools import Tool
 
-Models = str | Model | Mapping[str, str | Model]
+ModelsByRole = str | Model | Mapping[str, str | Model]
 OF_THE_RUN = frozenset({"cache", "no_cache"})
 """Settings that the run heeds itself, whoever opened the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class EvaluationRequest:
     """The arguments of `evaluate` beside the examples; it documents them."""
 
     method: str | Method | Graph
-    model: Models | None = None
+    model: ModelsByRole | None = None
     task: str | None = None
     aspects: str | Aspect | Sequence[str | Aspect] | None = None
     out: str | Path | None = None
@@ -59,7 +59,7 @@ class Request:
 
 @asynccontextmanager
 async def session_of(
-    examples: Any, request: Request, *, dry: bool = False
+    examples: Any, request: EvaluationRequest, *, dry: bool = False
 ) -> AsyncIterator[Session]:
     """Open the session that a request describes.
 
@@ -94,7 +94,7 @@ async def session_of(
         yield session
 
 
-def _method_object(request: Request) -> Method | None:
+def _method_object(request: EvaluationRequest) -> Method | None:
     """Return the method if an object was given rather than a name; refuse what it would not heed.
 
     Raises:
@@ -116,7 +116,9 @@ def _method_object(request: Request) -> Method | None:
     return method
 
 
-def _check_effect(request: Request, names: Mapping[str, str], objects: Mapping[str, Model]) -> None:
+def _check_effect(
+    request: EvaluationRequest, names: Mapping[str, str], objects: Mapping[str, Model]
+) -> None:
     """Refuse what would have no effect: settings of models that were opened before, `resume` without `out`.
 
     Raises:
@@ -147,7 +149,7 @@ def _spec(**fields: Any) -> RunSpec:
         ) from None
 
 
-def _by_role(model: Models | None) -> tuple[dict[str, str], dict[str, Model]]:
+def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Model]]:
     if model is None:
         return {}, {}
     by_role = model if isinstance(model, Mapping) else {"": model}

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from textassay.evaluation.request import Models
+from textassay.evaluation.request import ModelsByRole
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, load_backend
@@ -48,7 +48,7 @@ class Judge:
 
     @asynccontextmanager
     async def models(
-        self, given: Models | None, settings: Settings | None
+        self, given: ModelsByRole | None, settings: Settings | None
     ) -> AsyncIterator[tuple[dict[str, Model] | None, Settings | None]]:
         """Open the models of one evaluation.
 

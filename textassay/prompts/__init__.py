@@ -4,7 +4,7 @@ Takes and gives plain values; knows nothing of models, messages or methods.
 """
 
 from textassay.prompts.fencing import fence, nonce
-from textassay.prompts.frames import Frame, frame
+from textassay.prompts.frames import PromptFrame, frame
 from textassay.prompts.packaged import PLANS, TASKS, TREES, plan_file, task_file, tree_file
 from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
 
@@ -12,8 +12,8 @@ __all__ = [
     "PLANS",
     "TASKS",
     "TREES",
-    "Frame",
     "PromptFault",
+    "PromptFrame",
     "Turn",
     "digest",
     "fence",

@@ -18,7 +18,7 @@ _MARK = secrets.token_hex(16)
 _CUT = re.compile(rf"{_MARK}-(\d+)-")
 
 
-class Frame(NamedTuple):
+class PromptFrame(NamedTuple):
     """The messages of a prompt, cut at its texts."""
 
     turns: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...]
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
         return tuple(filled)
 
 
-def frame(name: str, labels: Sequence[str], **values: Any) -> Frame | None:
+def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None:
     """Return a prompt's frame for texts with these labels; `None` where the prompt does not take texts as they are.
 
     Args:
@@ -53,4 +53,4 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> Frame | None:
         turns.append((turn.role, tuple(pieces[::2]), tuple(int(place) for place in pieces[1::2])))
     found = {place for _, _, places in turns for place in places}
     whole = not any(_MARK in piece for _, words, _ in turns for piece in words)
-    return Frame(tuple(turns)) if whole and found == set(range(len(labels))) else None
+    return PromptFrame(tuple(turns)) if whole and found == set(range(len(labels))) else None

@@ -22,9 +22,9 @@ from textassay.report.joined import Joined, join
 from textassay.report.rows import MAX_ROWS, Packed, pack
 from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pairs_of
 from textassay.report.sections.decisions import Decisions, decisions
-from textassay.report.sections.examples import Examples, examples
+from textassay.report.sections.examples import ExamplesSection, examples
 from textassay.report.sections.overview import Overview, overview
-from textassay.report.sections.recipe import Recipe, recipe
+from textassay.report.sections.recipe import RecipeSection, recipe
 from textassay.report.sections.scores import AspectScores, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_runs
 from textassay.report.texts import visible
@@ -44,8 +44,8 @@ class Content:
     scores: list[AspectScores] | None
     agreement: Agreements | None
     decisions: Decisions
-    recipe: Recipe
-    examples: Examples | None
+    recipe: RecipeSection
+    examples: ExamplesSection | None
 
 
 def write_report(

@@ -33,7 +33,7 @@ DEFAULT_UNIEVAL = {
 Part = Literal["source", "context", "references"]
 
 
-class Question(NamedTuple):
+class BooleanQuestion(NamedTuple):
     """What is asked about an aspect."""
 
     text: str
@@ -49,39 +49,41 @@ _DOCUMENT: tuple[str, Part] = ("document", "source")
 _HISTORY: tuple[str, Part] = ("dialogue history", "source")
 _FACT: tuple[str, Part] = ("fact", "context")
 _REFERENCE: tuple[str, Part] = ("reference", "references")
-_CONSISTENCY = Question(
+_CONSISTENCY = BooleanQuestion(
     "Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean"
 )
 
-QUESTIONS: dict[tuple[str, str], Question] = {
-    ("summarization", "coherence"): Question(
+QUESTIONS: dict[tuple[str, str], BooleanQuestion] = {
+    ("summarization", "coherence"): BooleanQuestion(
         "Is this a coherent summary to the document?", "summary", (_DOCUMENT,)
     ),
     ("summarization", "consistency"): _CONSISTENCY,
-    ("summarization", "fluency"): Question("Is this a fluent paragraph?", "paragraph", (), "mean"),
-    ("summarization", "relevance"): Question(
+    ("summarization", "fluency"): BooleanQuestion(
+        "Is this a fluent paragraph?", "paragraph", (), "mean"
+    ),
+    ("summarization", "relevance"): BooleanQuestion(
         "Is this summary relevant to the reference?", "summary", (_REFERENCE,)
     ),
-    ("dialogue", "naturalness"): Question(
+    ("dialogue", "naturalness"): BooleanQuestion(
         "Is this a natural response in the dialogue?", "response"
     ),
-    ("dialogue", "coherence"): Question(
+    ("dialogue", "coherence"): BooleanQuestion(
         "Is this a coherent response given the dialogue history?", "response", (_HISTORY,)
     ),
-    ("dialogue", "engagingness"): Question(
+    ("dialogue", "engagingness"): BooleanQuestion(
         "Is this an engaging and informative response according to the dialogue history and fact?",
         "response",
         (_HISTORY, _FACT),
         "sum",
     ),
-    ("dialogue", "groundedness"): Question(
+    ("dialogue", "groundedness"): BooleanQuestion(
         "Is this response consistent with knowledge in the fact?", "response", (_FACT,)
     ),
-    ("dialogue", "understandability"): Question(
+    ("dialogue", "understandability"): BooleanQuestion(
         "Is this an understandable response in the dialogue?", "response"
     ),
-    ("data-to-text", "naturalness"): Question("Is this a fluent utterance?", "utterance"),
-    ("data-to-text", "informativeness"): Question(
+    ("data-to-text", "naturalness"): BooleanQuestion("Is this a fluent utterance?", "utterance"),
+    ("data-to-text", "informativeness"): BooleanQuestion(
         "Is this sentence informative according to the reference?", "sentence", (_REFERENCE,)
     ),
     ("fact", "consistency"): _CONSISTENCY,

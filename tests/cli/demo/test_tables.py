@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from textassay.cli.console import indented
 from textassay.cli.demo.report import chance, verdict
 from textassay.cli.demo.tables import agreement_table, heading, treatments_table
-from textassay.demo.comparison import Comparison, Line, Treatments
+from textassay.demo.comparison import ComparisonLine, TaskComparison, Treatments
 from textassay.demo.recipes import FITTED, RECIPES
 from textassay.meta import spearman
 from textassay.methods.library import tasks
@@ -22,11 +22,13 @@ def drawn(renderable: RenderableType, width: int = 80) -> list[str]:
     return console.file.getvalue().splitlines()
 
 
-def comparison(task: str, judges: dict[str, float | None], n: int = 30) -> Comparison:
+def comparison(task: str, judges: dict[str, float | None], n: int = 30) -> TaskComparison:
     aspects = tuple(aspect.name for aspect in tasks.load(task).aspects)
-    lines = [Line("length", True, dict.fromkeys(aspects, -0.5), n)]
-    lines += [Line(name, False, dict.fromkeys(aspects, rho), n) for name, rho in judges.items()]
-    return Comparison(task, aspects, 30, 6, tuple(lines))
+    lines = [ComparisonLine("length", True, dict.fromkeys(aspects, -0.5), n)]
+    lines += [
+        ComparisonLine(name, False, dict.fromkeys(aspects, rho), n) for name, rho in judges.items()
+    ]
+    return TaskComparison(task, aspects, 30, 6, tuple(lines))
 
 
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])

@@ -13,7 +13,7 @@ import pytest
 
 from tests.gguf_fixture import Shape, Written, bigram_logprobs, next_logprobs, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.loading import Loaded
+from textassay.runtime.backends.llamacpp.loading import LoadedGGUF
 from textassay.runtime.errors import ContextTooLong, RequestRefused
 from textassay.runtime.model import (
     ChatMessage,
@@ -62,10 +62,10 @@ async def ids_of(model: LlamaCppModel, request: ContinuationRequest) -> tuple[li
     """The ids of prompt and continuation together, and where the continuation begins, read on the owner thread."""
 
     class Read:
-        def prepare(self, resource: Loaded) -> bytes:
+        def prepare(self, resource: LoadedGGUF) -> bytes:
             return b""
 
-        def run(self, resource: Loaded, abandoned: object) -> tuple[list[int], int]:
+        def run(self, resource: LoadedGGUF, abandoned: object) -> tuple[list[int], int]:
             prompt = resource.tokenizer.prompt(request)
             joint = prompt.followed_by(request.continuation)
             shared = next(

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.text import Text
 
 from textassay.cli.console import printable, results, say
-from textassay.cli.demo.progress import Steps
+from textassay.cli.demo.progress import DemoSteps
 from textassay.cli.demo.report import closing, commands, opening, report
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import Style
@@ -65,7 +65,7 @@ async def carry_out(out: Path | None, style: Style) -> int:
 
 async def _run(layout: Layout, model: Model, style: Style) -> None:
     try:
-        async with Steps(Pipeline.steps(), style) as steps:
+        async with DemoSteps(Pipeline.steps(), style) as steps:
             await Pipeline(layout, model, steps.watch).run()
     except TextassayError as error:
         error.__notes__ = [_how_to_go_on(layout)]

@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from textassay.cli.console import indented, plain_table, printable
-from textassay.demo.results import Shown
+from textassay.demo.results import ShownExample
 from textassay.runtime.messages import Score
 
 
-def evidence(shown: Shown) -> RenderableType:
+def evidence(shown: ShownExample) -> RenderableType:
     """Return the text that was judged, and below it what each method says of it and why."""
     parts: list[RenderableType] = [
         indented(Text(printable(shown.example.output), style="italic")),

@@ -23,7 +23,7 @@ from textassay.cli.progress import REDRAW_SECONDS, Style
 from textassay.evaluation.session import Session
 
 
-class Steps:
+class DemoSteps:
     """The steps of the demo, each a session."""
 
     def __init__(self, count: int, style: Style) -> None:

@@ -14,11 +14,11 @@ from textassay.cli.console import indented, plain_table, printable
 from textassay.cli.demo.decisions import decisions
 from textassay.cli.demo.evidence import evidence
 from textassay.cli.demo.tables import NOT_ABOVE, agreement_table, treatments_table
-from textassay.demo.comparison import Comparison
+from textassay.demo.comparison import TaskComparison
 from textassay.demo.decisions import Decided
 from textassay.demo.layout import Layout
 from textassay.demo.recipes import FITTED, NODES, RECIPES, TASKS
-from textassay.demo.results import Shown, TaskResult
+from textassay.demo.results import ShownExample, TaskResult
 from textassay.runtime.messages import Usage
 from textassay.version import __version__
 
@@ -45,7 +45,7 @@ def opening() -> RenderableType:
 
 
 def report(
-    results: Sequence[TaskResult], shown: Shown, decided: Sequence[Decided]
+    results: Sequence[TaskResult], shown: ShownExample, decided: Sequence[Decided]
 ) -> RenderableType:
     """Return the tables and what they say."""
     return Group(
@@ -89,14 +89,14 @@ def _scores(result: TaskResult) -> list[RenderableType]:
     return [Text(what, style="bold"), indented(treatments_table(result.treatments, units)), Text()]
 
 
-def _agreement(found: Comparison) -> list[RenderableType]:
+def _agreement(found: TaskComparison) -> list[RenderableType]:
     what = f"{found.task}: {found.examples} texts about {found.groups} sources"
     by_chance = f"By chance, 19 of 20 would lie within {chance(found.examples):.2f} of 0."
     words = Text(f"{verdict([found])} {by_chance}")
     return [Text(what, style="bold"), indented(agreement_table(found)), indented(words), Text()]
 
 
-def verdict(found: Sequence[Comparison]) -> str:
+def verdict(found: Sequence[TaskComparison]) -> str:
     """Say on how many aspects each judge beats the best trivial measure, and which judges do on none."""
     aspects = sum(len(one.aspects) for one in found)
     won: Counter[str] = Counter()

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from textassay.cli.console import plain_table
-from textassay.demo.comparison import Comparison, Line, Treatments
+from textassay.demo.comparison import ComparisonLine, TaskComparison, Treatments
 
 MAX_HEADING = 9
 """Characters of a column's heading, so that the six aspects of dialogue fit into 80 columns."""
@@ -31,7 +31,7 @@ def treatments_table(found: Treatments, units: dict[str, str]) -> Table:
     return table
 
 
-def agreement_table(found: Comparison) -> Table:
+def agreement_table(found: TaskComparison) -> Table:
     """Draw Spearman's rho of the trivial measures and of the judges, each judge's held against the best trivial one."""
     table = plain_table("", *map(heading, found.aspects))
     for line in found.lines:
@@ -43,7 +43,7 @@ def agreement_table(found: Comparison) -> Table:
     return table
 
 
-def _cell(found: Comparison, line: Line, aspect: str) -> Text:
+def _cell(found: TaskComparison, line: ComparisonLine, aspect: str) -> Text:
     """Return a coefficient, with room for the mark behind it whether it is there or not."""
     value = _number(line.spearman[aspect])
     if line.trivial:

@@ -26,7 +26,7 @@ SUFFIXES = (".toml", ".json")
 """Endings of files that are read and written."""
 
 
-class Table(NamedTuple):
+class FileContent(NamedTuple):
     """The content of a file."""
 
     content: Json
@@ -34,7 +34,7 @@ class Table(NamedTuple):
     """6 hex digits that change with the file."""
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> FileContent:
     """Return what the file says.
 
     Raises:
@@ -49,7 +49,7 @@ def read_table(path: Path) -> Table:
         raise ConfigurationError(f"file {path} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise problem(path, "it holds no table")
-    return Table(content, hashlib.sha256(raw).hexdigest()[:6])
+    return FileContent(content, hashlib.sha256(raw).hexdigest()[:6])
 
 
 def problem(path: Path, what: str) -> ConfigurationError:

@@ -17,7 +17,7 @@ PRINTED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownScore:
     """One score with everything behind it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class ExamplesSection:
     """The section.
 
     Attributes:
@@ -57,20 +57,20 @@ class Examples:
     """
 
     order: str
-    shown: list[Shown]
+    shown: list[ShownScore]
     total: int
     packed: int
 
 
 def examples(
     run: RunSource, data: DataSource, joined: Joined, *, packed: int, count: int = PRINTED
-) -> Examples | None:
+) -> ExamplesSection | None:
     """Return the scores that a reader should look at first, or `None` while there are none."""
     if not len(run.table):
         return None
     order, rows = first_rows(joined)
     shown = [show(run, data, joined, row) for row in rows[:count].tolist()]
-    return Examples(order, shown, len(run.table), packed)
+    return ExamplesSection(order, shown, len(run.table), packed)
 
 
 def first_rows(joined: Joined) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
@@ -91,10 +91,10 @@ def first_rows(joined: Joined) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.
     return "scores without a value, then the lowest", np.argsort(lowest, kind="stable")
 
 
-def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> Shown:
+def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownScore:
     """Return one score with its example and evidence."""
     score = run.table.score(row)
-    return Shown(
+    return ShownScore(
         score=score,
         example=data.examples.get(score.id),
         human=_number(joined.human, row),

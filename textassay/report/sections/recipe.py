@@ -49,7 +49,7 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RecipeSection:
     """The section; what does not apply is `None` or empty.
 
     Attributes:
@@ -73,7 +73,7 @@ class Recipe:
     assistants: list[tuple[str, str]]
 
 
-def recipe(run: RunSource) -> Recipe:
+def recipe(run: RunSource) -> RecipeSection:
     """Return how a run's method works."""
     picture, steps, reason = None, [], None
     try:
@@ -83,7 +83,7 @@ def recipe(run: RunSource) -> Recipe:
         reason = str(error)
     plan, assistants = _plan(run)
     tree = _tree(run)
-    return Recipe(
+    return RecipeSection(
         run.method, picture, reason, steps, tree, any(node.importance is not None for node in tree), plan, assistants
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ from textassay.runtime.model import (
     scoring,
 )
 
-Verdict = Literal["yes", "no", "wrong", "unknown"]
+ProbeResult = Literal["yes", "no", "wrong", "unknown"]
 
 TOLERANCE = 0.05
 """Two ways to the same log-probability may differ by this much (quantised models on servers that
@@ -57,7 +57,7 @@ class Finding(Message):
 
     ability: str
     """What was probed, such as `continuation`."""
-    verdict: Verdict
+    verdict: ProbeResult
     """`wrong`: it is offered, and gives wrong results; `unknown`: the probe could not tell."""
     detail: str
     """What was seen, in one sentence."""
@@ -121,7 +121,7 @@ async def _answers_prompt(model: Model) -> Finding:
 async def _several(model: Model) -> Finding:
     request = await _form(model, n=2, temperature=1.0, max_tokens=4)
     count = len((await model.generate(request)).samples)
-    verdict: Verdict = "yes" if count == 2 else "no"
+    verdict: ProbeResult = "yes" if count == 2 else "no"
     return Finding(
         ability="n", verdict=verdict, detail=f"{count} of 2 samples came back from one request"
     )
@@ -215,7 +215,7 @@ async def _choices(model: Model) -> Finding:
     total = math.fsum(
         math.exp(logprob) for logprob in answer.logprobs.values() if logprob is not None
     )
-    verdict: Verdict = "yes" if total <= 1.001 else "wrong"
+    verdict: ProbeResult = "yes" if total <= 1.001 else "wrong"
     return Finding(
         ability="choices",
         verdict=verdict,

@@ -21,7 +21,7 @@ LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
 
 
-class Answer(NamedTuple):
+class HTTPAnswer(NamedTuple):
     """What a server answered."""
 
     status: int
@@ -60,7 +60,7 @@ class HttpClient:
 
     async def send(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> HTTPAnswer:
         """Send one request and return the answer, whatever its status.
 
         Raises:
@@ -80,7 +80,7 @@ class HttpClient:
             allow_redirects=False,
         ) as response:
             raw = await self._read(response)
-            return Answer(response.status, response.headers, raw)
+            return HTTPAnswer(response.status, response.headers, raw)
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         length, longest = response.content_length, self._endpoint.max_bytes

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-Verdict = Literal["free", "unsure", "congested", "mistaken"]
+LoadSign = Literal["free", "unsure", "congested", "mistaken"]
 
 
 class Congestion:
@@ -41,7 +41,7 @@ class Congestion:
         self._cuts = 0
         self._latency_at_first_cut = 0.0
 
-    def answered(self, now: float, latency: float, in_flight: int) -> Verdict | None:
+    def answered(self, now: float, latency: float, in_flight: int) -> LoadSign | None:
         """Count one answer; return a verdict where it completes a block.
 
         Args:
@@ -60,7 +60,7 @@ class Congestion:
         self._since = now
         return self._judge(typical, throughput)
 
-    def _judge(self, latency: float, throughput: float) -> Verdict:
+    def _judge(self, latency: float, throughput: float) -> LoadSign:
         comparable = [
             seen for seen, rate in self._blocks if rate >= self.SAME_THROUGHPUT * throughput
         ]
@@ -226,7 +226,7 @@ class AdaptiveLimit:
         self._exact = min(float(self.cap), max(1.0, limit))
         self.limit = int(self._exact)
 
-    def _heed(self, verdict: Verdict) -> None:
+    def _heed(self, verdict: LoadSign) -> None:
         self._slow = verdict in ("unsure", "congested")
         if verdict == "congested":
             self._before_congestion = self._before_congestion or self._exact

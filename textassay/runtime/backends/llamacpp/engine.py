@@ -43,7 +43,7 @@ def common_prefix(one: Ids, other: Ids) -> int:
     return int(differ.argmax()) if differ.any() else length
 
 
-class Engine:
+class LlamaEngine:
     """A llama.cpp context with `sequences` independent sequences; exact mode uses one."""
 
     def __init__(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from textassay.runtime.backends.llamacpp.engine import Abandoned, Engine
+from textassay.runtime.backends.llamacpp.engine import Abandoned, LlamaEngine
 from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
 from textassay.runtime.backends.llamacpp.logprobs import Row, log_total
 from textassay.runtime.backends.llamacpp.sampling import Grammar, Sampler
@@ -124,7 +124,7 @@ class Generation:
             self.drafts.append(Draft(self._weights, self._request, self.most, sampler))
         return self.drafts
 
-    def run(self, engine: Engine, abandoned: Callable[[], bool]) -> None:
+    def run(self, engine: LlamaEngine, abandoned: Callable[[], bool]) -> None:
         """Write all samples one after the other on the first sequence; the prompt is evaluated once."""
         try:
             for draft in self.begin():
@@ -136,7 +136,9 @@ class Generation:
         finally:
             self.close()
 
-    def _write(self, engine: Engine, draft: Draft, row: Row, abandoned: Callable[[], bool]) -> None:
+    def _write(
+        self, engine: LlamaEngine, draft: Draft, row: Row, abandoned: Callable[[], bool]
+    ) -> None:
         position = len(self.ids)
         while (token := draft.grow(row)) is not None:
             if abandoned():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from textassay.runtime.backends.llamacpp.chat import ChatTemplate
-from textassay.runtime.backends.llamacpp.engine import BATCH, Engine, KvType
+from textassay.runtime.backends.llamacpp.engine import BATCH, KvType, LlamaEngine
 from textassay.runtime.backends.llamacpp.memory import check_memory
 from textassay.runtime.backends.llamacpp.tokens import Tokenizer
 from textassay.runtime.backends.llamacpp.weights import Weights
@@ -18,11 +18,11 @@ DEFAULT_CONTEXT = 8192
 
 
 @dataclass
-class Loaded:
+class LoadedGGUF:
     """Everything that lives on the owner thread."""
 
     weights: Weights
-    engine: Engine
+    engine: LlamaEngine
     tokenizer: Tokenizer
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class Loader:
     batch: int = BATCH
     flash_attention: bool = False
 
-    def __call__(self) -> Loaded:
+    def __call__(self) -> LoadedGGUF:
         """Load.
 
         Raises:
@@ -67,7 +67,7 @@ class Loader:
                 gpu_layers=self.gpu_layers,
             )
             threads = self.threads or usable_cores()
-            engine = Engine(
+            engine = LlamaEngine(
                 weights,
                 n_ctx=n_ctx,
                 threads=threads,
@@ -79,7 +79,7 @@ class Loader:
         except BaseException:
             weights.close()
             raise
-        return Loaded(weights, engine, Tokenizer(weights, self._template(weights)))
+        return LoadedGGUF(weights, engine, Tokenizer(weights, self._template(weights)))
 
     def _context(self, weights: Weights) -> int:
         trained = weights.trained_context

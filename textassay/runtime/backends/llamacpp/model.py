@@ -14,7 +14,7 @@ from textassay.runtime.backends.llamacpp.digest import file_digest
 from textassay.runtime.backends.llamacpp.engine import BATCH, KvType
 from textassay.runtime.backends.llamacpp.fitting import Truncate
 from textassay.runtime.backends.llamacpp.library import gpu_in_sight, library_version, offloads
-from textassay.runtime.backends.llamacpp.loading import Loaded, Loader
+from textassay.runtime.backends.llamacpp.loading import LoadedGGUF, Loader
 from textassay.runtime.backends.llamacpp.source import locate
 from textassay.runtime.backends.llamacpp.tasks import (
     Rules,
@@ -24,7 +24,7 @@ from textassay.runtime.backends.llamacpp.tasks import (
     plan_continuation,
     run_together,
 )
-from textassay.runtime.backends.llamacpp.worker import Task, Worker
+from textassay.runtime.backends.llamacpp.worker import Worker, WorkerTask
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.model import (
     Capabilities,
@@ -108,8 +108,8 @@ class LlamaCppModel:
         self._sha256 = sha256
         self._rules = Rules(name, truncate, seed)
         self._opening = asyncio.Lock()
-        self._worker: Worker[Loaded] | None = None
-        self._loaded: Loaded | None = None
+        self._worker: Worker[LoadedGGUF] | None = None
+        self._loaded: LoadedGGUF | None = None
         self._digest = ""
         self._closed = False
         self._check_arguments(sequences)
@@ -238,7 +238,7 @@ class LlamaCppModel:
             self._batch,
             self._flash_attention,
         )
-        worker = Worker[Loaded](
+        worker = Worker[LoadedGGUF](
             load, name=self._name, capacity=self._capacity, together=run_together
         )
         try:
@@ -302,7 +302,7 @@ class LlamaCppModel:
         """
         return await self._submit(Scoring(self._rules, request, plan_continuation))
 
-    async def _submit(self, task: Task[Loaded, T]) -> T:
+    async def _submit(self, task: WorkerTask[LoadedGGUF, T]) -> T:
         self._check_open()
         if self._worker is None:
             await self.open()

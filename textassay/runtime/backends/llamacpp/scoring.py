@@ -26,7 +26,7 @@ Path = tuple[int, ...]
 A_co = TypeVar("A_co", covariant=True)
 
 
-class Plan(Protocol[A_co]):
+class ScoringPlan(Protocol[A_co]):
     """A tokenized request for scores: what to evaluate, and the answer that follows from it."""
 
     length: int

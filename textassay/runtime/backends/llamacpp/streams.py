@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textassay.runtime.backends.llamacpp.chunks import reusable
-from textassay.runtime.backends.llamacpp.engine import Abandoned, Engine, common_prefix
+from textassay.runtime.backends.llamacpp.engine import Abandoned, LlamaEngine, common_prefix
 from textassay.runtime.backends.llamacpp.generation import Draft, Generation
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation, Row
 from textassay.runtime.backends.llamacpp.weights import Ids
@@ -26,7 +26,7 @@ _WORTH_A_COPY = 64
 
 
 def score_together(
-    engine: Engine, evaluations: Sequence[Evaluation], abandoned: Callable[[], bool]
+    engine: LlamaEngine, evaluations: Sequence[Evaluation], abandoned: Callable[[], bool]
 ) -> None:
     """Evaluate all, in groups of as many as there are sequences, and fill in what they found."""
     ordered = sorted(evaluations, key=lambda evaluation: evaluation.ids.astype(">u4").tobytes())
@@ -35,7 +35,7 @@ def score_together(
 
 
 def _score_group(
-    engine: Engine, group: Sequence[Evaluation], abandoned: Callable[[], bool]
+    engine: LlamaEngine, group: Sequence[Evaluation], abandoned: Callable[[], bool]
 ) -> None:
     leader = group[0].ids
     shared = min(reusable(common_prefix(leader, one.ids), one.first, len(one.ids)) for one in group)
@@ -52,7 +52,7 @@ def _score_group(
         pending = _decode_some(engine, pending)
 
 
-def _evaluate_prefix(engine: Engine, prefix: Ids, abandoned: Callable[[], bool]) -> None:
+def _evaluate_prefix(engine: LlamaEngine, prefix: Ids, abandoned: Callable[[], bool]) -> None:
     """Bring the first sequence to exactly `prefix`."""
     kept = engine.rewind(0, common_prefix(engine.cached[0], prefix))
     for start in range(kept, len(prefix), engine.batch_tokens):
@@ -73,7 +73,7 @@ class _Tail(NamedTuple):
     start: int
 
 
-def _decode_some(engine: Engine, pending: Sequence[_Tail]) -> list[_Tail]:
+def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
     """Fill one batch with the tails in order, decode it and read it; return what is left."""
     engine.batch.clear()
     taken: list[tuple[Evaluation, int, int]] = []
@@ -97,7 +97,7 @@ def _decode_some(engine: Engine, pending: Sequence[_Tail]) -> list[_Tail]:
 
 
 def generate_together(
-    engine: Engine, generations: Sequence[Generation], abandoned: Callable[[], bool]
+    engine: LlamaEngine, generations: Sequence[Generation], abandoned: Callable[[], bool]
 ) -> list[TextassayError | None]:
     """Write all samples of all requests; a sequence that has finished takes the next sample at once.
 
@@ -137,7 +137,7 @@ class _Growing:
 
 
 def _write_all(
-    engine: Engine,
+    engine: LlamaEngine,
     waiting: deque[_Waiting],
     errors: list[TextassayError | None],
     abandoned: Callable[[], bool],
@@ -167,7 +167,7 @@ def _write_all(
 
 
 def _begin(
-    engine: Engine, sequence: int, ids: Ids, known: Row | None, abandoned: Callable[[], bool]
+    engine: LlamaEngine, sequence: int, ids: Ids, known: Row | None, abandoned: Callable[[], bool]
 ) -> Row:
     """Bring a sequence to exactly `ids`, by a copy where another one has more of them; return what follows."""
     shared = [common_prefix(cached, ids) for cached in engine.cached]
@@ -181,7 +181,7 @@ def _begin(
 
 
 def _step(
-    engine: Engine, growing: dict[int, _Growing], errors: list[TextassayError | None]
+    engine: LlamaEngine, growing: dict[int, _Growing], errors: list[TextassayError | None]
 ) -> None:
     """Decode one token of every sample; those that are finished leave their sequence."""
     if not growing:

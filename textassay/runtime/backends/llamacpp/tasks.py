@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 
 from textassay.runtime.backends.llamacpp.fitting import Truncate, fit
 from textassay.runtime.backends.llamacpp.generation import Generation
-from textassay.runtime.backends.llamacpp.loading import Loaded
-from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, Plan
+from textassay.runtime.backends.llamacpp.loading import LoadedGGUF
+from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, ScoringPlan
 from textassay.runtime.backends.llamacpp.streams import generate_together, score_together
 from textassay.runtime.backends.llamacpp.tokens import Tokenizer
 from textassay.runtime.backends.llamacpp.weights import Ids
-from textassay.runtime.backends.llamacpp.worker import Task
+from textassay.runtime.backends.llamacpp.worker import WorkerTask
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import (
     ChoicesRequest,
@@ -50,14 +50,16 @@ A = TypeVar("A")
 class Scoring(Generic[Q, A]):
     """Scores given text."""
 
-    plan: Plan[A]
+    plan: ScoringPlan[A]
 
-    def __init__(self, rules: Rules, request: Q, plan: Callable[[Tokenizer, Q], Plan[A]]) -> None:
+    def __init__(
+        self, rules: Rules, request: Q, plan: Callable[[Tokenizer, Q], ScoringPlan[A]]
+    ) -> None:
         """Take a request, and what tokenizes it."""
         self._rules, self._request = rules, request
         self._plan_with = plan
 
-    def prepare(self, resource: Loaded) -> bytes:
+    def prepare(self, resource: LoadedGGUF) -> bytes:
         """Tokenize; the key is the longest evaluation's ids."""
         self.plan, self._truncated = fit(
             self._request,
@@ -69,12 +71,12 @@ class Scoring(Generic[Q, A]):
         )
         return sort_key(max((evaluation.ids for evaluation in self.plan.evaluations), key=len))
 
-    def run(self, resource: Loaded, abandoned: Callable[[], bool]) -> A:
+    def run(self, resource: LoadedGGUF, abandoned: Callable[[], bool]) -> A:
         """Evaluate alone."""
         resource.engine.score(self.plan.evaluations, abandoned)
         return self.finish(resource)
 
-    def finish(self, resource: Loaded) -> A:
+    def finish(self, resource: LoadedGGUF) -> A:
         """Return the answer, once evaluated."""
         return self.plan.response(self._rules.name, resource.weights.text, self._truncated)
 
@@ -85,7 +87,7 @@ class Writing:
     def __init__(self, rules: Rules, request: Request) -> None:
         self._rules, self._request = rules, request
 
-    def prepare(self, resource: Loaded) -> bytes:
+    def prepare(self, resource: LoadedGGUF) -> bytes:
         """Tokenize; the key is the prompt's ids."""
         limit = resource.engine.n_ctx
         answer = self._request.max_tokens or 1
@@ -102,18 +104,20 @@ class Writing:
         )
         return sort_key(prompt.ids)
 
-    def run(self, resource: Loaded, abandoned: Callable[[], bool]) -> Response:
+    def run(self, resource: LoadedGGUF, abandoned: Callable[[], bool]) -> Response:
         """Write the samples one after the other."""
         self.generation.run(resource.engine, abandoned)
         return self.finish(resource)
 
-    def finish(self, _: Loaded) -> Response:
+    def finish(self, _: LoadedGGUF) -> Response:
         """Return the answer, once written."""
         return self.generation.response(self._rules.name, self._truncated)
 
 
 def run_together(
-    resource: Loaded, tasks: Sequence[Task[Loaded, object]], abandoned: Callable[[], bool]
+    resource: LoadedGGUF,
+    tasks: Sequence[WorkerTask[LoadedGGUF, object]],
+    abandoned: Callable[[], bool],
 ) -> list[object]:
     """Run several tasks in shared batches, for throughput mode.
 
@@ -131,7 +135,7 @@ def run_together(
     return [failed.get(id(task)) or _finished(task, resource) for task in tasks]
 
 
-def _finished(task: object, resource: Loaded) -> object:
+def _finished(task: object, resource: LoadedGGUF) -> object:
     assert isinstance(task, Scoring | Writing)
     try:
         return task.finish(resource)

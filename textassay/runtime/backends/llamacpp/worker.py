@@ -40,7 +40,7 @@ class Resource(Protocol):
         ...
 
 
-class Task(Protocol[R_contra, T_co]):
+class WorkerTask(Protocol[R_contra, T_co]):
     """One piece of work; both methods run on the owner thread."""
 
     def prepare(self, resource: R_contra) -> bytes:
@@ -54,15 +54,15 @@ class Task(Protocol[R_contra, T_co]):
 
 R = TypeVar("R", bound=Resource)
 
-Together = Callable[[R, Sequence[Task[R, object]], Callable[[], bool]], Sequence[object]]
+Together = Callable[[R, Sequence[WorkerTask[R, object]], Callable[[], bool]], Sequence[object]]
 """Runs several tasks at once and returns their results in order, an exception in place of a failed
 one."""
 
 
-class Entry(Generic[R]):
+class QueuedTask(Generic[R]):
     """A task in the queue with the future of its asker."""
 
-    def __init__(self, task: Task[R, object], serial: int) -> None:
+    def __init__(self, task: WorkerTask[R, object], serial: int) -> None:
         self.task, self.serial = task, serial
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[object] = self.loop.create_future()
@@ -119,10 +119,10 @@ class Worker(Generic[R]):
         )
         self._sequel_seconds = sequel_seconds
         self._wake = threading.Condition()
-        self._inbox: deque[Entry[R]] = deque()
+        self._inbox: deque[QueuedTask[R]] = deque()
         self._stopping = False
         self._serial = itertools.count()
-        self._queue = Order[Entry[R]]()
+        self._queue = Order[QueuedTask[R]]()
         self._thread = threading.Thread(target=self._main, name=f"textassay {name}", daemon=True)
         self._watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._ended = False
@@ -137,7 +137,7 @@ class Worker(Generic[R]):
         weakref.finalize(self, _join_at_exit, weakref.ref(self))
         return await asyncio.shield(self._opened)
 
-    async def submit(self, task: Task[R, T]) -> T:
+    async def submit(self, task: WorkerTask[R, T]) -> T:
         """Queue a task and return its result; cancelling the caller takes effect at once.
 
         Raises:
@@ -146,7 +146,7 @@ class Worker(Generic[R]):
         with self._wake:
             if self._stopping:
                 raise ModelClosed(f"model {self._name!r} is closed")
-            entry = Entry[R](task, next(self._serial))
+            entry = QueuedTask[R](task, next(self._serial))
             if entry.chain is not None:
                 entry.chain.tell(self._look_again)
             self._inbox.append(entry)
@@ -246,7 +246,7 @@ class Worker(Generic[R]):
         for entry in arrived:
             self._prepare(entry, resource)
 
-    def _prepare(self, entry: Entry[R], resource: R) -> None:
+    def _prepare(self, entry: QueuedTask[R], resource: R) -> None:
         if self._stopping:
             entry.deliver(ModelClosed(f"model {self._name!r} was closed before it answered"))
         elif not entry.abandoned:
@@ -257,7 +257,7 @@ class Worker(Generic[R]):
             else:
                 self._queue.push(entry)
 
-    def _run(self, resource: R, entries: list[Entry[R]]) -> None:
+    def _run(self, resource: R, entries: list[QueuedTask[R]]) -> None:
         def abandoned() -> bool:
             return self._stopping or all(entry.abandoned for entry in entries)
 

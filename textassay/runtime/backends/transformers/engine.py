@@ -17,7 +17,7 @@ import numpy as np
 from textassay.runtime.backends.llamacpp.generation import Draft, Generation
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation
 from textassay.runtime.backends.llamacpp.weights import Ids
-from textassay.runtime.backends.transformers.loading import Loaded
+from textassay.runtime.backends.transformers.loading import LoadedTransformer
 from textassay.runtime.errors import FatalModelError
 
 MIN_SHARED = 16
@@ -49,7 +49,7 @@ class Row:
         return len(self.evaluation.ids) - self.evaluation.first
 
 
-class Engine:
+class TransformersEngine:
     """Evaluates sequences on one model; all calls come from one thread.
 
     Attributes:
@@ -57,7 +57,7 @@ class Engine:
         evaluated_tokens: Tokens evaluated so far, padding left out.
     """
 
-    def __init__(self, loaded: Loaded, *, batch_tokens: int) -> None:
+    def __init__(self, loaded: LoadedTransformer, *, batch_tokens: int) -> None:
         self.loaded, self.evaluated_tokens = loaded, 0
         self._torch, self._model, self._batch_tokens = loaded.torch, loaded.model, batch_tokens
         accepted = inspect.signature(type(loaded.model).forward).parameters
@@ -222,7 +222,9 @@ class Engine:
 class _Writer:
     """Answers of several requests that grow together, one token per step and row."""
 
-    def __init__(self, engine: Engine, prompts: Sequence[Ids], owners: Sequence[int]) -> None:
+    def __init__(
+        self, engine: TransformersEngine, prompts: Sequence[Ids], owners: Sequence[int]
+    ) -> None:
         """Take the prompts, and which prompt each answer belongs to."""
         self._engine, self._prompts, self._owners = engine, prompts, list(owners)
         self._torch = engine.loaded.torch

@@ -21,7 +21,7 @@ _VOCABULARIES = ("tokenizer.json", "vocab.json", "spiece.model", "tokenizer.mode
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedTransformer:
     """A model in memory.
 
     Attributes:
@@ -53,7 +53,7 @@ def load(
     device: str,
     device_map: str | None,
     n_ctx: int | None,
-) -> Loaded:
+) -> LoadedTransformer:
     """Load a model from its folder; blocks.
 
     Args:
@@ -83,7 +83,7 @@ def load(
     start = model.config.decoder_start_token_id if encoder_decoder else None
     if encoder_decoder and not isinstance(start, int):
         raise ConfigurationError(f"config.json of {label} names no decoder_start_token_id")
-    return Loaded(
+    return LoadedTransformer(
         torch=torch,
         model=model,
         vocabulary=vocabulary,

@@ -12,8 +12,8 @@ from textassay.runtime.backends.batching import Batcher
 from textassay.runtime.backends.llamacpp.chat import ChatTemplate
 from textassay.runtime.backends.llamacpp.fitting import Truncate
 from textassay.runtime.backends.llamacpp.tokens import Tokenizer
-from textassay.runtime.backends.transformers.engine import Engine
-from textassay.runtime.backends.transformers.loading import NO_LIMIT, DType, Loaded, load
+from textassay.runtime.backends.transformers.engine import TransformersEngine
+from textassay.runtime.backends.transformers.loading import NO_LIMIT, DType, LoadedTransformer, load
 from textassay.runtime.backends.transformers.source import folder_digest, locate
 from textassay.runtime.backends.transformers.tasks import (
     Rules,
@@ -81,8 +81,8 @@ class TransformersModel:
         self._batch_tokens, self._n_ctx = batch_tokens, n_ctx
         self._rules = Rules(name, truncate, seed)
         self._opening = asyncio.Lock()
-        self._loaded: Loaded | None = None
-        self._engine: Engine | None = None
+        self._loaded: LoadedTransformer | None = None
+        self._engine: TransformersEngine | None = None
         self._batcher: Batcher[Any, Any, Any] | None = None
         self._digest = ""
         self._closed = False
@@ -150,7 +150,7 @@ class TransformersModel:
                 self._start(loaded, digest)
         return self
 
-    def _load(self, folder: Path) -> Loaded:
+    def _load(self, folder: Path) -> LoadedTransformer:
         return load(
             folder,
             label=self._name,
@@ -160,7 +160,7 @@ class TransformersModel:
             n_ctx=self._n_ctx,
         )
 
-    def _start(self, loaded: Loaded, digest: str) -> None:
+    def _start(self, loaded: LoadedTransformer, digest: str) -> None:
         vocabulary = loaded.vocabulary
         plain = PLAIN_TEMPLATE if loaded.is_encoder_decoder else None
         template = ChatTemplate(
@@ -170,7 +170,7 @@ class TransformersModel:
             eos=vocabulary.tokenizer.eos_token or "",
         )
         tokenizer = Tokenizer(vocabulary, template)  # type: ignore[arg-type]  # has what is needed
-        engine = Engine(loaded, batch_tokens=self._batch_tokens)
+        engine = TransformersEngine(loaded, batch_tokens=self._batch_tokens)
         self._loaded, self._engine, self._digest = loaded, engine, digest
         self._batcher = Batcher(
             partial(self._task, loaded, tokenizer),
@@ -182,7 +182,7 @@ class TransformersModel:
 
     def _task(
         self,
-        loaded: Loaded,
+        loaded: LoadedTransformer,
         tokenizer: Tokenizer,
         request: Request | ChoicesRequest | ContinuationRequest,
     ) -> Scoring[Any] | Writing:
@@ -193,7 +193,7 @@ class TransformersModel:
         return Scoring(self._rules, loaded, tokenizer, request, plan)
 
     @staticmethod
-    def _answer(engine: Engine, tasks: Sequence[Scoring[Any] | Writing]) -> list[Any]:
+    def _answer(engine: TransformersEngine, tasks: Sequence[Scoring[Any] | Writing]) -> list[Any]:
         """Evaluate a batch; if memory runs out, its halves."""
         try:
             return run(engine, tasks)

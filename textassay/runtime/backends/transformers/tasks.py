@@ -10,11 +10,11 @@ import numpy as np
 
 from textassay.runtime.backends.llamacpp.fitting import Truncate, fit
 from textassay.runtime.backends.llamacpp.generation import Generation
-from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, Plan
+from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, ScoringPlan
 from textassay.runtime.backends.llamacpp.tokens import Tokenizer
 from textassay.runtime.backends.llamacpp.weights import Ids
-from textassay.runtime.backends.transformers.engine import Engine, Row
-from textassay.runtime.backends.transformers.loading import Loaded
+from textassay.runtime.backends.transformers.engine import Row, TransformersEngine
+from textassay.runtime.backends.transformers.loading import LoadedTransformer
 from textassay.runtime.errors import ContextTooLong
 from textassay.runtime.model import (
     ChoicesRequest,
@@ -47,7 +47,7 @@ class EncodedPrompt:
         prompt: The prompt's ids, without the encoder's end mark.
     """
 
-    def __init__(self, loaded: Loaded, tokenizer: Tokenizer, prompt: Ids) -> None:
+    def __init__(self, loaded: LoadedTransformer, tokenizer: Tokenizer, prompt: Ids) -> None:
         assert loaded.start is not None
         self._tokenizer = tokenizer
         self.encoded = np.concatenate([prompt, np.array(loaded.vocabulary.end_mark, np.int32)])
@@ -67,7 +67,7 @@ class Rules:
     seed: int | None
 
 
-class Task(Protocol[A_co]):
+class TransformersTask(Protocol[A_co]):
     """One request on its way."""
 
     length: int
@@ -96,15 +96,15 @@ class Scoring(Generic[A]):
     def __init__(
         self,
         rules: Rules,
-        loaded: Loaded,
+        loaded: LoadedTransformer,
         tokenizer: Tokenizer,
         request: ChoicesRequest | ContinuationRequest,
-        plan: Callable[[Any, Any], Plan[A]],
+        plan: Callable[[Any, Any], ScoringPlan[A]],
     ) -> None:
         self._rules, self._spell = rules, loaded.vocabulary.text
         encoded: list[Ids] = []
 
-        def planned(one: Prompted) -> Plan[A]:
+        def planned(one: Prompted) -> ScoringPlan[A]:
             prompt = tokenized(loaded, tokenizer, one)
             encoded[:] = [getattr(prompt, "encoded", np.empty(0, np.int32))]
             made = plan(prompt, one)
@@ -146,7 +146,7 @@ class Writing:
     """
 
     def __init__(
-        self, rules: Rules, loaded: Loaded, tokenizer: Tokenizer, request: Request
+        self, rules: Rules, loaded: LoadedTransformer, tokenizer: Tokenizer, request: Request
     ) -> None:
         self._rules = rules
         answer = request.max_tokens or 1
@@ -178,7 +178,7 @@ MAX_ANSWER = 1024
 """Longest answer in tokens, if the request names none."""
 
 
-def tokenized(loaded: Loaded, tokenizer: Tokenizer, request: Prompted) -> PromptLike:
+def tokenized(loaded: LoadedTransformer, tokenizer: Tokenizer, request: Prompted) -> PromptLike:
     """Return a request's prompt as its model reads it."""
     prompt = tokenizer.prompt(request)
     return EncodedPrompt(loaded, tokenizer, prompt.ids) if loaded.is_encoder_decoder else prompt
@@ -194,7 +194,7 @@ def plan_continuation(prompt: Any, request: ContinuationRequest) -> Continuation
     return ContinuationPlan(prompt, request.continuation)
 
 
-def run(engine: Engine, tasks: Sequence[Scoring[Any] | Writing]) -> list[Any]:
+def run(engine: TransformersEngine, tasks: Sequence[Scoring[Any] | Writing]) -> list[Any]:
     """Evaluate tasks together and return their answers in order."""
     scorings = [task for task in tasks if isinstance(task, Scoring)]
     writings = [task for task in tasks if isinstance(task, Writing)]
