@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from textassay.fitting.curves import agreement
@@ -11,8 +9,7 @@ from textassay.fitting.learn import Fitter, predicted_by
 from textassay.fitting.table import FeatureTable
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import slug
-
-Json = dict[str, Any]
+from textassay.runtime.model import Json
 
 
 def table(

@@ -25,12 +25,11 @@ from textassay.meta.intervals import coefficient_interval, number_of_groups
 from textassay.meta.levels import pair_up
 from textassay.meta.significance import difference_between
 from textassay.runtime.errors import DataError
+from textassay.runtime.model import Json
 
 EVALUATOR, SINGLE = "evaluator", "best single"
 SIGNIFICANT = 0.05
 _RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
-
-Json = dict[str, Any]
 
 
 def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from textassay.learning.splits import Mask
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree
+from textassay.runtime.model import Json
 
-Json = dict[str, Any]
 Ratings = Mapping[str, Mapping[str, float | None]]
 """Value by node's id and example's id."""
 Rate = Callable[[int, AspectTree, Sequence[Aspect]], Awaitable[Ratings]]

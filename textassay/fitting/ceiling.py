@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from textassay.learning import Aggregator
 from textassay.learning.training import Floats
 from textassay.meta.agreement import agreement_of
 from textassay.meta.levels import pair_up
-
-Json = dict[str, Any]
+from textassay.runtime.model import Json
 
 
 def competition_ranks(values: Floats) -> Floats:

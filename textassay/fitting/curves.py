@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from textassay.fitting.learn import Fitter, importance_over_folds, predicted_by
@@ -13,8 +11,8 @@ from textassay.learning.training import Floats
 from textassay.meta.agreement import agreement_of
 from textassay.meta.levels import pair_up
 from textassay.runtime.errors import DataError
+from textassay.runtime.model import Json
 
-Json = dict[str, Any]
 FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 SEEDS = 3
 _BASELINE = "avg"

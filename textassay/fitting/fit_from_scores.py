@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from textassay.fitting.learn import Fitter, background_of, choose
 from textassay.fitting.report import Depth, Parts, report_of
@@ -20,10 +19,10 @@ from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.messages import Aspect
+from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
 from textassay.version import __version__
 
-Json = dict[str, Any]
 REPORT, TEXT = "report.json", "report.txt"
 
 

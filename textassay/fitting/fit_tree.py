@@ -40,12 +40,11 @@ from textassay.runtime.connect import ledger_of, with_store
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
-from textassay.runtime.model import Model
+from textassay.runtime.model import Json, Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder
 
-Json = dict[str, Any]
 Watch = Callable[[Session], AbstractAsyncContextManager[Any]]
 """Shows how a session goes while its block runs."""
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"

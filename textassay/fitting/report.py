@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from textassay.fitting.table import FeatureTable
 from textassay.learning import Importance, explain, global_importance
 from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
+from textassay.runtime.model import Json
 from textassay.version import __version__
 
 FORMAT = 1
-Json = dict[str, Any]
 Depth = Literal["basic", "full"]
 
 _REPEATS = 5

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-Json = dict[str, Any]
+from textassay.runtime.model import Json
+
 _SHOWN = 15
 
 

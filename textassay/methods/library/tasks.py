@@ -17,14 +17,12 @@ An aspect with `optional = true` is judged only if it is named. `asks = "respons
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from textassay.agents.task import Task
+from textassay.methods.library.toml import problem, read_table, refuse_unknown, validated
 from textassay.prompts import TASKS, task_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
@@ -126,23 +124,17 @@ def _find(task: str) -> Path:
 
 
 def _read(path: Path) -> Task:
-    try:
-        raw = path.read_bytes()
-        content = tomllib.loads(raw.decode("utf-8"))
-    except FileNotFoundError:
-        raise ConfigurationError(f"task file {path} does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"task file {path} cannot be read: {error}") from error
-    _refuse_unknown(path, "", content, _TASK_KEYS)
+    content = read_table(path).content
+    refuse_unknown(path, content, _TASK_KEYS)
     rows = content.pop("aspects", None)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise ConfigurationError(f"task file {path}: it needs at least one [[aspects]] table")
+        raise problem(path, "it needs at least one [[aspects]] table")
     read = [_aspect(path, number, row) for number, row in enumerate(rows, start=1)]
     if all(row.get("optional") for row in rows):
-        raise ConfigurationError(f"task file {path}: every aspect is optional; none is judged")
+        raise problem(path, "every aspect is optional; none is judged")
     names = [aspect.name.casefold() for aspect in read]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigurationError(f"task file {path}: two aspects are called {twice!r}")
+        raise problem(path, f"two aspects are called {twice!r}")
     steps = {
         aspect.name: _steps(path, row)
         for aspect, row in zip(read, rows, strict=True)
@@ -155,21 +147,16 @@ def _read(path: Path) -> Task:
     aspects = tuple(a for a, row in zip(read, rows, strict=True) if not row.get("optional"))
     optional = tuple(a for a in read if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
-    try:
-        return Task(**content, **fields, steps=steps, digest=digest)
-    except ValidationError as error:
-        raise ConfigurationError(f"task file {path}: {_first_problem(error)}") from None
+    return validated(path, {**content, **fields, "steps": steps, "digest": digest}, Task)
 
 
 def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
     where = f"aspect {row.get('name') or number!r}: "
-    _refuse_unknown(path, where, row, _ASPECT_KEYS)
+    refuse_unknown(path, row, _ASPECT_KEYS, where=where)
     if not isinstance(row.get("optional", False), bool):
-        raise ConfigurationError(f"task file {path}: {where}optional is true or false")
-    try:
-        return Aspect(**{key: value for key, value in row.items() if key not in _NOT_OF_ASPECT})
-    except ValidationError as error:
-        raise ConfigurationError(f"task file {path}: {where}{_first_problem(error)}") from None
+        raise problem(path, f"{where}optional is true or false")
+    fields = {key: value for key, value in row.items() if key not in _NOT_OF_ASPECT}
+    return validated(path, fields, Aspect, where=where)
 
 
 def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
@@ -179,21 +166,5 @@ def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
         or not steps
         or not all(isinstance(step, str) and step.strip() for step in steps)
     ):
-        raise ConfigurationError(
-            f"task file {path}: aspect {row['name']!r}: steps is a list of sentences, not {steps!r}"
-        )
+        raise problem(path, f"aspect {row['name']!r}: steps is a list of sentences, not {steps!r}")
     return tuple(steps)
-
-
-def _refuse_unknown(path: Path, where: str, table: dict[str, Any], known: tuple[str, ...]) -> None:
-    for key in table:
-        if key not in known:
-            raise ConfigurationError(
-                f"task file {path}: {where}unknown key {key!r}; known: {', '.join(known)}"
-            )
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
-    return f"{key}: {first['msg']}" if key else str(first["msg"]).removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""Reads and writes the files that people edit: trees, plans, profiles, question tables.
+"""Reads and writes the files that people edit: tasks, trees, plans, profiles, question tables.
 
 They are TOML, or JSON if their name ends so. Whatever is wrong with one is an error that names the
 file, the place in it, and what is known instead.
