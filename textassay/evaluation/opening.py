@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.methods import tools_for
+from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, load_backend, with_store
 from textassay.runtime.errors import ConfigurationError, parameter
@@ -118,6 +119,7 @@ class SessionModel(Wrapper):
         dry: bool = False,
         identity: Mapping[str, Any] | None = None,
         observe: Callable[[Model], Model] | None = None,
+        book: BatchBook | None = None,
     ) -> None:
         """Put the session's cache around the model, before anything is asked.
 
@@ -126,6 +128,7 @@ class SessionModel(Wrapper):
             dry: Whether to count what would be asked rather than ask.
             identity: What answers are filed under, instead of the model's own identity.
             observe: Wraps the model once more, outside of the cache.
+            book: The run's batches, for models that are asked through batches.
         """
-        cached = with_store(self.wrapped, store, dry=dry, identity=identity)
+        cached = with_store(self.wrapped, store, dry=dry, identity=identity, book=book)
         self.wrapped = cached if observe is None else observe(cached)

@@ -75,6 +75,7 @@ def settings_to_resume(
         if "api_base" in given:  # the address that was given now is meant for all
             kept[role].pop("api_base", None)
     before = {**_without_secrets(recorded), "roles": kept}
+    before["submit_only"] = False  # who resumes wants to see the answers
     before["max_cost"] = None  # a spent budget must not stop the resumed run at once
     if given.get("cache") is not None or given.get("no_cache"):
         before |= {"cache": None, "no_cache": False}

@@ -17,6 +17,7 @@ from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
 from textassay.methods import build
 from textassay.methods.method import ChecksData, Method
+from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.connect import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.messages import Example, Score, Usage
@@ -26,6 +27,9 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.threads import in_thread
 from textassay.tools import Tool, prepare_tools
 from textassay.tools.dry_run import dry_run_tool
+
+MAX_WAITING = 50_000
+"""Examples in work at once if a model is asked through batches: the largest batch of most providers."""
 
 SPARE_WORKERS = 1.25
 """Examples in work per call in flight, so that rendering and journaling never leave the model
@@ -127,10 +131,11 @@ async def open_session(
         store = await open_store(settings, None if folder is None else folder.answers, stack)
         if folder is not None and resume:
             check_manifest(folder.path, folder.manifest)
+        book = await _open_book(given, folder, stack)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}
         for role, model in asked.items():
             identity = recorded_identity(model, before.get(role))
-            model.open(store, dry=dry, identity=identity, observe=observe)
+            model.open(store, dry=dry, identity=identity, observe=observe, book=book)
         judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
         if folder is not None:
             manifest = manifest_of(spec, method, asked, info, settings)
@@ -148,7 +153,9 @@ async def open_session(
             folder=folder,
             settled=folder.settled() if folder is not None and resume else None,
             models={model.name: model for model in connected},
-            workers=max(1, int(in_flight * SPARE_WORKERS)),
+            workers=max(1, int(in_flight * SPARE_WORKERS))
+            if book is None
+            else max(1, min(total, MAX_WAITING)),
             adjust=adjust,
         )
         yield Session(
@@ -196,3 +203,17 @@ def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mappi
     old, new = dict(recorded.get("identity", {})), dict(model.identity)
     same = {**old, "api_base": None} == {**new, "api_base": None}
     return old if same and old != new else None
+
+
+async def _open_book(
+    models: Mapping[str, Model], folder: RunFolder | None, stack: AsyncExitStack
+) -> BatchBook | None:
+    """Open the journal of batches, if any model is asked through batches."""
+    batched = [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
+    if folder is None or not batched:
+        return None
+    book = await in_thread(lambda: BatchBook(folder.path))
+    stack.push_async_callback(book.aclose)
+    for model in batched:  # what a queue has under way ends before its journal is closed
+        stack.push_async_callback(model.close_queues)
+    return book

@@ -1,6 +1,6 @@
 """Puts a model together: the backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> cache -> single-flight -> health -> retry -> budget -> limit -> keep ->
+    draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit -> keep ->
     deadline -> mask -> backend
 
 This is the only file that knows all of them.
@@ -28,6 +28,11 @@ from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.plugins import backend_points, checked_model, open_plugin
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.transformers.model import TransformersModel
+from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.model import BatchedModel, discounted
+from textassay.runtime.batches.provider import BatchProvider
+from textassay.runtime.batches.providers import open_provider
+from textassay.runtime.batches.queue import BatchQueue, Patience
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.health import Health, HealthModel
@@ -111,6 +116,7 @@ class ConnectedModel(Wrapper):
         self.settings, self.budget = settings, budget
         self.backend = backend
         self._is_open = False
+        self._queues: list[BatchQueue] = []
         self._is_local = isinstance(self.backend, IN_PROCESS)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
@@ -123,6 +129,7 @@ class ConnectedModel(Wrapper):
             adaptive=not self._is_local,
             timeout=settings.timeout,
         )
+        self._provider = self._open_provider() if settings.batch else None
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
@@ -139,13 +146,17 @@ class ConnectedModel(Wrapper):
             raise _not_opened(self.name)
 
     def build_stack(
-        self, store: AnswerStore | None, identity: Mapping[str, Any] | None = None
+        self,
+        store: AnswerStore | None,
+        identity: Mapping[str, Any] | None = None,
+        book: BatchBook | None = None,
     ) -> Model:
         """Return the backend in its wrappers with this store; limiter, budget and failures stay this model's.
 
         Args:
             store: Where answers are looked up and kept; `None` for nowhere.
             identity: What they are filed under, instead of the backend's own identity.
+            book: The run's batches, where the model is asked through batches.
         """
         backend = self.backend if identity is None else WithIdentity(self.backend, identity)
         # a local model's queue is its own: what waits there is not stuck
@@ -162,8 +173,49 @@ class ConnectedModel(Wrapper):
             total_timeout=self.settings.total_timeout,
             on_failure=self._count,
         )
-        healthy = HealthModel(retrying, once=once, health=self.health)
+        healthy: Model = HealthModel(retrying, once=once, health=self.health)
+        if self._provider is not None:
+            if store is None or book is None:
+                return WithoutBatches(healthy)
+            healthy = self._batched(healthy, backend, store, book, self._provider)
         return with_cache(healthy, store, keep=False)
+
+    def _batched(
+        self,
+        live: Model,
+        backend: Model,
+        store: AnswerStore,
+        book: BatchBook,
+        provider: BatchProvider,
+    ) -> BatchedModel:
+        settings = self.settings
+        queue = BatchQueue(
+            backend,
+            provider,
+            book,
+            store,
+            identity=backend.identity,
+            known_secrets=secrets_of(settings),
+            patience=Patience(
+                quiet=settings.batch_wait,
+                poll=settings.batch_poll,
+                outage=settings.outage_wait,
+                call=settings.timeout,
+            ),
+            submit_only=settings.submit_only,
+        )
+        self._queues.append(queue)
+        return BatchedModel(
+            live, queue, budget=self.budget, price=self.price, fallback=settings.batch_fallback
+        )
+
+    def _open_provider(self) -> BatchProvider:
+        return open_provider(
+            self.backend.name,
+            api_base=self.settings.api_base,
+            api_key=_key(self.settings),
+            endpoint=endpoint_of(self.settings),
+        )
 
     def _count(self, error: ModelError) -> None:
         self.failures[type(error).__name__] += 1
@@ -188,9 +240,16 @@ class ConnectedModel(Wrapper):
         """Close the backend and the cache."""
         await self.aclose()
 
+    async def close_queues(self) -> None:
+        """Stop waiting for batches; safe to call twice."""
+        queues, self._queues = self._queues, []
+        for queue in queues:
+            await queue.aclose()
+
     async def aclose(self) -> None:
         """Close the backend and the cache."""
         try:
+            await self.close_queues()
             await self.backend.aclose()
         finally:
             await self._stack.aclose()
@@ -230,6 +289,20 @@ class NotOpened(Wrapper):
         raise _not_opened(self.name)
 
 
+class WithoutBatches(Wrapper):
+    """Stands for a model with `batch` set where nothing can be written down, and refuses to ask."""
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Refuse.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            f"batches of {self.name!r} are written down in a run folder: give out= (--out RUN)"
+        )
+
+
 class WithIdentity(Wrapper):
     """A model under another identity: the same one at another address, say."""
 
@@ -250,6 +323,7 @@ def with_store(
     *,
     dry: bool = False,
     identity: Mapping[str, Any] | None = None,
+    book: BatchBook | None = None,
 ) -> Model:
     """Return `model` answering through another cache; a connected model keeps its limiter, retry and budget.
 
@@ -258,6 +332,7 @@ def with_store(
         store: Where its answers are kept; `None` for nowhere.
         dry: Whether to count what would be asked rather than ask.
         identity: What its answers are filed under, instead of its own identity.
+        book: The run's batches, for models that are asked through batches.
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
@@ -265,12 +340,14 @@ def with_store(
         backend, price = (
             (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
         )
+        if isinstance(model, ConnectedModel) and model.settings.batch:
+            price = discounted(price)
         walked = DryRunModel(backend, price=price)
         return with_cache(
             walked if identity is None else WithIdentity(walked, identity), store, keep=False
         )
     if isinstance(model, ConnectedModel):
-        return model.build_stack(store, identity)
+        return model.build_stack(store, identity, book)
     return with_cache(model if identity is None else WithIdentity(model, identity), store)
 
 

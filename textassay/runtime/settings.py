@@ -18,7 +18,9 @@ from textassay.runtime.messages import Message
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
-SHARED_BY_ROLES = frozenset({"max_cost", "cache", "no_cache", "local", "transformers", "roles"})
+SHARED_BY_ROLES = frozenset(
+    {"max_cost", "cache", "no_cache", "submit_only", "local", "transformers", "roles"}
+)
 """Settings that all models of a run share."""
 
 
@@ -34,7 +36,7 @@ class Flag:
     """A one-letter form, such as `-c`."""
 
 
-SERVER, LIMITS, CACHE = "Server", "Limits and budget", "Cache"
+SERVER, LIMITS, CACHE, BATCHES = "Server", "Limits and budget", "Cache", "Batches"
 
 
 class LocalSettings(Message):
@@ -153,6 +155,17 @@ class Settings(EndpointSettings):
     folder, if there is one."""
     no_cache: Annotated[bool, Flag(CACHE)] = False
     """Keep no answers on disk."""
+    batch: Annotated[bool, Flag(BATCHES)] = False
+    """Ask through the provider's batch API: half the price, answers within 24 hours. Needs a run
+    folder."""
+    submit_only: Annotated[bool, Flag(BATCHES)] = False
+    """Stop, resumable, once everything that can be asked now is submitted."""
+    batch_fallback: Annotated[Literal["live", "none"], Flag(BATCHES)] = "none"
+    """What becomes of requests that no batch answered: asked singly (live), or errors (none)."""
+    batch_wait: Positive = 2.0
+    """Seconds without a further request after which a batch is cut."""
+    batch_poll: Positive = 60.0
+    """Longest time between two looks at a batch, in seconds."""
     local: LocalSettings = LocalSettings()
     """How a local model is loaded."""
     transformers: TransformersSettings = TransformersSettings()
@@ -186,6 +199,18 @@ class Settings(EndpointSettings):
     def _one_kind_of_cache(self) -> Self:
         if self.no_cache and self.cache is not None:
             raise ValueError("cache and no_cache exclude each other")
+        return self
+
+    @model_validator(mode="after")
+    def _batches_are_kept(self) -> Self:
+        if self.batch and self.no_cache:
+            raise ValueError("batch needs a place for its answers: leave out no_cache")
+        if (
+            self.submit_only
+            and not self.batch
+            and not any("batch" in o for o in self.roles.values())
+        ):
+            raise ValueError("submit_only goes with batch")
         return self
 
 

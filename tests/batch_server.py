@@ -1,0 +1,185 @@
+"""A server with `/v1/files` and `/v1/batches`, as badly as its options say, that counts what it would bill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from examples.mock_server import MockServer, Options, complete
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Faults:
+    """What goes wrong; each counts down to 0 over the batches that it hits."""
+
+    expire: int = 0
+    """Batches of which only half is run before they expire."""
+    refuse: int = 0
+    """Batches that are refused as a whole."""
+    gone: int = 0
+    """Batches whose results are deleted at once."""
+    missing: int = 0
+    """Batches in whose results some rows are missing."""
+    enqueued: int = 0
+    """Submissions that are turned away with 429."""
+    bad_rows: frozenset[str] = frozenset()
+    """Texts whose requests are refused."""
+    hold: bool = False
+    """Whether no batch ends."""
+
+
+@dataclass
+class Batches(MockServer):
+    """Answers single calls like the mock server, and batches."""
+
+    options: Options
+    faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.options)
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, Json] = {}
+        self.billed: Counter[str] = Counter()
+        """How often each custom id was run."""
+        self._ids = itertools.count(1)
+        self._shuffle = random.Random(3)
+
+    async def serve_batches(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one HTTP request."""
+        path, verb = request.path, request.method
+        if path == "/v1/files" and verb == "POST":
+            form = await web.Request.post(request)  # type: ignore[arg-type]
+            name = f"file-{next(self._ids)}"
+            self.files[name] = form["file"].file.read()  # type: ignore[union-attr]
+            assert form["purpose"] == "batch"
+            return web.json_response({"id": name})
+        if path == "/v1/batches":
+            return await self._create(request) if verb == "POST" else self._list(request)
+        if path.startswith("/v1/batches/"):
+            return web.json_response(self._look(path.rpartition("/")[2]))
+        if path.startswith("/v1/files/"):
+            body = self.files.get(path.split("/")[3])
+            return web.Response(status=404) if body is None else web.Response(body=body)
+        return await self.handle(request)
+
+    async def _create(self, request: web.BaseRequest) -> web.Response:
+        body = orjson.loads(await request.read())
+        if self.faults.enqueued:
+            self.faults.enqueued -= 1
+            error = {"error": {"message": "enqueued token limit", "code": "token_limit_exceeded"}}
+            return web.json_response(error, status=429, headers={"Retry-After": "0.01"})
+        name = f"batch-{next(self._ids)}"
+        self.batches[name] = {
+            "id": name, "status": "in_progress", "created_at": asyncio.get_running_loop().time() + 4e9,
+            "input_file_id": body["input_file_id"], "metadata": body["metadata"],
+        }  # fmt: skip
+        return web.json_response(self.batches[name])
+
+    def _list(self, request: web.BaseRequest) -> web.Response:
+        """List at most two at a time, newest first."""
+        names = list(reversed(self.batches))
+        after = request.query.get("after")
+        start = names.index(after) + 1 if after else 0
+        page = [self.batches[name] for name in names[start : start + 2]]
+        return web.json_response({"data": page, "has_more": start + 2 < len(names)})
+
+    def _look(self, name: str) -> Json:
+        """Run a batch when it is looked at for the second time."""
+        batch = self.batches[name]
+        if batch["status"] == "in_progress" and batch.pop("seen", False) and not self.faults.hold:
+            self._run(batch)
+        elif batch["status"] == "in_progress":
+            batch["seen"] = True
+        return {key: value for key, value in batch.items() if key != "seen"}
+
+    def _run(self, batch: Json) -> None:
+        rows = [orjson.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
+        faults = self.faults
+        if faults.refuse:
+            faults.refuse -= 1
+            batch |= {"status": "failed", "errors": {"data": [{"message": "not this file"}]}}
+            return
+        self._shuffle.shuffle(rows)
+        run = rows
+        batch["status"] = "completed"
+        if faults.expire:
+            faults.expire -= 1
+            run, batch["status"] = rows[: len(rows) // 2], "expired"
+        answers, errors = [], []
+        for row in run:
+            prompt = "\n".join(f"{m['role']}: {m['content']}" for m in row["body"]["messages"])
+            if any(text in prompt for text in faults.bad_rows):
+                body = {"error": {"message": "refused", "type": "invalid_request_error"}}
+                errors.append(
+                    {"custom_id": row["custom_id"], "response": {"status_code": 400, "body": body}}
+                )
+                continue
+            self.billed[row["custom_id"]] += 1
+            answer = complete(row["body"], prompt, 0, self.options)
+            answers.append(
+                {"custom_id": row["custom_id"], "response": {"status_code": 200, "body": answer}}
+            )
+        late = {"code": "batch_expired", "message": "late"}
+        errors += [{"custom_id": row["custom_id"], "error": late} for row in rows[len(run) :]]
+        if faults.missing:
+            faults.missing -= 1
+            answers = answers[2:]
+        answers += answers[:1]  # one of them twice
+        answers.append({"custom_id": "unknown", "response": {"status_code": 200, "body": {}}})
+        for kind, found in (("output_file_id", answers), ("error_file_id", errors)):
+            if found:
+                batch[kind] = f"file-{next(self._ids)}"
+                self.files[batch[kind]] = b"\n".join(map(orjson.dumps, found))
+        if faults.gone:
+            faults.gone -= 1
+            del self.files[batch["output_file_id"]]
+
+
+@contextlib.asynccontextmanager
+async def serve_batches(faults: Faults | None = None, **options: Any) -> AsyncIterator[Batches]:
+    """Serve until the block is left."""
+    server = Batches(Options(**options), faults or Faults())
+    app = web.Application(client_max_size=2**30)
+    app.router.add_route("*", "/{tail:.*}", server.serve_batches)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.contextmanager
+def batches_served(faults: Faults | None = None, **options: Any) -> Iterator[Batches]:
+    """Serve in a thread of its own, for commands."""
+    ready, done = threading.Event(), threading.Event()
+    servers: list[Batches] = []
+
+    async def main() -> None:
+        async with serve_batches(faults, **options) as server:
+            servers.append(server)
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield servers[0]
+    finally:
+        done.set()
+        thread.join(10)

@@ -1,0 +1,123 @@
+"""`score --batch`: the same scores as live, at half the price, over any number of deaths."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.batch_server import Faults, batches_served
+from tests.cli.harness import rows_of, textassay, verdicts, write_examples
+from tests.cli.test_interruptions import MAIN, ROOT
+
+QUICK = ("--set", "batch_wait=0.2", "--set", "batch_poll=0.05")
+
+
+def flags(data, run, server, *more, method="llm-score"):
+    """The arguments of `score`."""
+    return [
+        "score", data, "--method", method, "--model", "direct/mock", "--api-base", server.url,
+        "--aspects", "coherence,fluency", "--task", "summarization", "--out", run, *more,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "waves"), [("llm-score", 1), ("g-eval", 2), ("hd-eval", 1)])
+def test_batches_score_as_single_calls_do(data, run, tmp_path, method, waves):
+    """Equal scores, one batch a wave of the graph, no single call, half the cost."""
+    with batches_served() as server:
+        more = (
+            ("--price", "1,2", "--temperature", "0") if method != "hd-eval" else ("--price", "1,2")
+        )
+        live = textassay(*flags(data, tmp_path / "live", server, *more, method=method))
+        asked = server.counters.requests
+        done = textassay(*flags(data, run, server, "--batch", *QUICK, *more, method=method))
+        assert done.code == live.code == 0, done.err
+        assert verdicts(run) == verdicts(tmp_path / "live")
+        assert server.counters.requests == asked
+        assert len(server.batches) == waves
+        costs = [
+            json.loads((f / "summary.json").read_text())["usage"]["cost"]
+            for f in (run, tmp_path / "live")
+        ]
+        assert costs[0] == pytest.approx(costs[1] / 2)
+        states = [
+            json.loads(line)["state"] for line in (run / "batches.jsonl").read_text().splitlines()
+        ]
+        assert states == ["prepared", "uploaded", "submitted", "ended", "collected"] * waves
+
+
+def test_submitting_only_stops_with_3_and_resume_collects(data, run):
+    """A laptop may sleep in between; nothing is submitted twice, and a dry run tells half the price."""
+    with batches_served(Faults(hold=True)) as server:
+        price = ("--price", "1,2", "--dry-run", "--json")
+        full, half = (
+            json.loads(textassay(*flags(data, run, server, *more, *price)).out)["estimate"]["cost"]
+            for more in ((), ("--batch",))
+        )
+        assert half == pytest.approx(full / 2)
+        done = textassay(*flags(data, run, server, "--batch", "--submit-only", *QUICK))
+        assert done.code == 3, done.err
+        assert "12 requests to direct/mock are submitted in 1 batch" in done.err
+        assert f"textassay resume {run}" in done.err
+        done = textassay("resume", run, "--submit-only")
+        assert done.code == 3
+        server.faults.hold = False
+        assert textassay("resume", run).code == 0
+        assert len(rows_of(run)) == 12
+        assert len(server.batches) == 1
+        assert set(server.billed.values()) == {1}
+
+
+def test_what_no_batch_answers_is_an_error_or_asked_live(data, run, tmp_path):
+    """`--batch-fallback none` leaves errors that resume asks again; `live` asks at once."""
+    with batches_served(Faults(missing=1)) as server:
+        done = textassay(*flags(data, run, server, "--batch", *QUICK))
+        assert done.code == 1
+        assert "MissingAnswer x2" in done.out
+        assert textassay("resume", run).code == 0
+        assert server.counters.requests == 0
+        server.faults.missing = 1
+        more = ("--batch", "--batch-fallback", "live", *QUICK)
+        assert textassay(*flags(data, tmp_path / "second", server, *more)).code == 0
+        assert server.counters.requests == 2
+
+
+def test_models_without_a_batch_api_are_refused(data, run):
+    """Exit 2, naming those that have one; nothing is made."""
+    done = textassay(
+        "score", data, "--method", "llm-score", "--model", "hosted_vllm/x", "--batch", "--out", run
+    )
+    assert done.code == 2
+    assert "no batch API is known" in done.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_killed_processes_find_their_batches(run, tmp_path):
+    """`kill -9` while the batch is prepared, submitted or under way; then resume."""
+    data = write_examples(tmp_path / "data.jsonl", 40)
+    with batches_served(Faults(hold=True)) as server:
+        command = [sys.executable, "-c", MAIN]
+        first = [*command, *map(str, flags(data, run, server, "--batch", *QUICK))]
+        for arguments, reached in (
+            (first, "prepared"),
+            ([*command, "resume", str(run)], "submitted"),
+        ):
+            with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE) as process:
+                deadline, never = time.monotonic() + 60, threading.Event()
+                path = run / "batches.jsonl"
+                while not path.exists() or reached not in path.read_text():
+                    assert process.poll() is None
+                    assert time.monotonic() < deadline
+                    never.wait(0.002)
+                process.send_signal(signal.SIGKILL)
+        server.faults.hold = False
+        done = textassay("resume", run)
+        assert done.code == 0, done.err
+        assert len(rows_of(run)) == 80
+        assert len(server.batches) == 1
+        assert set(server.billed.values()) == {1}

@@ -1,0 +1,145 @@
+"""Batches whose process dies at any step: nothing is paid for twice, and every request ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from tests.batch_server import Faults, serve_batches
+from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.providers import open_provider
+from textassay.runtime.batches.queue import BatchQueue, Patience
+from textassay.runtime.errors import ModelError
+from textassay.runtime.model import ChatMessage, Request
+from textassay.runtime.storage.answers import DiskStore
+
+pytestmark = pytest.mark.asyncio
+QUICK = Patience(quiet=0.01, poll=0.01, outage=1.0, call=10.0)
+
+
+class Killed(Exception):
+    """Stands for the death of the process at one step."""
+
+
+class DyingBook(BatchBook):
+    """A journal whose process dies before or after its n-th line."""
+
+    dies_at: float = float("inf")
+    dies_after: bool = False
+    count = 0
+
+    async def note(self, tag, state, **facts):
+        self.count += 1
+        if self.count >= self.dies_at and not self.dies_after:
+            raise Killed(state)
+        await super().note(tag, state, **facts)
+        if self.count >= self.dies_at:
+            raise Killed(state)
+
+
+class DyingStore(DiskStore):
+    """A store whose process dies with the n-th answer."""
+
+    dies_at: float = float("inf")
+    count = 0
+
+    async def put(self, key, value):
+        self.count += 1
+        if self.count >= self.dies_at:
+            raise Killed("put")
+        await super().put(key, value)
+
+
+def asked(number: int) -> list[Request]:
+    """So many requests."""
+    return [
+        Request(messages=(ChatMessage(role="user", content=f"Rate text {i} from 1 to 5"),))
+        for i in range(number)
+    ]
+
+
+async def session(tmp_path, server, requests, *, note=None, after=False, put=None):
+    """Ask all in one process's life; return what each got."""
+    store = DyingStore(tmp_path / "answers")
+    book = DyingBook(tmp_path)
+    book.dies_at, book.dies_after = note or book.dies_at, after
+    store.dies_at = put or store.dies_at
+    backend = ScriptedModel(["x"], name="direct/m")
+    provider = open_provider(
+        "direct/m", api_base=server.url, api_key="key-of-the-test", endpoint=Endpoint()
+    )
+    queue = BatchQueue(backend, provider, book, store, identity=backend.identity, patience=QUICK)
+    try:
+        return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
+    finally:
+        await queue.aclose()
+        await book.aclose()
+        await store.aclose()
+
+
+async def test_random_deaths_pay_for_nothing_twice(tmp_path):
+    """200 deaths before, after and between all states; every request was run exactly once."""
+    rng, deaths, round_number = random.Random(11), 0, 0
+    async with serve_batches() as server:
+        while deaths < 200:
+            round_number += 1
+            folder = tmp_path / str(round_number)
+            folder.mkdir()
+            requests = asked(rng.randint(1, 12))
+            before = sum(server.billed.values())
+            for _ in range(8):
+                at, after = rng.randint(1, 5), rng.random() < 0.5
+                put = rng.choice([None, None, rng.randint(1, len(requests))])
+                told = await session(folder, server, requests, note=at, after=after, put=put)
+                if not any(isinstance(answer, Killed) for answer in told):
+                    break
+                deaths += 1
+            told = await session(folder, server, requests)
+            assert all(answer.samples for answer in told)
+            assert sum(server.billed.values()) - before == len(requests)
+        assert len(server.batches) == round_number
+
+
+async def test_a_batch_whose_submission_nobody_wrote_down_is_found_again(tmp_path):
+    """By our tag, on a later page of the provider's list."""
+    async with serve_batches() as server:
+        told = await session(tmp_path, server, asked(3), note=3)
+        assert all(isinstance(answer, Killed) for answer in told)
+        (name,) = server.batches
+        newer = {
+            f"other-{i}": {"id": f"other-{i}", "created_at": 5e9, "metadata": {}} for i in range(5)
+        }
+        server.batches.update(newer)
+        told = await session(tmp_path, server, asked(3))
+        assert all(answer.samples for answer in told)
+        assert set(server.batches) == {name, *newer}
+
+
+@pytest.mark.parametrize(
+    ("faults", "bad", "billed"),
+    [
+        (Faults(expire=1), 0, 10),
+        (Faults(expire=2), 3, 7),
+        (Faults(missing=1), 2, 10),
+        (Faults(refuse=1), 10, 0),
+        (Faults(gone=1), 10, 10),
+        (Faults(enqueued=3), 0, 10),
+        (Faults(bad_rows=frozenset({"text 4 "})), 1, 9),
+    ],
+    ids=["expired", "expired twice", "missing", "refused", "gone", "enqueued", "bad row"],
+)
+async def test_every_request_ends_whatever_a_batch_lacks(tmp_path, faults, bad, billed):
+    """Expired rows go to one more batch; missing, refused and deleted ones are errors, never a hang."""
+    async with serve_batches(faults) as server:
+        told = await asyncio.wait_for(session(tmp_path, server, asked(10)), 20)
+        assert sum(isinstance(answer, ModelError) for answer in told) == bad
+        assert sum(not isinstance(answer, BaseException) for answer in told) == 10 - bad
+        assert sum(server.billed.values()) == billed
+        assert max(server.billed.values(), default=1) == 1
+        assert not (tmp_path / "batches").exists()
+        again = await session(tmp_path, server, asked(10))  # what is answered is not asked again
+        assert not any(isinstance(answer, BaseException) for answer in again) or faults.bad_rows

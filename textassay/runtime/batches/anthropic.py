@@ -1,0 +1,219 @@
+"""Anthropic's message batches: requests in the body, results in one file of lines.
+
+A batch there carries no tag of ours. One that was submitted by a process that died before it wrote
+that down is known by its results: custom ids are digests of requests, so equal ids are our batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.provider import BatchStatus, Limits, Prepared, Row, joined
+from textassay.runtime.errors import (
+    CapabilityError,
+    ContentRefused,
+    MalformedResponse,
+    RequestRefused,
+)
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import FinishReason, Request, Response, Sample
+
+DEFAULT_MAX_TOKENS = 4096
+"""Longest answer where a request sets none: the API wants a number, and litellm sends this one."""
+
+CLOCK_SECONDS = 600.0
+PAGE = 100
+FIND_SECONDS = 30.0
+"""Time between two looks at a batch that may be ours and has not ended."""
+
+_STATUS = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+}
+_FINISH: dict[str | None, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "refusal": "filtered",
+}
+
+
+class AnthropicBatches:
+    """The batch API of Anthropic."""
+
+    name = "anthropic"
+    limits = Limits(100_000, 250_000_000)
+
+    def __init__(
+        self, http: BatchHttp, model: str, *, price: tuple[float, float] | None = None
+    ) -> None:
+        """Store server, model and the price in batches (US dollars per million tokens)."""
+        self._http, self._model, self._price = http, model, price
+
+    def group(self, request: Request) -> str:
+        """Return one group for all; refuse what the API has no fields for."""
+        lacking = {
+            "several samples (--n 1)": request.n > 1,
+            "log-probabilities": request.logprobs is not None,
+            "a JSON schema": request.json_schema is not None,
+            "a seed": request.seed is not None,
+            "plain prompts": request.prompt is not None,
+        }
+        for what, asked in lacking.items():
+            if asked:
+                raise CapabilityError(f"Anthropic's API does not take {what}")
+        return "messages"
+
+    def encode(self, key: str, request: Request) -> bytes:
+        """Return one entry of the batch."""
+        system = "\n\n".join(m.content for m in request.messages if m.role == "system")
+        params: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": request.max_tokens or DEFAULT_MAX_TOKENS,
+            "temperature": request.temperature,
+            "messages": [
+                {"role": m.role, "content": m.content}
+                for m in request.messages
+                if m.role != "system"
+            ],
+        }
+        if system:
+            params["system"] = system
+        if request.top_p < 1:
+            params["top_p"] = request.top_p
+        if request.stop:
+            params["stop_sequences"] = list(request.stop)
+        return orjson.dumps({"custom_id": key, "params": params | request.extra})
+
+    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+        """Start the batch."""
+        lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
+        body = b'{"requests":' + joined(lines) + b"}"
+        return _id_of(await self._http.ask("POST", "/messages/batches", body))
+
+    async def find(self, batch: Prepared) -> str | None:
+        """Look through unknown batches of this size made since, newest first; wait for those that have not ended."""
+        after = ""
+        while True:
+            page = await self._http.ask("GET", f"/messages/batches?limit={PAGE}{after}")
+            entries = page.get("data") or []
+            for entry in entries:
+                if _made_at(entry) < batch.since - CLOCK_SECONDS:
+                    return None
+                own = _id_of(entry)
+                if own in batch.known or sum(_counts(entry)) != batch.count:
+                    continue
+                if await self._is(own, batch):
+                    return own
+            if not entries or not page.get("has_more"):
+                return None
+            after = f"&after_id={_id_of(entries[-1])}"
+
+    async def _is(self, batch_id: str, batch: Prepared) -> bool:
+        status = await self.status(batch_id)
+        while not status.ended:
+            await asyncio.sleep(FIND_SECONDS)
+            status = await self.status(batch_id)
+        async for row in self.results(batch_id, status):
+            return row.key in batch.keys
+        return False
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Return how far a batch is."""
+        told = await self._http.ask("GET", f"/messages/batches/{batch_id}")
+        word = told.get("processing_status") if isinstance(told, Mapping) else None
+        if not isinstance(word, str):
+            raise MalformedResponse(f"batch {batch_id} has no status")
+        place = told.get("results_url")
+        return BatchStatus(
+            ended=word == "ended",
+            word=word,
+            # not the address that the answer names: the key goes to the given address alone
+            places=(f"/messages/batches/{batch_id}/results",) if place else (),
+        )
+
+    async def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+        """Yield the lines."""
+        for place in status.places:
+            async for line in self._http.lines(place):
+                if isinstance(line, Mapping) and isinstance(line.get("custom_id"), str):
+                    yield self._row(line["custom_id"], line.get("result") or {})
+
+    def _row(self, key: str, result: Mapping[str, Any]) -> Row:
+        kind = result.get("type")
+        if kind == "succeeded":
+            return Row(key, payload=result.get("message"))
+        if kind == "errored":
+            told = result.get("error") or {}
+            told = told.get("error") or told
+            status = _STATUS.get(str(told.get("type")), 500)
+            return Row(key, error=self._http.row_error(status, {"error": told}))
+        return Row(
+            key,
+            error=RequestRefused(f"the batch did not answer this request: {kind}"),
+            unrun=kind in ("expired", "canceled"),
+        )
+
+    def read(self, payload: Any, request: Request) -> Response:
+        """Return the answer that a line holds."""
+        try:
+            text = "".join(b["text"] for b in payload["content"] if b.get("type") == "text")
+            reason, used = payload.get("stop_reason"), payload.get("usage") or {}
+            prompt = sum(
+                int(used.get(name) or 0)
+                for name in (
+                    "input_tokens",
+                    "cache_creation_input_tokens",
+                    "cache_read_input_tokens",
+                )
+            )
+            usage = _usage(prompt, int(used.get("output_tokens") or 0), self._price)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise MalformedResponse(
+                f"the answer is not in the format of the API: {error}"
+            ) from error
+        if not text and reason == "refusal":
+            refused = ContentRefused("the model declined to answer")
+            refused.usage = usage
+            raise refused
+        sample = Sample(text=text, finish_reason=_FINISH.get(reason, "other"))
+        return Response(samples=(sample,), usage=usage, model=payload.get("model"))
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+
+def _usage(prompt: int, completion: int, price: tuple[float, float] | None) -> Usage:
+    cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
+    return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
+
+
+def _id_of(told: Any) -> str:
+    found = told.get("id") if isinstance(told, Mapping) else None
+    if not isinstance(found, str):
+        raise MalformedResponse("the answer of the batch API has no id")
+    return found
+
+
+def _counts(entry: Mapping[str, Any]) -> list[int]:
+    return [n for n in (entry.get("request_counts") or {}).values() if isinstance(n, int)]
+
+
+def _made_at(entry: Mapping[str, Any]) -> float:
+    """Return when a batch was made, in seconds since the epoch."""
+    try:
+        return datetime.fromisoformat(str(entry.get("created_at"))).timestamp()
+    except ValueError as error:
+        raise MalformedResponse(f"a batch has no date: {error}") from error

@@ -1,0 +1,192 @@
+"""What is known of a run's batches: an append-only journal, and the requests of each batch that is under way.
+
+RUN/batches.jsonl               prepared, uploaded, submitted, ended, collected: each forced to the
+disk before the next step is taken
+RUN/batches/TAG.requests.jsonl  key and request, one a line, until the batch is collected
+RUN/batches/TAG.input.jsonl     the lines that the provider takes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from textassay.runtime.batches.provider import Prepared
+from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.model import ChoicesRequest, Request
+from textassay.runtime.storage.files import open_regular
+from textassay.runtime.storage.journal import Journal, read_rows
+from textassay.runtime.storage.json_text import encode
+
+BATCHES = "batches.jsonl"
+FOLDER = "batches"
+State = Literal["prepared", "uploaded", "submitted", "ended", "collected"]
+
+
+@dataclass
+class Entry:
+    """One batch, as the journal has it."""
+
+    tag: str
+    model: str
+    """Digest of the model's identity."""
+    group: str
+    requests: int
+    since: float
+    attempt: int = 1
+    """1 for a batch of new requests, 2 for one of requests that a first batch did not run."""
+    known: frozenset[str] = frozenset()
+    state: State = "prepared"
+    uploaded: str | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request in a batch."""
+
+    key: str
+    request: Request | ChoicesRequest
+
+
+@dataclass
+class BatchBook:
+    """The batches of one run; one process writes to it."""
+
+    run: Path
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read the journal.
+
+        Raises:
+            DataError: It is damaged.
+            StorageError: It cannot be written to.
+        """
+        path = self.run / BATCHES
+        self._journal = Journal(path, sync_seconds=0)
+        for row in read_rows(path):
+            try:
+                self._note(row)
+            except (KeyError, TypeError) as error:
+                raise DataError(f"{path}: a line is damaged or was edited: {error!r}") from error
+
+    def open_entries(self, model: str) -> list[Entry]:
+        """Return the batches of a model that are not collected, in the order in which they were made."""
+        return [e for e in self.entries.values() if e.model == model and e.state != "collected"]
+
+    async def prepare(self, entry: Entry, asked: Iterable[Asked], lines: Iterable[bytes]) -> None:
+        """Write a batch down, before anything of it is sent.
+
+        Raises:
+            StorageError: The disk is full.
+        """
+        requests = (
+            encode(
+                {"key": a.key, "kind": type(a.request).__name__, "request": a.request.model_dump()}
+            )
+            for a in asked
+        )
+        await asyncio.to_thread(_write, self._requests(entry.tag), requests)
+        await asyncio.to_thread(_write, self.input(entry.tag), lines)
+        await self.note(
+            entry.tag,
+            "prepared",
+            model=entry.model,
+            group=entry.group,
+            requests=entry.requests,
+            since=entry.since,
+            attempt=entry.attempt,
+            known=sorted(entry.known),
+        )
+
+    async def note(self, tag: str, state: State, **facts: Any) -> None:
+        """Journal a state; return once it is on the disk.
+
+        Raises:
+            StorageError: The disk is full.
+        """
+        row = {"tag": tag, "state": state, "at": round(time.time(), 3), **facts}
+        await self._journal.append(encode(row))
+        self._note(row)
+
+    def asked(self, tag: str) -> Iterator[Asked]:
+        """Iterate over the requests of a batch.
+
+        Raises:
+            StorageError: They cannot be read.
+        """
+        kinds = {"Request": Request, "ChoicesRequest": ChoicesRequest}
+        for row in read_rows(self._requests(tag)):
+            yield Asked(row["key"], kinds[row["kind"]](**row["request"]))
+
+    def prepared(self, entry: Entry, keys: Iterable[str]) -> Prepared:
+        """Return a batch as its provider takes it."""
+        return Prepared(
+            tag=entry.tag,
+            group=entry.group,
+            file=self.input(entry.tag),
+            count=entry.requests,
+            keys=frozenset(keys),
+            since=entry.since,
+            known=entry.known | {e.id for e in self.entries.values() if e.id is not None},
+            uploaded=entry.uploaded,
+        )
+
+    def input(self, tag: str) -> Path:
+        """Return the file that the provider takes."""
+        return self.run / FOLDER / f"{tag}.input.jsonl"
+
+    def forget(self, tag: str) -> None:
+        """Remove the requests of a batch that is collected."""
+        with contextlib.suppress(OSError):  # they are of no more use, and harmless
+            self._requests(tag).unlink(missing_ok=True)
+            self.input(tag).unlink(missing_ok=True)
+            (self.run / FOLDER).rmdir()
+
+    async def aclose(self) -> None:
+        """Close the journal; one without a single batch is removed."""
+        await self._journal.aclose()
+        if not self.entries:
+            (self.run / BATCHES).unlink(missing_ok=True)
+
+    def _requests(self, tag: str) -> Path:
+        return self.run / FOLDER / f"{tag}.requests.jsonl"
+
+    def _note(self, row: dict[str, Any]) -> None:
+        tag, state = row["tag"], row["state"]
+        if state == "prepared":
+            self.entries[tag] = Entry(
+                tag=tag,
+                model=row["model"],
+                group=row["group"],
+                requests=row["requests"],
+                since=row["since"],
+                attempt=row["attempt"],
+                known=frozenset(row["known"]),
+            )
+        entry = self.entries[tag]
+        entry.state = state
+        entry.uploaded = row.get("uploaded", entry.uploaded)
+        entry.id = row.get("id", entry.id)
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a file and force it to the disk."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(open_regular(path, flags), "wb") as file:
+            for line in lines:
+                file.write(line)
+                file.write(b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error

@@ -1,0 +1,186 @@
+"""Gemini's batches: requests and answers inline, at most 20 MB; each answer carries our key in its metadata."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+
+from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.provider import BatchStatus, Limits, Prepared, Row, joined
+from textassay.runtime.errors import (
+    CapabilityError,
+    ContentRefused,
+    MalformedResponse,
+)
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import FinishReason, Request, Response, Sample
+
+PAGE = 100
+_ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
+_CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
+"""HTTP statuses of the gRPC codes that errors of single requests carry."""
+_FINISH: dict[str | None, FinishReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "filtered",
+    "PROHIBITED_CONTENT": "filtered",
+}
+
+
+class GeminiBatches:
+    """The batch API of Gemini."""
+
+    name = "gemini"
+    limits = Limits(50_000, 19_000_000)
+
+    def __init__(
+        self, http: BatchHttp, model: str, *, price: tuple[float, float] | None = None
+    ) -> None:
+        """Store server, model and the price in batches (US dollars per million tokens)."""
+        self._http, self._model, self._price = http, model, price
+
+    def group(self, request: Request) -> str:
+        """Return one group for all; refuse what is not supported here."""
+        if request.logprobs is not None:
+            raise CapabilityError("log-probabilities are not read from batches of Gemini")
+        if request.prompt is not None:
+            raise CapabilityError("Gemini takes no plain prompts")
+        return "generateContent"
+
+    def encode(self, key: str, request: Request) -> bytes:
+        """Return one entry of the batch."""
+        system = "\n\n".join(m.content for m in request.messages if m.role == "system")
+        config: dict[str, Any] = {"temperature": request.temperature}
+        if request.n > 1:
+            config["candidateCount"] = request.n
+        if request.top_p < 1:
+            config["topP"] = request.top_p
+        if request.max_tokens is not None:
+            config["maxOutputTokens"] = request.max_tokens
+        if request.seed is not None:
+            config["seed"] = request.seed + request.draw
+        if request.stop:
+            config["stopSequences"] = list(request.stop)
+        if request.json_schema is not None:
+            config["responseMimeType"] = "application/json"
+            config["responseJsonSchema"] = request.json_schema
+        body: dict[str, Any] = {
+            "contents": [
+                {
+                    "role": "model" if m.role == "assistant" else "user",
+                    "parts": [{"text": m.content}],
+                }
+                for m in request.messages
+                if m.role != "system"
+            ],
+            "generationConfig": config,
+        }
+        if system:
+            body["systemInstruction"] = {"parts": [{"text": system}]}
+        return orjson.dumps({"request": body | request.extra, "metadata": {"key": key}})
+
+    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+        """Start the batch."""
+        lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
+        name = orjson.dumps(batch.tag)
+        body = (
+            b'{"batch":{"displayName":' + name + b',"inputConfig":{"requests":{"requests":'
+            + joined(lines) + b"}}}}"
+        )  # fmt: skip
+        path = f"/models/{self._model}:batchGenerateContent"
+        return _name_of(await self._http.ask("POST", path, body))
+
+    async def find(self, batch: Prepared) -> str | None:
+        """Look through all batches for our display name."""
+        token = ""
+        while True:
+            page = await self._http.ask("GET", f"/batches?pageSize={PAGE}{token}")
+            for entry in page.get("operations") or []:
+                if (entry.get("metadata") or {}).get("displayName") == batch.tag:
+                    return _name_of(entry)
+            if not page.get("nextPageToken"):
+                return None
+            token = f"&pageToken={page['nextPageToken']}"
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Return how far a batch is; an ended one comes with its answers."""
+        told = await self._http.ask("GET", f"/{batch_id}")
+        if not isinstance(told, Mapping):
+            raise MalformedResponse(f"{batch_id} has no status")
+        word = str((told.get("metadata") or {}).get("state", ""))
+        failure = None
+        if word.endswith("FAILED"):
+            failure = str(
+                (told.get("error") or {}).get("message") or "the provider does not say why"
+            )
+        ended = bool(told.get("done")) or word.endswith(_ENDED)
+        return BatchStatus(ended=ended, word=word, failure=failure, answer=told)
+
+    async def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+        """Yield the answers that came with the status."""
+        told = status.answer or {}
+        for source in (
+            told.get("response") or {},
+            (told.get("metadata") or {}).get("output") or {},
+        ):
+            found = source.get("inlinedResponses") or {}
+            for entry in found.get("inlinedResponses") or []:
+                key = (entry.get("metadata") or {}).get("key")
+                if not isinstance(key, str):
+                    continue
+                error = entry.get("error")
+                if error:
+                    status_code = _CODES.get(error.get("code"), 500)
+                    yield Row(key, error=self._http.row_error(status_code, {"error": error}))
+                else:
+                    yield Row(key, payload=entry.get("response"))
+            if found:
+                return
+
+    def read(self, payload: Any, request: Request) -> Response:
+        """Return the answer that an entry holds."""
+        try:
+            used = payload.get("usageMetadata") or {}
+            prompt = int(used.get("promptTokenCount") or 0)
+            completion = int(used.get("candidatesTokenCount") or 0) + int(
+                used.get("thoughtsTokenCount") or 0
+            )
+            price = self._price
+            cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
+            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
+            samples = tuple(
+                Sample(text=_text_of(c), finish_reason=_FINISH.get(c.get("finishReason"), "other"))
+                for c in payload.get("candidates") or []
+                if _text_of(c) or c.get("finishReason") == "MAX_TOKENS"
+            )
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise MalformedResponse(
+                f"the answer is not in the format of the API: {error}"
+            ) from error
+        if not samples:
+            why = (payload.get("promptFeedback") or {}).get("blockReason")
+            refused = ContentRefused(f"the provider's filter left no text ({why or 'no reason'})")
+            refused.usage = usage
+            raise refused
+        return Response(
+            samples=samples[: request.n], usage=usage, model=payload.get("modelVersion")
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+
+def _text_of(candidate: Mapping[str, Any]) -> str:
+    parts = (candidate.get("content") or {}).get("parts") or []
+    return "".join(part.get("text", "") for part in parts if not part.get("thought"))
+
+
+def _name_of(told: Any) -> str:
+    found = told.get("name") if isinstance(told, Mapping) else None
+    if not isinstance(found, str):
+        raise MalformedResponse("the answer of the batch API has no name")
+    return found

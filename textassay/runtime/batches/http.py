@@ -1,0 +1,131 @@
+"""HTTP as the batch APIs need it: JSON requests, uploads, and results read line by line, however long they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+
+from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends.endpoint import Endpoint, split_address
+from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.batches.provider import ResultsGone
+from textassay.runtime.errors import MalformedResponse, ModelError
+from textassay.version import __version__
+
+_JSON = {"Content-Type": "application/json"}
+GONE = (404, 410)
+
+
+class BatchHttp:
+    """Asks one provider; errors are ours."""
+
+    def __init__(
+        self, api_base: str, endpoint: Endpoint, *, name: str, headers: Mapping[str, str], key: str
+    ) -> None:
+        """Store how to ask; nothing is connected yet."""
+        self.base, query = split_address(api_base)
+        self._where = http_errors.public_address(self.base)
+        self._secrets = (key, *endpoint.secrets)
+        self._endpoint = replace(endpoint, query={**query, **endpoint.query})
+        self._http = HttpClient(
+            api_base,
+            self._endpoint,
+            name=name,
+            headers={"User-Agent": f"textassay/{__version__}", **headers},
+        )
+
+    async def ask(self, method: str, path: str, body: bytes = b"") -> Any:
+        """Return the parsed answer to a request.
+
+        Raises:
+            ModelError: The provider could not be asked, or refused.
+        """
+        try:
+            status, headers, raw = await self._http.send(method, self._url(path), body, _JSON)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._failed(error) from error
+        if not 200 <= status < 300:
+            raise self._refused(status, headers, raw)
+        return openai_format.parse(raw, where=self._where, secret=self._secrets)
+
+    async def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Any:
+        """Upload a file as a form and return the parsed answer.
+
+        Raises:
+            ModelError: The provider could not be asked, or refused.
+        """
+        form = aiohttp.FormData(dict(fields))
+        with file.open("rb") as opened:
+            form.add_field(
+                "file", opened, filename=file.name, content_type="application/octet-stream"
+            )
+            try:
+                async with self._http.session().post(
+                    self._url(path), data=form, params=self._endpoint.query or None
+                ) as answer:
+                    raw = await answer.read()
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise self._failed(error) from error
+        if not 200 <= answer.status < 300:
+            raise self._refused(answer.status, answer.headers, raw)
+        return openai_format.parse(raw, where=self._where, secret=self._secrets)
+
+    async def lines(self, path: str) -> AsyncIterator[Any]:
+        """Yield the JSON values of a file of lines as they come.
+
+        Raises:
+            ResultsGone: There is no such file any more.
+            ModelError: The provider could not be asked.
+        """
+        rest = b""
+        try:
+            async with self._http.session().get(
+                self._url(path), params=self._endpoint.query or None
+            ) as answer:
+                if answer.status in GONE:
+                    raise ResultsGone(f"{self._where} has deleted the results ({path})")
+                if not 200 <= answer.status < 300:
+                    raise self._refused(answer.status, answer.headers, await answer.read())
+                async for piece in answer.content.iter_any():
+                    *whole, rest = (rest + piece).split(b"\n")
+                    for line in whole:
+                        if line.strip():
+                            yield self._line(line)
+                    if len(rest) > self._endpoint.max_bytes:
+                        raise MalformedResponse(
+                            f"{self._where} sent a line of more than {self._endpoint.max_bytes} "
+                            "bytes (--set max_answer_bytes=BYTES)"
+                        )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._failed(error) from error
+        if rest.strip():
+            yield self._line(rest)
+
+    def row_error(self, status: int, body: Any) -> ModelError:
+        """Return the error that a line with a status other than 200 stands for."""
+        return http_errors.from_status(
+            status, {}, orjson.dumps(body), where=self._where, secret=self._secrets
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    def _url(self, path: str) -> str:
+        return path if path.startswith(("http://", "https://")) else self.base + path
+
+    def _line(self, line: bytes) -> Any:
+        return openai_format.parse(line, where=self._where, secret=self._secrets)
+
+    def _failed(self, error: BaseException) -> ModelError:
+        return http_errors.from_exception(error, where=self._where, secret=self._secrets)
+
+    def _refused(self, status: int, headers: Mapping[str, str], raw: bytes) -> ModelError:
+        return http_errors.from_status(
+            status, headers, raw, where=self._where, secret=self._secrets
+        )

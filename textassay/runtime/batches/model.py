@@ -1,0 +1,66 @@
+"""The wrapper that answers through batches, within the budget, and falls back to single calls where that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
+from textassay.runtime.calls.budget import Budget, BudgetedModel
+from textassay.runtime.errors import ModelError
+from textassay.runtime.model import A, ChoicesRequest, ContinuationRequest, Model, Q, Wrapper
+
+DISCOUNT = 0.5
+"""Price of a request in a batch, as a share of its price alone."""
+
+Fallback = Literal["live", "none"]
+
+
+def discounted(price: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the price in batches."""
+    return None if price is None else (price[0] * DISCOUNT, price[1] * DISCOUNT)
+
+
+class BatchedModel(Wrapper):
+    """Answers through batches; the wrapped model is asked only where a batch gave no answer."""
+
+    def __init__(
+        self,
+        live: Model,
+        queue: BatchQueue,
+        *,
+        budget: Budget,
+        price: tuple[float, float] | None,
+        fallback: Fallback = "none",
+    ) -> None:
+        """Wrap a model.
+
+        Args:
+            live: Answers single calls.
+            queue: Answers through batches.
+            budget: What may be spent; a request holds its part from when it is queued.
+            price: US dollars per million tokens in and out, outside of batches.
+            fallback: Whether requests that no batch answered are asked singly.
+        """
+        super().__init__(live)
+        self._batched = BudgetedModel(queue, budget, discounted(price))
+        self._fallback = fallback
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer through a batch, or by falling back.
+
+        Raises:
+            ModelError: There is no answer; `BatchesSubmitted` if there is none yet.
+        """
+        try:
+            if isinstance(request, ChoicesRequest):
+                return await self._batched.choices(request)  # type: ignore[return-value]
+            if isinstance(request, ContinuationRequest):
+                return await self._batched.continuation(request)  # type: ignore[return-value]
+            return await self._batched.generate(request)  # type: ignore[return-value]
+        except BatchesSubmitted:
+            raise
+        except ModelError as error:
+            if self._fallback == "none" or error.stops_run:
+                raise
+        return await call(request)

@@ -1,0 +1,160 @@
+"""Batches of OpenAI-compatible servers: a file of requests, a batch of it, a file of answers and one of errors.
+
+`POST /files`, `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`, as OpenAI, Azure and Groq
+have them. Both files are read whatever the status: a batch that expired has answers as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+
+from textassay.runtime.backends import openai_format
+from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.provider import BatchStatus, Limits, Prepared, Row
+from textassay.runtime.errors import MalformedResponse, RequestRefused
+from textassay.runtime.model import Request, Response
+
+TAG = "textassay_batch"
+"""Key of our metadata by which a batch is found again."""
+
+PAGE = 100
+CLOCK_SECONDS = 600.0
+"""Difference between the provider's clock and ours that is reckoned with."""
+
+_ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+_UNRUN = frozenset({"batch_expired", "batch_cancelled"})
+
+
+class OpenAIBatches:
+    """The batch API of a server of OpenAI's kind."""
+
+    name = "openai"
+
+    def __init__(
+        self,
+        http: BatchHttp,
+        model: str,
+        *,
+        price: tuple[float, float] | None = None,
+        limits: Limits = Limits(50_000, 200_000_000),  # noqa: B008
+    ) -> None:
+        """Store how to ask.
+
+        Args:
+            http: The server.
+            model: The model's name there.
+            price: US dollars per million tokens in and out, in batches.
+            limits: What one batch may hold.
+        """
+        self._http, self._model, self._price = http, model, price
+        self.limits = limits
+
+    def group(self, request: Request) -> str:
+        """Return the endpoint: one to a batch."""
+        return "/v1/chat/completions" if request.messages else "/v1/completions"
+
+    def encode(self, key: str, request: Request) -> bytes:
+        """Return the line of a request."""
+        body = {
+            "model": self._model,
+            **openai_format.prompt_fields(request),
+            **openai_format.sampling_fields(request),
+        }
+        return orjson.dumps(
+            {"custom_id": key, "method": "POST", "url": self.group(request), "body": body}
+        )
+
+    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+        """Upload the file, unless it is there, and start the batch."""
+        file = batch.uploaded
+        if file is None:
+            told = await self._http.upload("/files", batch.file, {"purpose": "batch"})
+            file = _id_of(told)
+            await uploaded(file)
+        body = {
+            "input_file_id": file,
+            "endpoint": batch.group,
+            "completion_window": "24h",
+            "metadata": {TAG: batch.tag},
+        }
+        return _id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
+
+    async def find(self, batch: Prepared) -> str | None:
+        """Look through the batches made since, newest first, for our tag or our file."""
+        after = ""
+        while True:
+            page = await self._http.ask("GET", f"/batches?limit={PAGE}{after}")
+            found = _list_of(page)
+            for entry in found:
+                tag = (entry.get("metadata") or {}).get(TAG)
+                file = entry.get("input_file_id")
+                if tag == batch.tag or (file is not None and file == batch.uploaded):
+                    return _id_of(entry)
+            oldest = found[-1].get("created_at") if found else None
+            done = not isinstance(oldest, int | float) or oldest < batch.since - CLOCK_SECONDS
+            if done or not page.get("has_more"):
+                return None
+            after = f"&after={_id_of(found[-1])}"
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Return how far a batch is."""
+        told = await self._http.ask("GET", f"/batches/{batch_id}")
+        word = told.get("status") if isinstance(told, Mapping) else None
+        if not isinstance(word, str):
+            raise MalformedResponse(f"batch {batch_id} has no status")
+        files = tuple(told[name] for name in ("output_file_id", "error_file_id") if told.get(name))
+        failure = _reasons(told) if word == "failed" else None
+        return BatchStatus(ended=word in _ENDED, word=word, failure=failure, places=files)
+
+    async def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+        """Yield the lines of both files."""
+        for file in status.places:
+            async for line in self._http.lines(f"/files/{file}/content"):
+                if isinstance(line, Mapping) and isinstance(line.get("custom_id"), str):
+                    yield self._row(line)
+
+    def read(self, payload: Any, request: Request) -> Response:
+        """Return the answer that a line holds."""
+        return openai_format.read_response(payload, request, self._price)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    def _row(self, line: Mapping[str, Any]) -> Row:
+        key, answer, error = line["custom_id"], line.get("response"), line.get("error")
+        if isinstance(answer, Mapping):
+            status, body = answer.get("status_code", 200), answer.get("body")
+            if status == 200:
+                return Row(key, payload=body)
+            return Row(key, error=self._http.row_error(int(status), body))
+        told = error if isinstance(error, Mapping) else {}
+        return Row(
+            key,
+            error=RequestRefused(
+                f"the batch did not answer this request: {told.get('message') or told.get('code')}"
+            ),
+            unrun=told.get("code") in _UNRUN,
+        )
+
+
+def _id_of(told: Any) -> str:
+    found = told.get("id") if isinstance(told, Mapping) else None
+    if not isinstance(found, str):
+        raise MalformedResponse("the answer of the batch API has no id")
+    return found
+
+
+def _list_of(page: Any) -> list[Any]:
+    found = page.get("data") if isinstance(page, Mapping) else None
+    return [entry for entry in found if isinstance(entry, Mapping)] if found else []
+
+
+def _reasons(told: Mapping[str, Any]) -> str:
+    """Return why a whole batch was refused."""
+    errors = (told.get("errors") or {}).get("data") or []
+    said = "; ".join(str(e.get("message") or e.get("code")) for e in errors[:3])
+    return said or "the provider does not say why"

@@ -1,0 +1,144 @@
+"""What a provider of batches is: encodes requests, takes a batch, finds it again, and gives its results."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from textassay.runtime.errors import ModelError
+from textassay.runtime.model import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one batch may hold."""
+
+    requests: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStatus:
+    """How far a batch is."""
+
+    ended: bool
+    word: str
+    """The provider's own word for it, such as `completed` or `expired`."""
+    failure: str | None = None
+    """Why the provider refused the whole batch; `None` if it did not."""
+    places: tuple[str, ...] = ()
+    """Where its results lie, as the provider names files or addresses."""
+    answer: Mapping[str, Any] | None = None
+    """The provider's answer, where it holds the results itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a batch's results."""
+
+    key: str
+    payload: Any = None
+    """The answer, in the format of the provider; `None` if there is none."""
+    error: ModelError | None = None
+    """Why there is none."""
+    unrun: bool = False
+    """Whether the request was never run, and so not paid for: the batch expired or was canceled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch that is written down and may have been submitted."""
+
+    tag: str
+    """Name of the batch, chosen by us and unique."""
+    group: str
+    file: Path
+    """Its lines, as the provider takes them."""
+    count: int
+    keys: frozenset[str]
+    since: float
+    """When it was prepared, in seconds since the epoch."""
+    known: frozenset[str] = frozenset()
+    """Batches of the provider that are others for certain."""
+    uploaded: str | None = None
+    """The provider's name of the uploaded file, if the upload is known to have happened."""
+
+
+class BatchProvider(Protocol):
+    """A provider's batch API for one model."""
+
+    name: str
+    limits: Limits
+
+    def group(self, request: Request) -> str:
+        """Return what requests of one batch have in common, such as the endpoint.
+
+        Raises:
+            CapabilityError: The provider cannot answer such requests.
+        """
+        ...
+
+    def encode(self, key: str, request: Request) -> bytes:
+        """Return the request as one line of JSON, without a line break; `key` is its custom id."""
+        ...
+
+    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+        """Start a batch and return the provider's id of it.
+
+        Args:
+            batch: What to start.
+            uploaded: Called with the provider's name of the file once that is there.
+
+        Raises:
+            RateLimited: Too much is enqueued; the same may be submitted later.
+            ModelError: It was not started.
+        """
+        ...
+
+    async def find(self, batch: Prepared) -> str | None:
+        """Return the id of a batch that was submitted although nobody wrote that down, if it was.
+
+        Raises:
+            ModelError: The provider could not be asked.
+        """
+        ...
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Return how far a batch is.
+
+        Raises:
+            ModelError: The provider could not be asked.
+        """
+        ...
+
+    def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+        """Yield the lines of an ended batch, in any order.
+
+        Raises:
+            ResultsGone: The provider has deleted them.
+            ModelError: The provider could not be asked.
+        """
+        ...
+
+    def read(self, payload: Any, request: Request) -> Response:
+        """Return the answer that a line holds.
+
+        Raises:
+            ModelError: It holds none that can be used.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections; safe to call twice."""
+        ...
+
+
+class ResultsGone(ModelError):
+    """The provider has deleted the results of a batch."""
+
+
+def joined(lines: Iterable[bytes]) -> bytes:
+    """Return a JSON array of lines."""
+    return b"[" + b",".join(lines) + b"]"

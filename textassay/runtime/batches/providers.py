@@ -1,0 +1,68 @@
+"""Which batch API a model's name stands for, and how it is reached."""
+
+from __future__ import annotations
+
+import os
+
+from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.batches.anthropic import AnthropicBatches
+from textassay.runtime.batches.gemini import GeminiBatches
+from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.openai import OpenAIBatches
+from textassay.runtime.batches.provider import BatchProvider, Limits
+from textassay.runtime.errors import ConfigurationError
+
+ADDRESSES = {
+    "openai": "https://api.openai.com/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+}
+KEYS = {
+    "openai": "OPENAI_API_KEY",
+    "azure": "AZURE_API_KEY",
+    "groq": "GROQ_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+}
+LIMITS = {"azure": Limits(100_000, 200_000_000)}
+OPENAI_LIMITS = Limits(50_000, 200_000_000)
+KNOWN = ("direct", "openai", "azure", "groq", "anthropic", "gemini")
+
+
+def open_provider(
+    name: str, *, api_base: str | None, api_key: str | None, endpoint: Endpoint
+) -> BatchProvider:
+    """Return the batch API of a model.
+
+    Args:
+        name: The model's name, such as `openai/gpt-4.1-mini` or `direct/NAME`.
+        api_base: Address of the server, where it is not the provider's own.
+        api_key: The key; by default the value of the provider's own variable.
+        endpoint: Further headers and query, certificates and proxy.
+
+    Raises:
+        ConfigurationError: The model has no batch API that is known here, or no address.
+    """
+    provider, _, model = name.partition("/")
+    if provider not in KNOWN or not model:
+        raise ConfigurationError(
+            f"no batch API is known for {name!r}; --batch takes models of {', '.join(KNOWN)}"
+        )
+    base = api_base or ADDRESSES.get(provider)
+    if base is None:
+        raise ConfigurationError(f"batches of {name!r} need --api-base")
+    key = api_key or os.environ.get(KEYS.get(provider, ""), "")
+    if provider == "anthropic":
+        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    elif provider == "gemini":
+        headers = {"x-goog-api-key": key}
+    else:
+        own = endpoint.key_header or ("api-key" if provider == "azure" else None)
+        headers = {own: key} if own else {"Authorization": f"Bearer {key}"}
+    http = BatchHttp(base, endpoint, name=name, headers=headers if key else {}, key=key)
+    if provider == "anthropic":
+        return AnthropicBatches(http, model)
+    if provider == "gemini":
+        return GeminiBatches(http, model)
+    return OpenAIBatches(http, model, limits=LIMITS.get(provider, OPENAI_LIMITS))

@@ -1,0 +1,503 @@
+"""The model that answers through batches: requests wait, a batch is cut when no more come, its answers wake them.
+
+The custom id of a request is the key of its answer, so a batch is known by its content: whoever asks
+again, in this process or after a crash, joins the batch that is under way. Answers are kept before
+anybody is woken, and a batch counts as collected only when all of its answers are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar, cast
+
+from textassay.runtime.backends import openai_format
+from textassay.runtime.batches.book import Asked, BatchBook, Entry
+from textassay.runtime.batches.provider import BatchProvider, BatchStatus, ResultsGone
+from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
+from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.errors import (
+    CapabilityError,
+    ModelClosed,
+    ModelError,
+    RateLimited,
+    RequestRefused,
+    TimedOut,
+    TransientError,
+)
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.model import (
+    AnyResponse,
+    Capabilities,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationRequest,
+    ContinuationResponse,
+    Model,
+    Request,
+    Response,
+)
+from textassay.runtime.storage.answers import AnswerStore
+
+FIRST_POLL = 1.0
+MAX_ATTEMPTS = 2
+"""Batches in which a request is put that was not run: the second is the last."""
+MAX_PAUSE = 300.0
+ROWS_PER_COMMIT = 500
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class BatchesSubmitted(ModelError):
+    """All that can be asked now is submitted, and nobody wants to wait for it: the run stops, resumable."""
+
+    stops_run = True
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long what is waited for, in seconds."""
+
+    quiet: float = 2.0
+    """Time without a further request after which a batch is cut."""
+    poll: float = 60.0
+    """Longest time between two looks at a batch."""
+    outage: float = 300.0
+    """Time that a provider may fail every call."""
+    call: float = 120.0
+    """Time for one small call; uploads and results get ten times as long."""
+
+
+class BatchQueue:
+    """Answers requests through a provider's batches."""
+
+    def __init__(
+        self,
+        backend: Model,
+        provider: BatchProvider,
+        book: BatchBook,
+        store: AnswerStore,
+        *,
+        identity: Mapping[str, Any],
+        known_secrets: Iterable[str] = (),
+        patience: Patience = Patience(),
+        submit_only: bool = False,
+    ) -> None:
+        """Store what to work with; batches of earlier sessions are looked for with the first request.
+
+        Args:
+            backend: The model that is asked, for its name and what it can do.
+            provider: Runs the batches.
+            book: Where they are written down.
+            store: Where answers are kept.
+            identity: What answers are filed under.
+            known_secrets: What answers must not show.
+            patience: How long is waited.
+            submit_only: Whether to stop the run once everything is submitted.
+        """
+        self._backend, self._provider, self._book, self._store = backend, provider, book, store
+        self._identity = identity
+        self._keys = Keys(identity)
+        self._model = hashlib.sha256(identity_bytes(identity)).hexdigest()[:16]
+        self._mask = MaskedModel(backend, known_secrets)
+        self._patience, self._submit_only = patience, submit_only
+        self._waiting: dict[str, asyncio.Future[AnyResponse]] = {}
+        self._under_way: set[str] = set()
+        self._queued: dict[tuple[str, int], dict[str, tuple[Asked, bytes]]] = defaultdict(dict)
+        self._bytes: dict[tuple[str, int], int] = defaultdict(int)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._collecting: set[asyncio.Task[None]] = set()
+        self._unsubmitted: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._started = self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._backend.name
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What answers are filed under."""
+        return self._identity
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do."""
+        return self._backend.capabilities
+
+    async def generate(self, request: Request) -> Response:
+        """Return the answer once its batch has ended.
+
+        Raises:
+            CapabilityError: The provider's batches cannot answer such a request.
+            BatchesSubmitted: It is submitted, and `submit_only` is set.
+            ModelError: The batch gave no answer.
+        """
+        return cast(Response, await self._ask(request))
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return the probabilities of choices once the batch has ended; errors as `generate`."""
+        return cast(ChoicesResponse, await self._ask(request))
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Refuse: batches do not tell the likelihood of a given text."""
+        raise CapabilityError(
+            f"batches of {self.name!r} do not tell the likelihood of a given text; leave out --batch"
+        )
+
+    async def aclose(self) -> None:
+        """Stop waiting; batches that are submitted go on at the provider."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._collecting:  # answers that are being kept need not be fetched again
+            await asyncio.wait(self._collecting, timeout=self._patience.call)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._provider.aclose()
+
+    async def _ask(self, request: Request | ChoicesRequest) -> AnyResponse:
+        if self._closed:
+            raise ModelClosed(f"model {self.name!r} was used after it was closed")
+        self._start()
+        key = self._keys.found(request)
+        if key not in self._under_way:
+            # a batch of an earlier session may have been collected since the cache was asked
+            kept = self._store.get(key)
+            if kept is not None:
+                return decode_answer(kept)
+            self._enqueue(Asked(key, request), attempt=1)
+        future = self._waiting.get(key)
+        if future is None:
+            future = self._waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            return await future
+        finally:
+            if self._waiting.get(key) is future:
+                del self._waiting[key]
+            self._withdraw(key)
+
+    def _start(self) -> None:
+        """Go on with the batches of earlier sessions."""
+        if self._started:
+            return
+        self._started = True
+        for entry in self._book.open_entries(self._model):
+            asked = {item.key: item for item in self._book.asked(entry.tag)}
+            self._carry_out(entry, asked, found=False)
+
+    def _enqueue(self, asked: Asked, attempt: int) -> None:
+        plain = plain_request(asked.request)
+        group = (self._provider.group(plain), attempt)
+        line = self._provider.encode(asked.key, plain)
+        limits, size = self._provider.limits, len(line) + 1
+        if size > limits.bytes:
+            raise RequestRefused(f"the request has {size} bytes, a batch at most {limits.bytes}")
+        if self._bytes[group] + size > limits.bytes:
+            self._cut(group)
+        self._queued[group][asked.key] = (asked, line)
+        self._bytes[group] += size
+        self._under_way.add(asked.key)
+        if len(self._queued[group]) >= limits.requests:
+            self._cut(group)
+        self._wait_for_quiet()
+
+    def _withdraw(self, key: str) -> None:
+        """Take a request out again whose asker was canceled before its batch was cut."""
+        for group, rows in self._queued.items():
+            if (row := rows.pop(key, None)) is not None:
+                self._bytes[group] -= len(row[1]) + 1
+                self._under_way.discard(key)
+
+    def _wait_for_quiet(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._patience.quiet, self._cut_all)
+
+    def _cut_all(self) -> None:
+        self._timer = None
+        for group in list(self._queued):
+            self._cut(group)
+
+    def _cut(self, group: tuple[str, int]) -> None:
+        """Make a batch of what waits."""
+        rows = self._queued.pop(group, {})
+        self._bytes.pop(group, None)
+        if not rows:
+            return
+        entry = Entry(
+            tag=f"textassay-{secrets.token_hex(8)}",
+            model=self._model,
+            group=group[0],
+            requests=len(rows),
+            since=time.time(),
+            attempt=group[1],
+            known=frozenset(e.id for e in self._book.entries.values() if e.id is not None),
+        )
+        asked = {key: item for key, (item, _) in rows.items()}
+        self._carry_out(entry, asked, lines=[line for _, line in rows.values()])
+
+    def _carry_out(
+        self,
+        entry: Entry,
+        asked: dict[str, Asked],
+        *,
+        lines: list[bytes] | None = None,
+        found: bool = True,
+    ) -> None:
+        self._under_way.update(asked)
+        if entry.id is None:
+            self._unsubmitted.add(entry.tag)
+        task = asyncio.create_task(self._whole(entry, asked, lines, found))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _whole(
+        self, entry: Entry, asked: dict[str, Asked], lines: list[bytes] | None, found: bool
+    ) -> None:
+        """Take a batch from wherever it is to its end; whoever waits for it gets an answer or an error."""
+        try:
+            if lines is not None:
+                await self._book.prepare(entry, asked.values(), lines)
+                entry = self._book.entries[entry.tag]
+            if entry.id is None:
+                batch_id = await self._submitted(entry, asked, look_first=not found)
+                await self._book.note(entry.tag, "submitted", id=batch_id)
+                self._unsubmitted.discard(entry.tag)
+            status = await self._ended(entry)
+            if status is None:
+                return
+            if entry.state != "ended":
+                await self._book.note(entry.tag, "ended", status=status.word)
+            task = cast("asyncio.Task[None]", asyncio.current_task())
+            self._collecting.add(task)
+            task.add_done_callback(self._collecting.discard)
+            await self._collected(entry, asked, status)
+        except Exception as error:  # a fault of ours, too, must reach those who wait
+            for key in asked:
+                self._fail(key, error)
+        finally:
+            self._unsubmitted.discard(entry.tag)
+            self._under_way.difference_update(asked.keys() - self._queued_keys())
+
+    def _queued_keys(self) -> set[str]:
+        return {key for rows in self._queued.values() for key in rows}
+
+    async def _submitted(
+        self, entry: Entry, asked: Mapping[str, Asked], *, look_first: bool
+    ) -> str:
+        """Submit a batch, unless that was done already, and return its id."""
+
+        async def uploaded(file: str) -> None:
+            await self._book.note(entry.tag, "uploaded", uploaded=file)
+
+        pause, failing_since = FIRST_POLL, time.monotonic()
+        while True:
+            batch = self._book.prepared(entry, asked)
+            try:
+                if look_first:
+                    own = await self._in_time(self._provider.find(batch), 10)
+                    if own is not None:
+                        return own
+                look_first = False
+                return await self._in_time(self._provider.submit(batch, uploaded), 10)
+            except RateLimited as error:
+                # as many tokens are enqueued as the account may have: others must end first
+                if len(self._tasks) == 1 and self._too_long(failing_since):
+                    raise
+                wait = error.retry_after
+            except TransientError:
+                if self._too_long(failing_since):
+                    raise
+                # the provider may have started it all the same
+                look_first, wait = True, None
+            pause = min(2 * pause, MAX_PAUSE)
+            await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
+
+    async def _ended(self, entry: Entry) -> BatchStatus | None:
+        """Return the status of the batch once it has ended; `None` where nobody is to wait for it."""
+        assert entry.id is not None
+        pause, failing_since = min(FIRST_POLL, self._patience.poll), time.monotonic()
+        while True:
+            try:
+                status = await self._in_time(self._provider.status(entry.id), 1)
+            except TransientError:
+                if self._too_long(failing_since):
+                    raise
+            else:
+                failing_since = time.monotonic()
+                if status.ended:
+                    return status
+                if self._submit_only:
+                    self._tell_submitted()
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, self._patience.poll)
+
+    def _tell_submitted(self) -> None:
+        """Stop everybody, once everything that was asked for is submitted."""
+        if self._unsubmitted or any(self._queued.values()):
+            return
+        batches = len(self._book.open_entries(self._model))
+        for key in list(self._waiting):
+            self._fail(
+                key,
+                BatchesSubmitted(
+                    f"{len(self._under_way)} requests to {self.name} are submitted in {batches} "
+                    f"batch{'es' if batches != 1 else ''}"
+                ),
+            )
+
+    async def _collected(
+        self, entry: Entry, asked: Mapping[str, Asked], status: BatchStatus
+    ) -> None:
+        """Keep all answers, wake who waits for them, and put what was not run into another batch."""
+        failing_since = time.monotonic()
+        while True:
+            rows = _Rows(self, asked)
+            try:
+                await self._in_time(rows.read(entry, status), 30)
+                break
+            except TransientError:
+                if self._too_long(failing_since):
+                    raise
+                await asyncio.sleep(min(FIRST_POLL, self._patience.poll))
+        await self._book.note(
+            entry.tag, "collected", answered=len(rows.answered), failed=len(rows.failed)
+        )
+        self._book.forget(entry.tag)
+        if rows.ignored:
+            _log.warning("batch %s: %d rows were unknown or repeated", entry.tag, rows.ignored)
+        for key, item in asked.items():
+            if key in rows.answered:
+                continue
+            error = rows.error_of(key, status)
+            again = key in rows.unrun or (key not in rows.failed and _was_stopped(status))
+            again = again or isinstance(error, TransientError)
+            if again and entry.attempt < MAX_ATTEMPTS and key in self._waiting:
+                self._enqueue(item, entry.attempt + 1)
+            else:
+                self._fail(key, error)
+
+    async def keep(self, asked: Asked, payload: Any) -> None:
+        """Keep an answer and wake who waits for it.
+
+        Raises:
+            ModelError: The answer cannot be used.
+            StorageError: The store cannot be written to.
+        """
+        plain = plain_request(asked.request)
+
+        async def parsed(_: Request) -> Response:
+            return self._provider.read(payload, plain)
+
+        answer: AnyResponse = await self._mask.around(plain, parsed)
+        if isinstance(asked.request, ChoicesRequest):
+            answer = openai_format.read_choices(cast(Response, answer), asked.request)
+        await self._store.put(asked.key, encode_answer(answer))
+        future = self._waiting.get(asked.key)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def results(self, entry: Entry, status: BatchStatus) -> Any:
+        """Return the lines of an ended batch."""
+        assert entry.id is not None
+        return self._provider.results(entry.id, status)
+
+    def _fail(self, key: str, error: Exception) -> None:
+        future = self._waiting.get(key)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    def _too_long(self, since: float) -> bool:
+        return time.monotonic() - since > self._patience.outage
+
+    async def _in_time(self, work: Awaitable[T], times: int) -> T:
+        try:
+            async with asyncio.timeout(times * self._patience.call):
+                return await work
+        except TimeoutError as error:
+            raise TimedOut(f"the batch API of {self.name} did not answer in time") from error
+
+
+class _Rows:
+    """What the lines of one batch say."""
+
+    def __init__(self, queue: BatchQueue, asked: Mapping[str, Asked]) -> None:
+        self._queue, self._asked = queue, asked
+        self.answered: set[str] = set()
+        self.failed: dict[str, ModelError] = {}
+        self.unrun: set[str] = set()
+        self.ignored = 0
+        self._gone: ModelError | None = None
+
+    async def read(self, entry: Entry, status: BatchStatus) -> None:
+        """Read all lines, and keep the answers among them."""
+        pending: dict[str, Any] = {}
+        try:
+            async for row in self._queue.results(entry, status):
+                if row.key not in self._asked or row.key in self.answered or row.key in pending:
+                    self.ignored += 1
+                elif row.error is not None:
+                    self.failed[row.key] = row.error
+                    if row.unrun:
+                        self.unrun.add(row.key)
+                else:
+                    pending[row.key] = row.payload
+                    if len(pending) >= ROWS_PER_COMMIT:
+                        await self._keep(pending)
+        except ResultsGone as error:
+            self._gone = error
+        await self._keep(pending)
+
+    def error_of(self, key: str, status: BatchStatus) -> ModelError:
+        """Return why a request has no answer."""
+        if key in self.failed:
+            return self.failed[key]
+        if status.failure is not None:
+            return RequestRefused(f"the provider refused the whole batch: {status.failure}")
+        if self._gone is not None:
+            return self._gone
+        return MissingAnswer(f"the batch ended ({status.word}) without an answer to this request")
+
+    async def _keep(self, pending: dict[str, Any]) -> None:
+        while pending:
+            some = list(islice(pending, ROWS_PER_COMMIT))
+            await gather(self._keep_one(key, pending.pop(key)) for key in some)
+
+    async def _keep_one(self, key: str, payload: Any) -> None:
+        try:
+            await self._queue.keep(self._asked[key], payload)
+        except (ModelError, CapabilityError) as error:
+            self.failed[key] = (
+                error if isinstance(error, ModelError) else RequestRefused(str(error))
+            )
+        else:
+            self.answered.add(key)
+            self.failed.pop(key, None)
+
+
+class MissingAnswer(ModelError):
+    """An ended batch says nothing of a request, which may have been paid for."""
+
+
+def plain_request(request: Request | ChoicesRequest) -> Request:
+    """Return the request that is sent: of choices, the one whose alternatives hold them."""
+    return request if isinstance(request, Request) else openai_format.choices_as_request(request)
+
+
+def _was_stopped(status: BatchStatus) -> bool:
+    """Return whether a batch ended before all of it was run."""
+    return any(word in status.word.lower() for word in ("expired", "cancel"))
