@@ -10,7 +10,7 @@ endif
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--prerelease disallow --python-version 3.11
 
-.PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean
+.PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean docs browser
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -86,10 +86,23 @@ bench: .venv/dev  ## measure the targets, side by side with bare loops
 examples: .venv/dev  ## run every example
 	$(BIN)/python -m pytest tests/examples
 
+.venv/docs: requirements/docs.lock .venv/core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	touch $@
+
+docs: .venv/docs  ## build the documentation site into build/site; warnings are errors
+	$(BIN)/python scripts/docs_pages.py build/docs
+	$(BIN)/python -m zensical build --strict -f mkdocs.yml
+
+browser:  ## install Chromium and its driver for the tests of pages (Debian, Ubuntu; as root)
+	@[ "$$(id -u)" = 0 ] || { echo "run as root: apt-get install chromium chromium-driver" >&2; exit 1; }
+	apt-get update -q && apt-get install -y -q --no-install-recommends chromium chromium-driver
+
 lock: .venv/made  ## renew the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOCK) pyproject.toml -o requirements/core.lock
 	$(LOCK) --group dev pyproject.toml -o requirements/dev.lock
+	$(LOCK) -c requirements/core.lock --group docs pyproject.toml -o requirements/docs.lock
 	$(LOCK) -c requirements/dev.lock requirements/extras.in -o requirements/extras.lock
 	$(LOCK) --extra llamacpp pyproject.toml -o requirements/llamacpp.lock
 
