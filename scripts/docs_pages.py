@@ -19,7 +19,8 @@ import click
 import typer.main
 
 import textassay
-from textassay.cli.app import app
+import textassay.cli.app  # registers the commands
+from textassay.cli.registry import app
 
 ROOT = Path(__file__).parents[1]
 
