@@ -67,6 +67,7 @@ STEPS = (
     "Decide on the rating by the definition, and weigh the faults by how much they would disturb a reader.",
 )
 _LIST_OF = re.compile(r"numbered list of (?:exactly|at most) (\d+) lines")
+_OUTPUT = re.compile(r"<output-\w+>\n(.*?)\n</output-", re.DOTALL)
 _PLANNED = re.compile(r"(?m)^- (.+): \[names of assistant evaluators")
 _TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
 _FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ")
@@ -413,6 +414,8 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
 
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
+    if '"quote": ' in prompt and (judged := _OUTPUT.search(prompt)):
+        return json.dumps({"quote": judged[1], "answer": ("yes", "no")[number % 2]})
     if wanted := _LIST_OF.search(prompt):
         return "\n".join(
             f"{i}. Respect {i}: {_definition(number, i)}" for i in range(1, int(wanted[1]) + 1)

@@ -63,12 +63,14 @@ def test_version_and_help_go_to_standard_output():
 
 
 NODES = {
+    "checklist": ["questions", "all", "answers", "ratings", "scores"],
     "coascore": ["chain", "ratings", "scores"],
     "decomp-eval": ["questions", "answers", "scores"],
     "fusion-eval": ["plan", "tools", "scores"],
     "g-eval": ["steps", "scores"],
     "gptscore": ["passages", "likelihoods", "scores"],
     "hd-eval": ["tree", "criteria", "ratings", "scores"],
+    "jury": ["panel", "ratings", "scores"],
     "llm-score": ["scores"],
     "llm-score-cot": ["scores"],
 }

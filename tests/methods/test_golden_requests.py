@@ -38,12 +38,14 @@ EXAMPLE = Example(
     meta={"output_b": "A dog slept."},
 )
 OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "checklist": [{}, {"answers": "p-yes"}],
     "coascore": [{}, {"variant": "inter", "form": "letters"}],
     "decomp-eval": [{}, {"ask": "plain", "question_first": True}],
     "fusion-eval": [{"n": 2}, {"fusion": "avg", "direct": True, "n": 2}],
     "g-eval": [{}, {"n": 3, "steps": "task", "seed": 1}],
     "gptscore": [{}, {"pmi": True, "prompt_layout": "shared-prefix"}],
     "hd-eval": [{}, {"tree": "model", "children": 2}],
+    "jury": [{}, {"combine": "median"}],
     "llm-score": [{}, {"form": "stars", "prompt_layout": "shared-prefix"}],
     "llm-score-cot": [{}],
     "pairwise": [{}, {"orders": "back", "ties": True, "prompt_layout": "shared-prefix"}],

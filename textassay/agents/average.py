@@ -38,9 +38,19 @@ class Average:
             )
 
     async def __call__(
-        self, example: Example, aspect: Aspect, parts: list[Score | Failure]
+        self,
+        example: Example,
+        aspect: Aspect,
+        parts: list[Score | Failure],
+        weights: list[float] | None = None,
     ) -> Score:
         """Return the mean with its parts as evidence; its usage is theirs.
+
+        Args:
+            example: What was judged.
+            aspect: What the mean stands for.
+            parts: What it is made of.
+            weights: Weight of each part, 0 or above; equal if not given.
 
         Raises:
             ConfigurationError: There are no parts, or one of them has no scale.
@@ -62,14 +72,18 @@ class Average:
         if broken is not None:
             error = _error_of(broken)
             return Score.unscored(error.type, error.message, outcome="error", **about)
-        values = [
-            _mapped(part, aspect)
-            for part in parts
+        weighted = [
+            (_mapped(part, aspect), weight)
+            for part, weight in zip(parts, weights or [1.0] * len(parts), strict=True)
             if isinstance(part, Score) and part.value is not None
         ]
+        values, total = [value for value, _ in weighted], math.fsum(w for _, w in weighted)
         if len(values) < self.required * len(parts):
             return _missing(parts, about)
-        mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
+        if not total:
+            raise ConfigurationError(f"all parts of {aspect.name!r} that have a value weigh 0")
+        mean = math.fsum(value * weight for value, weight in weighted) / total
+        mean = min(max(mean, min(values)), max(values))
         return Score(value=mean, **about)
 
 

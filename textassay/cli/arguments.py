@@ -52,16 +52,23 @@ def literal(text: str) -> Any:
 def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     """Read `[ROLE=]MODEL` items; a model without a role serves every role that is not named.
 
+    Only `juror` may be given several times; its models become `juror1`, `juror2`, ... in order.
+
     Raises:
         ConfigurationError: A role is given twice.
     """
     if isinstance(items, Mapping):
         return dict(items)
     found: dict[str, str] = {}
-    for item in (items,) if isinstance(items, str) else items:
+    items = [items] if isinstance(items, str) else list(items)
+    repeats = sum(item.startswith("juror=") for item in items) > 1
+    for item in items:
         role, equals, name = item.partition("=")
         if not equals or "/" in role or "." in role:
             role, name = "", item
+        if role == "juror" and repeats:
+            taken = {role.removeprefix("juror") for role in found}
+            role += next(str(at) for at in range(1, len(items) + 1) if str(at) not in taken)
         if role in found:
             raise ConfigurationError(
                 f"--model: two models for {'the role ' + repr(role) if role else 'every role'}"

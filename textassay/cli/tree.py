@@ -13,6 +13,7 @@ from textassay.agents.decomposer import GrownTree
 from textassay.cli.console import printable, say
 from textassay.cli.new_files import check_new_file, io_errors, opened_models
 from textassay.methods import METHODS
+from textassay.methods.checklist import write_checklist
 from textassay.methods.coascore import name_chains
 from textassay.methods.hd_eval import decompose_task
 from textassay.methods.library import tasks, trees
@@ -23,8 +24,10 @@ from textassay.runtime.settings import Settings
 GROWERS: dict[str, Callable[..., Awaitable[GrownTree]]] = {
     "hd-eval": decompose_task,
     "coascore": name_chains,
+    "checklist": write_checklist,
 }
-"""What grows the tree of a method: HD-Eval's criteria, or CoAScore's relevant aspects."""
+"""What grows the tree of a method: HD-Eval's criteria, CoAScore's relevant aspects, or
+a checklist's questions."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from textassay.methods.checklist import Checklist
 from textassay.methods.coascore import CoAScore
 from textassay.methods.decomp_eval import DecompEval
 from textassay.methods.fitted.evaluator import is_evaluator, load
@@ -17,6 +18,7 @@ from textassay.methods.g_eval import GEval
 from textassay.methods.gptscore import GPTScore
 from textassay.methods.hd_eval import HDEval
 from textassay.methods.judging import PromptMethod, RatingMethod
+from textassay.methods.jury import Jury
 from textassay.methods.library import plans, profiles, tasks, trees
 from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options, PromptOptions
@@ -28,12 +30,14 @@ from textassay.tools import Tool
 from textassay.tools import build as build_tools
 
 METHODS: dict[str, Any] = {
+    "checklist": Checklist,
     "coascore": CoAScore,
     "decomp-eval": DecompEval,
     "fusion-eval": FusionEval,
     "g-eval": GEval,
     "gptscore": GPTScore,
     "hd-eval": HDEval,
+    "jury": Jury,
     "llm-score": LLMScore,
     "llm-score-cot": LLMScoreCoT,
     "pairwise": Pairwise,
@@ -184,12 +188,14 @@ _WITH_TOOLS = [
 
 __all__ = [
     "METHODS",
+    "Checklist",
     "CoAScore",
     "DecompEval",
     "FusionEval",
     "GEval",
     "GPTScore",
     "HDEval",
+    "Jury",
     "LLMScore",
     "LLMScoreCoT",
     "Learned",

@@ -15,6 +15,17 @@ TREES = ("dialogue", "summarization", "data-to-text")
 """Names of the packaged trees of aspects, HD-Eval's published case studies; each is for the task of
 the same name."""
 
+CHECKLISTS = (
+    "dialogue",
+    "summarization",
+    "data-to-text",
+    "translation",
+    "dialogue-all",
+    "summarization-all",
+)
+"""Names of the packaged checklists: CheckEval's questions, with more of them in those that end in
+`-all`; each is for the task that its name begins with."""
+
 PLANS = ("summeval", "topical-chat")
 """Names of the packaged plans, which Fusion-Eval's appendix prints."""
 
@@ -37,6 +48,11 @@ def task_file(name: str) -> Path:
 def tree_file(name: str) -> Path:
     """Return the path of one of `TREES`; raise `KeyError` for any other name."""
     return _packaged("trees", TREES, name)
+
+
+def checklist_file(name: str) -> Path:
+    """Return the path of one of `CHECKLISTS`; raise `KeyError` for any other name."""
+    return _packaged("checklists", CHECKLISTS, name)
 
 
 def plan_file(name: str) -> Path:

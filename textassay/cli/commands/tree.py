@@ -35,7 +35,11 @@ def tree(
         typer.Option("--model", "-m", metavar="[ROLE=]MODEL", help="Model to ask; may repeat."),
     ],
     method: Annotated[
-        str, typer.Option(metavar="METHOD", help="hd-eval: criteria; coascore: relevant aspects.")
+        str,
+        typer.Option(
+            metavar="METHOD",
+            help="hd-eval: criteria; coascore: relevant aspects; checklist: questions.",
+        ),
     ] = "hd-eval",
     given: Annotated[Given, FLAGS],
 ) -> None:

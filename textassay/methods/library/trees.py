@@ -173,6 +173,8 @@ def _aspect(path: Path, row: Json, parent: str | None, definitions: dict[str, st
     fields = {key: value for key, value in row.items() if key not in ("parent", "source")}
     if parent is None and "definition" not in fields and slug(row["name"]) in definitions:
         fields["definition"] = definitions[slug(row["name"])]
+    if parent is not None and "definition" not in fields and "question" in fields:
+        fields["definition"] = fields["question"]  # a question says what it is about
     where = f"aspect {row['name']!r}: "
     return validated(path, {**fields, "parent": parent}, Aspect, where=where)
 

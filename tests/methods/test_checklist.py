@@ -1,0 +1,194 @@
+"""The checklist: published questions, answers with quotations that are looked up, P(yes), weights, a lock."""
+
+import asyncio
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from textassay.methods import build
+from textassay.methods.checklist import ChecklistOptions, write_checklist
+from textassay.methods.library import checklists, tasks
+from textassay.prompts import CHECKLISTS
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import ConfigurationError, MalformedResponse
+from textassay.runtime.messages import Assignment, Example
+
+EXAMPLE = Example(
+    id="x", source="The cat sat on the mat. It slept all day.", output="The cat slept all day."
+)
+FILE = """
+[[aspects]]
+name = "coherence"
+
+[[aspects]]
+name = "Order"
+parent = "coherence"
+question = "Is it in order?"
+
+[[aspects]]
+name = "Jumps"
+parent = "coherence"
+question = "Does it jump?"
+higher_is_better = false
+
+[[aspects]]
+name = "Focus"
+parent = "coherence"
+question = "Has it a focus?"
+"""
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A checklist of three questions, of which one is better answered with no."""
+    path = tmp_path / "checklist.toml"
+    path.write_text(FILE, encoding="utf-8")
+    return str(path)
+
+
+def saying(table, quote="The cat slept all day"):
+    """A judge that answers by words of the question, with a quotation."""
+
+    def reply(request):
+        answer = next(answer for words, answer in table.items() if words in request.text)
+        said, cited = answer if isinstance(answer, tuple) else (answer, quote)
+        return json.dumps({"quote": cited, "answer": said})
+
+    return ScriptedModel(reply)
+
+
+async def run(model, file, **options):
+    method = build("checklist", model, task="summarization", options={"checklist": file, **options})
+    return await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+
+
+async def test_answers_with_true_quotations_are_averaged_and_a_bad_yes_counts_as_no(file):
+    [score] = await run(saying({"order": "yes", "jump": "yes", "focus": "yes"}), file)
+    assert (score.value, score.scale, score.how) == (pytest.approx(2 / 3), (0, 1), "fused")
+    assert [piece["answer"] for piece in score.evidence] == ["yes"] * 3
+    assert {piece["found_in"] for piece in score.evidence} == {"output"}
+    assert score.evidence[0]["text"] == "Is it in order?"
+    assert score.usage.calls == 3
+
+
+async def test_an_answer_with_a_made_up_quotation_is_abstained_and_counted(file):
+    made_up = ("yes", "The dog slept all day")
+    [score] = await run(saying({"order": made_up, "jump": "no", "focus": "no"}), file)
+    assert score.value == pytest.approx(1 / 2)
+    assert score.evidence[0]["outcome"] == "abstained"
+    assert "QuoteNotFound" in score.evidence[0]["problem"]
+    assert score.evidence[-1] == {"text": "1 of 3 questions abstained", "abstained": 1}
+    [score] = await run(
+        saying({"order": made_up, "jump": "no", "focus": "no"}), file, quotes="told"
+    )
+    assert score.value == pytest.approx(2 / 3)
+
+
+async def test_without_enough_answers_there_is_no_score(file):
+    [score] = await run(saying({"": "yes"}, quote="Never said at all"), file)
+    assert (score.value, score.outcome, score.error.type) == (None, "abstained", "QuoteNotFound")
+
+
+async def test_a_source_may_be_quoted_and_the_question_may_not(file):
+    table = {"order": ("yes", "sat on the mat"), "jump": ("no", "Does it jump?"), "focus": "unsure"}
+    method = build("checklist", saying(table), task="summarization",
+                   options={"checklist": file, "output": "questions"})  # fmt: skip
+    order, jump, focus = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+    assert (order.aspect, order.value, order.evidence[0]["found_in"]) == (
+        "coherence/order",
+        1,
+        "source",
+    )
+    assert (jump.outcome, jump.error.type) == ("abstained", "QuoteNotFound")
+    assert (focus.outcome, focus.error.type) == ("abstained", "Unsure")
+
+
+async def test_answers_in_lines_and_thoughts_are_read_and_prose_is_asked_for_again(file):
+    replies = iter(
+        ["Hm.", "<think>yes or no</think>Quote: The cat slept all day.\nAnswer: **Yes**"]
+    )
+    model = ScriptedModel(lambda request: next(replies))
+    method = build("checklist", model, task="summarization", aspects=["coherence"],
+                   options={"checklist": file, "output": "questions"})  # fmt: skip
+    [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects[:1]))
+    assert (score.value, score.usage.calls) == (1, 2)
+
+
+async def test_p_yes_needs_no_quotation(file):
+    def choices(request):
+        share = 0.9 if "order" in request.text else 0.4
+        return {"yes": math.log(share), "no": math.log(1 - share)}
+
+    [score] = await run(ScriptedModel(choices=choices), file, answers="p-yes")
+    assert score.value == pytest.approx((0.9 + 0.6 + 0.4) / 3)
+    assert score.evidence[0]["p_yes"] == pytest.approx(0.9)
+
+
+async def test_weights_and_their_names_are_checked(file):
+    table = {"order": "yes", "jump": "yes", "focus": "no"}
+    weights = {"coherence/order": 3, "coherence/jumps": 0}
+    [score] = await run(saying(table), file, weights=weights)
+    assert score.value == pytest.approx(3 / 4)
+    with pytest.raises(ConfigurationError, match=r"'coherence/odrer' is no question"):
+        await run(saying(table), file, weights={"coherence/odrer": 3})
+
+
+async def test_a_locked_checklist_refuses_an_edited_file(file):
+    locked = build("checklist", saying({"": "yes"}), task="summarization",
+                   options={"checklist": file}).describe()["questions_digest"]  # fmt: skip
+    await run(saying({"": "yes"}), file, digest=locked)
+    edited = FILE.replace("Is it in order?", "Is it in good order?")
+    Path(file).write_text(edited, encoding="utf-8")  # noqa: ASYNC240
+    with pytest.raises(ConfigurationError, match=f"should be {locked}, and it is"):
+        await run(saying({"": "yes"}), file, digest=locked)
+
+
+async def test_the_model_writes_the_questions_once():
+    def reply(request):
+        if "Write a checklist" in request.text:
+            return "1. Order: Is it in order?\n2. Remark: this is none.\n3. Focus: Has it a focus?"
+        return '{"quote": "The cat slept all day", "answer": "yes"}'
+
+    model = ScriptedModel(reply)
+    method = build("checklist", model, task="summarization", aspects=["coherence"],
+                   options={"checklist": "model"})  # fmt: skip
+    given = Assignment(example=EXAMPLE, aspects=method.aspects)
+    [first], [second] = await asyncio.gather(method.graph.run(given), method.graph.run(given))
+    assert first.value == second.value == 1
+    assert first.evidence[-1]["problem"] == "no question"
+    assert sum("Write a checklist" in request.text for request in model.requests) == 1
+    grown = await write_checklist(
+        model, tasks.load("summarization", ["fluency"]), ChecklistOptions()
+    )
+    asked = [leaf.question for leaf in grown.tree.leaves]
+    assert asked == ["Is it in order?", "Has it a focus?"]
+    with pytest.raises(MalformedResponse, match="wrote none"):
+        await write_checklist(
+            ScriptedModel(["1. A: no question."]), tasks.load("summarization", ["fluency"])
+        )
+
+
+@pytest.mark.parametrize("name", CHECKLISTS)
+async def test_published_questions_load_for_their_task(name):
+    task = tasks.load(name.removesuffix("-all"))
+    tree = checklists.load(name, task)
+    assert {root.name for root in tree.roots} == {aspect.name for aspect in task.aspects}
+    assert all(leaf.question.endswith("?") and leaf.scale == (0, 1) for leaf in tree.leaves)
+
+
+async def test_checkeval_s_published_questions_are_all_there():
+    task = tasks.load("summarization")
+    counts = {name: len(checklists.load(name, task).leaves)
+              for name in CHECKLISTS if name.startswith("summarization")}  # fmt: skip
+    assert counts == {"summarization": 15, "summarization-all": 122}
+
+
+async def test_a_leaf_without_a_question_is_an_error(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text('[[aspects]]\nname = "coherence"\n', encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="'coherence' has no questions below it"):
+        checklists.load(str(path), tasks.load("summarization"))

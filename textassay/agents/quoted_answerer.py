@@ -1,0 +1,193 @@
+"""Answers yes/no questions in words, each with a quotation; a second agent looks the quotation up.
+
+The first asks a model. The second asks none: an answer whose quotation is not in the texts is
+abstained (RULERS, arXiv 2601.08654: verdicts are bound to evidence that can be checked).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Answer, Ask
+from textassay.agents.quotes import find_quote, quotable
+from textassay.agents.reading.json_in_prose import find_json, key_of
+from textassay.agents.reading.rating import blank_thoughts
+from textassay.agents.reading.wording import DECLINED as REFUSAL
+from textassay.runtime.errors import ContentRefused
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
+from textassay.runtime.model import Json, Sample
+
+Verdict = Literal["yes", "no", "unsure"]
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "quote": {"type": "string"},
+        "answer": {"type": "string", "enum": ["yes", "no", "unsure"]},
+    },
+    "required": ["quote", "answer"],
+    "additionalProperties": False,
+}
+"""The quotation comes first, so that the answer follows from it."""
+DRY_RUN_ANSWER = (
+    '{"quote": "as many words as a sentence of a news article or a summary usually has, about twenty '
+    'of them in all", "answer": "yes"}'
+)
+MAX_TOKENS = 256
+
+_VERDICTS: dict[str, Verdict] = {
+    "yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no",
+    "unsure": "unsure", "cannot tell": "unsure", "unknown": "unsure", "not sure": "unsure",
+}  # fmt: skip
+_ANSWERS, _QUOTES = ("answer", "verdict"), ("quote", "quotation", "evidence")
+
+
+class QuotedAnswer(Message):
+    """What a model answered to a yes/no question, before its quotation is looked up."""
+
+    question: Aspect
+    """What was asked."""
+    verdict: Verdict | None = None
+    """The answer; `None` if none could be read."""
+    quote: str = ""
+    """The passage that it names as evidence."""
+    said: str = ""
+    """The last answer as it was written."""
+    problem: str | None = None
+    """Why no answer could be read: `NoAnswerFound`, `Declined`, `EmptyOutput` or `CutOff`."""
+    usage: Usage = NO_USAGE
+    """Cost of asking."""
+
+
+class _Read(Message):
+    verdict: Verdict | None = None
+    quote: str = ""
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class QuotedAnswerer:
+    """Asks one yes/no question about an example, and for the passage that decides it.
+
+    Attributes:
+        ask: Model and prompt, which is given `question` as well.
+        retries: How often an unusable answer is asked for again.
+    """
+
+    ask: Ask
+    retries: int = 1
+
+    async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
+        """Return the answer, or why it cannot be read.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            ContentRefused: The provider's filter cut the answer off.
+            ModelError: The model could not be asked.
+        """
+        example = self.ask.prepare(example)
+        if not example.output.strip():
+            return QuotedAnswer(question=question, problem="EmptyOutput")
+        structured = self.ask.model.capabilities.json_schema is True
+        answers = await self.ask.until_usable(
+            self.ask.render(example, question=question),
+            read_quoted,
+            _problem,
+            retries=self.retries,
+            json_schema=SCHEMA if structured else None,
+            dry_run_answer=DRY_RUN_ANSWER,
+        )
+        last = answers[-1]
+        return QuotedAnswer(
+            question=question,
+            verdict=last.read[0].verdict if _problem(last) is None else None,
+            quote=last.read[0].quote,
+            said=last.samples[0].text.strip(),
+            problem=_problem(last),
+            usage=sum((answer.usage for answer in answers), NO_USAGE),
+        )
+
+
+@dataclass(frozen=True)
+class QuoteCheck:
+    """Makes a score of an answer: 1 for yes, 0 for no, none if its quotation is not in the texts.
+
+    Attributes:
+        signature: What the scores carry.
+        required: Whether an answer counts only with a quotation that is found.
+    """
+
+    signature: str = ""
+    required: bool = True
+
+    async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
+        """Return the score; `abstained` with `QuoteNotFound` if the evidence does not exist."""
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": answer.question.label,
+            "scale": (0.0, 1.0),
+            "how": "text",
+            "signature": self.signature,
+            "usage": answer.usage,
+            "explanation": answer.said or None,
+        }
+        if answer.problem is not None or answer.verdict is None:
+            problem = answer.problem or "NoAnswerFound"
+            return Score.unscored(
+                problem,
+                f"no yes or no could be read; it said: {answer.said[:MAX_QUOTED]!r}",
+                **about,
+            )
+        found = find_quote(answer.quote, quotable(example))
+        piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
+        piece |= {"quote": answer.quote, "found_in": found.where if found else None}
+        about |= {"evidence": (piece,)}
+        if answer.verdict == "unsure":
+            message = "the judge could not tell"
+            return Score.unscored("Unsure", message, outcome="abstained", **about)
+        if found is None and self.required:
+            message = f"no text holds the passage that it quotes: {answer.quote[:MAX_QUOTED]!r}"
+            return Score.unscored("QuoteNotFound", message, outcome="abstained", **about)
+        return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
+
+
+def question_of(aspect: Aspect) -> str:
+    """Return the question of an aspect: its own, or its definition."""
+    return aspect.question or aspect.definition
+
+
+def read_quoted(sample: Sample) -> _Read:
+    """Read answer and quotation: JSON, or lines that begin with `Answer:` and `Quote:`.
+
+    Raises:
+        ContentRefused: The provider's filter cut the answer off.
+    """
+    said = blank_thoughts(sample.text)
+    fields = _fields(said)
+    answer = next((fields[key] for key in _ANSWERS if key in fields), None)
+    quote = next((fields[key] for key in _QUOTES if key in fields), "")
+    word = " ".join(str(answer).lower().strip(" .\"'*").split())
+    verdict = _VERDICTS.get(word) if isinstance(answer, str | bool) else None
+    if verdict is not None:
+        return _Read(verdict=verdict, quote=quote if isinstance(quote, str) else "")
+    if sample.finish_reason == "filtered":
+        raise ContentRefused("the provider's content filter cut the answer off")
+    return _Read(problem=DECLINED if REFUSAL.search(said) else "NoAnswerFound")
+
+
+def _fields(said: str) -> Json:
+    found = [part.value for part in find_json(said) if isinstance(part.value, dict)]
+    if found:
+        return {key_of(key): value for key, value in found[-1].items()}
+    lines = (line.strip(" *-").partition(":") for line in said.splitlines())
+    return {
+        key_of(name.strip(" *")): value.strip().strip("*").strip()
+        for name, colon, value in lines
+        if colon
+    }
+
+
+def _problem(answer: Answer[_Read]) -> str | None:
+    if answer.read[0].verdict is not None:
+        return None
+    return "CutOff" if answer.cut else answer.read[0].problem

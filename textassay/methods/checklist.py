@@ -1,0 +1,399 @@
+"""Checklist: yes/no questions on each aspect, answered with evidence that is looked up, and averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from textassay.agents.answerer import Answerer, Replies
+from textassay.agents.ask import Ask
+from textassay.agents.average import Average, as_evidence
+from textassay.agents.decomposer import Decomposer, GrownTree, grow
+from textassay.agents.questions import QuestionSet, QuestionTable, SentenceQuestions
+from textassay.agents.quoted_answerer import MAX_TOKENS, QuoteCheck, QuotedAnswerer, question_of
+from textassay.agents.task import Task
+from textassay.agents.yes_no_aggregator import YesNoAggregator
+from textassay.methods.judging import PER_ASPECT, PromptMethod
+from textassay.methods.library import checklists, profiles, trees
+from textassay.methods.method import Models, PromptOptions, model_for
+from textassay.prompts import CHECKLISTS
+from textassay.runtime.calls.single_flight import once
+from textassay.runtime.errors import ConfigurationError, MalformedResponse
+from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.messages import (
+    Aspect,
+    AspectTree,
+    Example,
+    Failure,
+    How,
+    Message,
+    Score,
+    slug,
+)
+
+QUESTIONS_PROMPT, P_YES_PROMPT = "checklist_questions", "decomp_eval"
+PUBLISHED, BY_MODEL = "published", "model"
+
+
+class Questions(Message):
+    """The questions on one aspect."""
+
+    items: tuple[Aspect, ...]
+    """In order; each with its `question`."""
+    notes: tuple[dict[str, Any], ...] = ()
+    """What a model wrote that could not be used."""
+
+
+class AllQuestions(Message):
+    """The questions on all aspects."""
+
+    items: tuple[Aspect, ...]
+
+
+class ChecklistOptions(PromptOptions):
+    """Options of the checklist."""
+
+    checklist: str = PUBLISHED
+    """File (TOML or JSON) or name of a published checklist; `published`: the one of the task, and
+    the model's own questions on aspects that have none; `model`: the model's own for all."""
+    digest: str | None = None
+    """First hex digits of the checklist's digest; any other state of the file is refused."""
+    answers: Literal["quoted", "p-yes"] = "quoted"
+    """`quoted`: the judge answers in words and quotes the passage that decides; an answer whose
+    quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation."""
+    quotes: Literal["required", "told"] = "required"
+    """Whether an answer without a quotation that is found is abstained, or counts and is told."""
+    count: int = Field(default=5, ge=1, le=26)
+    """Most questions on an aspect that the model writes."""
+    weights: dict[str, float] = Field(default_factory=dict)
+    """Weight of a question by its id (`coherence/logical-flow`); 1 where none is given."""
+    required: float = Field(default=0.5, gt=0, le=1)
+    """Share of an aspect's questions that must have an answer; below it the aspect has no score."""
+    output: Literal["aspects", "questions"] = "aspects"
+    """One score for each aspect, or the answer to every question for itself: features for `fit`."""
+    pattern: str = Field(default="{question}", pattern=r"\{question\}")
+    """How a question stands in prompts of `answers=p-yes`."""
+    seed: int | None = None
+    """Seed of the sampling."""
+    parse_retries: int = Field(default=1, ge=0, le=100)
+    """How often an unusable answer is asked for again."""
+
+
+class Checklist(PromptMethod):
+    """Checklist with evidence (CheckEval, Lee et al. 2024, arXiv 2403.18771; RULERS, arXiv 2601.08654).
+
+    1. Each aspect has yes/no questions: from a file, or written once by the model (TICK, arXiv
+    2410.03608).
+    2. Each question is answered by itself: yes or no with a passage quoted word for word, or P(yes).
+    3. A node without a model looks the passage up in output, source and context; an answer whose
+    passage is not there is abstained.
+    4. An aspect's score is the weighted mean of its answers, where at least `required` of them count.
+
+    Deviations: CheckEval asks all questions of an aspect in one request and quotes nothing; RULERS
+    maps scores to the raters' scale, for which we have `fit` and `calibrate`. The published
+    questions are the seeds of CheckEval's repository (`checklist=summarization-all` and
+    `dialogue-all` hold the augmented ones as well); those on other aspects and tasks are ours.
+    """
+
+    name = "checklist"
+    prompt = "checklist"
+    Options = ChecklistOptions
+    options: ChecklistOptions
+
+    def prepare(self) -> None:
+        """Find the questions that are known, and who writes the others."""
+        options = self.options
+        self._given, roots = _given(self._task, options)
+        self._writing = tuple(root for root in roots if root.id not in self._given)
+        self._task = self._task.model_copy(update={"aspects": roots})
+        self._check_locked()
+        self._check_weights()
+        self._writer = writer_for(self.models, self._task, options) if self._writing else None
+        self._write = once(self._written)
+        ask = self.ask(P_YES_PROMPT if self._reads_choices else None, seed=options.seed)
+        ask = ask if self._reads_choices else self.ask(seed=options.seed, max_tokens=MAX_TOKENS)
+        self.prompt_digest = ask.digest(
+            ask.layout, options.pattern, self._task.digest, self.locked, self._variant
+        )
+        self.signature = ask.signature(
+            self.name,
+            self.prompt_digest,
+            answers=options.answers,
+            quotes=False if self._reads_choices else options.quotes,
+            questions=self.locked or "model",
+            output=options.output,
+        )
+        self._ask = ask
+
+    def nodes(self) -> list[Node]:
+        """Ask every question, look quotations up, and average; or score the questions themselves."""
+        if self.options.output == "questions":
+            if self._writing:
+                raise ConfigurationError(
+                    f"output=questions needs questions that are known before; {self._writing[0].name!r} "
+                    "has none. Give a file with checklist=FILE (textassay tree --method checklist writes one)"
+                )
+            return [*self._answering("input.aspects", "scores")]
+        return [
+            Node("questions", self._questions, aspect=each("input.aspects")),
+            Node("all", self._lay_out, questions="questions"),
+            *self._answering("all.items", "ratings"),
+            Node("scores", self._fuse, **PER_ASPECT, questions=each("questions"),
+                 asked="all", ratings="ratings"),
+        ]  # fmt: skip
+
+    def _answering(self, questions: str, output: str) -> list[Node]:
+        """Return the nodes that answer questions; the last one is called `output`."""
+        example, question = "input.example", each(questions)
+        if not self._reads_choices:
+            answerer = QuotedAnswerer(self._ask, self.options.parse_retries)
+            check = QuoteCheck(self.signature, self.options.quotes == "required")
+            return [
+                Node("answers", answerer, example=example, question=question),
+                Node(output, check, example=example, answer=each("answers")),
+            ]
+        template = self._ask.template
+        self._prepared = SentenceQuestions(template, QuestionTable(), decompose=False)
+        self._answerer = Answerer(self._ask, QuestionTable())
+        self._aggregate = YesNoAggregator(self.signature)
+        return [
+            Node("inquiries", self._inquire, example=example, question=question),
+            Node("answers", self._answer, inquiry=each("inquiries")),
+            Node(output, self._rate, example=example, question=question,
+                 inquiry=each("inquiries"), reply=each("answers")),
+        ]  # fmt: skip
+
+    async def _inquire(self, example: Example, question: Aspect) -> QuestionSet:
+        asked = self.options.pattern.replace("{question}", question_of(question))
+        return await self._prepared(example, question.model_copy(update={"question": asked}))
+
+    async def _answer(self, inquiry: QuestionSet) -> Replies:
+        if inquiry.form is None:
+            return Replies()
+        return Replies(items=(await self._answerer(inquiry.question, inquiry),))
+
+    async def _rate(
+        self, example: Example, question: Aspect, inquiry: QuestionSet, reply: Replies
+    ) -> Score:
+        return await self._aggregate(example, question, inquiry, reply)
+
+    async def _questions(self, aspect: Aspect) -> Questions:
+        """Return the questions on an aspect, written once a run where no file gives them."""
+        if aspect.id in self._given:
+            return Questions(items=self._given[aspect.id])
+        return await self._write(aspect)
+
+    async def _written(self, aspect: Aspect) -> Questions:
+        assert self._writer is not None  # there is one where questions are not given
+        found = await self._writer(aspect)
+        return as_questions(aspect, found.aspects, found.notes)
+
+    async def _lay_out(self, questions: list[Questions | Failure]) -> AllQuestions:
+        """Lay all questions side by side; an aspect whose questions could not be written has none."""
+        there = [one for one in questions if isinstance(one, Questions)]
+        return AllQuestions(items=tuple(item for one in there for item in one.items))
+
+    async def _fuse(
+        self,
+        example: Example,
+        aspect: Aspect,
+        questions: Questions,
+        asked: AllQuestions,
+        ratings: list[Score | Failure],
+    ) -> Score:
+        """Return the weighted mean over an aspect's questions, with every answer as evidence."""
+        own = {question.id for question in questions.items}
+        pairs = [(q, r) for q, r in zip(asked.items, ratings, strict=True) if q.id in own]
+        average = Average(self.signature, self.options.required)
+        parts = [_turned(question, aspect, rating) for question, rating in pairs]
+        weights = [self.options.weights.get(question.id, 1.0) for question, _ in pairs]
+        score = await average(example, aspect, parts, weights)
+        told = tuple(_told(question, rating) for question, rating in pairs)
+        unanswered = sum(isinstance(r, Score) and r.outcome == "abstained" for _, r in pairs)
+        count = (
+            (
+                {
+                    "text": f"{unanswered} of {len(pairs)} questions abstained",
+                    "abstained": unanswered,
+                },
+            )
+            if unanswered
+            else ()
+        )
+        return score.model_copy(update={"evidence": (*told, *count, *questions.notes)})
+
+    @property
+    def _reads_choices(self) -> bool:
+        return self.options.answers == "p-yes"
+
+    @property
+    def locked(self) -> str:
+        """6 hex digits over all words of the questions that are known before the run; empty for none."""
+        if not self._given:
+            return ""
+        return trees.digest(question for items in self._given.values() for question in items)
+
+    @property
+    def _variant(self) -> tuple[object, ...]:
+        weights = sorted(self.options.weights.items())
+        writer = self._writer.digest if self._writer is not None else ""
+        return (writer, weights, self.options.required)
+
+    def _check_locked(self) -> None:
+        wanted = self.options.digest
+        if wanted is None:
+            return
+        if len(wanted) < 4 or self._writing or not self.locked.startswith(wanted[:6].lower()):
+            state = (
+                f"questions on {self._writing[0].name!r} are still to be written"
+                if self._writing
+                else f"it is {self.locked}"
+            )
+            raise ConfigurationError(
+                f"checklist {self.options.checklist}: its digest should be {wanted}, and {state}; "
+                "someone edited the file, or it is another one"
+            )
+
+    def _check_weights(self) -> None:
+        known = {question.id for items in self._given.values() for question in items}
+        for name, weight in self.options.weights.items():
+            if name not in known and not self._writing:
+                raise ConfigurationError(
+                    f"weights: {name!r} is no question of the checklist; known: {', '.join(sorted(known))}"
+                )
+            if weight < 0:
+                raise ConfigurationError(
+                    f"weights: {name!r} has {weight:g}; weights are 0 or above"
+                )
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The chosen aspects, or all questions where their answers are wanted, on the scale of P(yes)."""
+        if self.options.output == "questions":
+            return tuple(question for items in self._given.values() for question in items)
+        return tuple(map(checklists.on_unit_scale, super().aspects))
+
+    @property
+    def how(self) -> How:
+        """`fused`; for single questions `text`, or `logprob` for P(yes)."""
+        if self.options.output == "aspects":
+            return "fused"
+        return "logprob" if self._reads_choices else "text"
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, task, prompt digest and the questions that are known before the run."""
+        told = {
+            root: {question.id: question_of(question) for question in items}
+            for root, items in self._given.items()
+        }
+        return super().describe() | {"questions": told, "questions_digest": self.locked}
+
+
+def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decomposer:
+    """Return the agent that writes the questions on one aspect.
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot write.
+    """
+    profiles.require_generation(
+        "a checklist",
+        "give one with --set checklist=FILE",
+        options.profile,
+        models,
+        "decomposer",
+    )
+    return Decomposer(
+        Ask(model_for(models, "decomposer"), QUESTIONS_PROMPT, task, seed=options.seed),
+        count=options.count,
+        scale=(0.0, 1.0),
+        repairs=options.parse_retries,
+    )
+
+
+async def write_checklist(
+    models: Models, task: Task, options: ChecklistOptions | None = None
+) -> GrownTree:
+    """Have a model write questions on a task's aspects; `trees.save` writes them as a file to edit.
+
+    Raises:
+        TextassayError: The model could not be asked or wrote no questions.
+    """
+    options = options or ChecklistOptions()
+    roots = tuple(map(checklists.on_unit_scale, task.aspects))
+    grown = await grow(writer_for(models, task, options), roots, 2)
+    nodes, notes = list[Aspect](), list(grown.notes)
+    for root in roots:
+        written = as_questions(root, grown.tree.children(root.id), ())
+        nodes += [root, *written.items]
+        notes += written.notes
+    return GrownTree(tree=AspectTree(aspects=tuple(nodes)), notes=tuple(notes))
+
+
+def as_questions(
+    aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
+) -> Questions:
+    """Return what a model wrote as questions; lines that ask nothing are left out and told.
+
+    Raises:
+        MalformedResponse: None of them is a question.
+    """
+    asked = tuple(
+        part.model_copy(update={"question": part.definition})
+        for part in written
+        if part.definition.rstrip().endswith("?")
+    )
+    if not asked:
+        raise MalformedResponse(
+            f"the model was asked for yes/no questions on {aspect.name!r} and wrote none"
+        )
+    dropped = tuple(
+        {"text": f"{part.name}: {part.definition}", "problem": "no question"}
+        for part in written
+        if not part.definition.rstrip().endswith("?")
+    )
+    return Questions(items=asked, notes=(*notes, *dropped))
+
+
+def _given(
+    task: Task, options: ChecklistOptions
+) -> tuple[Mapping[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
+    """Return the questions that are known before the run, by the aspect's id, and all aspects."""
+    chosen = tuple(map(checklists.on_unit_scale, task.aspects))
+    published = options.checklist == PUBLISHED
+    known: dict[str, tuple[Aspect, ...]] = {}
+    if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):
+        return known, chosen
+    tree = checklists.load(task.name if published else options.checklist, task)
+    known = {root.id: checklists.questions_below(tree, root) for root in tree.roots}
+    if published:
+        return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
+    if task.aspects == task.family or not task.family:  # the file says what is judged
+        return known, tree.roots
+    for aspect in chosen:
+        if slug(aspect.name) not in known:
+            raise ConfigurationError(
+                f"checklist {options.checklist}: {aspect.name!r} is none of its aspects: "
+                f"{', '.join(root.name for root in tree.roots)}"
+            )
+    return {a.id: known[a.id] for a in chosen}, chosen
+
+
+def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:
+    """Return an answer so that 1 counts in the aspect's favor."""
+    if (
+        isinstance(rating, Failure)
+        or rating.value is None
+        or question.higher_is_better == aspect.higher_is_better
+    ):
+        return rating
+    return rating.model_copy(update={"value": 1.0 - rating.value})
+
+
+def _told(question: Aspect, rating: Score | Failure) -> dict[str, Any]:
+    """Return what an aspect's score tells of one answer."""
+    own = rating.evidence[0] if isinstance(rating, Score) and rating.evidence else {}
+    kept = {key: own[key] for key in ("answer", "quote", "found_in", "p_yes", "mass") if key in own}
+    told = {**as_evidence(rating), **kept, "text": question_of(question), "id": question.id}
+    return {key: value for key, value in told.items() if key != "explanation"}

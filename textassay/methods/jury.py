@@ -1,0 +1,200 @@
+"""Jury: several models rate the same aspects, and their ratings are averaged or kept for `fit`."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field
+
+from textassay.agents.average import Average, as_evidence
+from textassay.agents.scorer import Scorer
+from textassay.methods.judging import PER_ASPECT, RatingMethod
+from textassay.methods.method import Models, Options
+from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score, slug
+from textassay.runtime.model import Model
+
+ROLE = "juror"
+_NUMBERED = re.compile(rf"{ROLE}(\d*)")
+
+
+class Seat(Message):
+    """One juror's place in the judgment of one aspect."""
+
+    juror: int
+    """Which juror, from 0."""
+    aspect: Aspect
+    """What is rated."""
+
+
+class Panel(Message):
+    """Everything that is rated for one example."""
+
+    items: tuple[Seat, ...]
+    """Aspect by aspect, the jurors in order."""
+
+
+class JuryOptions(Options):
+    """Options of the jury."""
+
+    combine: Literal["mean", "median"] = "mean"
+    """How the jurors' ratings become one."""
+    required: float = Field(default=0.5, gt=0, le=1)
+    """Share of the jurors that must give a usable rating; below it there is no score."""
+    output: Literal["aspects", "jurors"] = "aspects"
+    """One score for each aspect, or every juror's rating for itself: features for `fit`."""
+
+
+class Jury(RatingMethod):
+    """Jury of models (PoLL, Verga et al. 2024, arXiv 2404.18796).
+
+    1. Every juror rates every aspect by itself, with the prompt of `llm-score`.
+    2. The score is the mean or the median of the usable ratings, where at least `required` of the
+    jurors gave one.
+
+    Deviations: the paper pools by vote or mean; a median and weights learned from people
+    (`output=jurors`, then `fit`) are ours, and so are the words of the prompt.
+    """
+
+    name = "jury"
+    prompt = "llm_score"
+    judge = ROLE
+    room = 512
+    Options = JuryOptions
+    options: JuryOptions
+
+    def prepare(self) -> None:
+        """Seat the jurors: the models of the roles `juror`, `juror1`, `juror2`, ..., or the only model."""
+        self._names = _labels(jurors_of(self.models))
+        self._average = Average(self.signature, self.options.required)
+
+    def nodes(self) -> list[Node]:
+        """Let all jurors rate all aspects, then combine; or score every juror by itself."""
+        if self.options.output == "jurors":
+            return [Node("scores", self._rate_as_juror, **PER_ASPECT)]
+        seat = each("panel.items")
+        return [
+            Node("panel", self._seat, aspects="input.aspects"),
+            Node("ratings", self._rate, example="input.example", seat=seat),
+            Node("scores", self._combine, **PER_ASPECT, panel="panel", ratings="ratings"),
+        ]
+
+    @cached_property
+    def _jurors(self) -> tuple[Scorer, ...]:
+        return tuple(
+            self.scorer_for({"scorer": model}, self._task, self.options, variant=self.variant)
+            for model in jurors_of(self.models)
+        )
+
+    async def _seat(self, aspects: tuple[Aspect, ...]) -> Panel:
+        jurors = range(len(self._jurors))
+        return Panel(items=tuple(Seat(juror=j, aspect=a) for a in aspects for j in jurors))
+
+    async def _rate(self, example: Example, seat: Seat) -> Score:
+        return await self._jurors[seat.juror](example, seat.aspect)
+
+    async def _rate_as_juror(self, example: Example, aspect: Aspect) -> Score:
+        """Return one juror's rating under the juror's name."""
+        juror = self._names.index(aspect.name)
+        judged = next(a for a in self._task.aspects if a.id == aspect.parent)
+        score = await self._jurors[juror](example, judged)
+        return score.model_copy(update={"aspect": aspect.label, "signature": self.signature})
+
+    async def _combine(
+        self, example: Example, aspect: Aspect, panel: Panel, ratings: list[Score | Failure]
+    ) -> Score:
+        """Return the mean or median of the jurors' ratings, each with its juror as evidence."""
+        pairs = zip(panel.items, ratings, strict=True)
+        own = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
+        score = await self._average(example, aspect, [rating for _, rating in own])
+        told = tuple({**as_evidence(rating), "text": name} for name, rating in own)
+        update: dict[str, Any] = {"evidence": told}
+        if score.value is not None:
+            values = [r.value for _, r in own if isinstance(r, Score) and r.value is not None]
+            update["spread"] = statistics.pstdev(values)
+            if self.options.combine == "median":
+                update["value"] = statistics.median(values)
+        return score.model_copy(update=update)
+
+    @property
+    def scorer(self) -> Scorer:  # type: ignore[override]  # the base has one judge
+        """The first juror's."""
+        return self._jurors[0]
+
+    @property
+    def variant(self) -> str:
+        """How ratings are combined, and of how many."""
+        return f"{self.options.combine}|{self.options.required:g}|{self.options.output}"
+
+    @property
+    def signature(self) -> str:
+        """The first juror's, with the names of all of them, and a digest of each one's words."""
+        first, *others = self._jurors
+        own = first.signature_as(self.how)
+        if not others:
+            return own
+        models = "+".join(juror.ask.model.name for juror in self._jurors)
+        words = "+".join(juror.prompt_digest for juror in self._jurors)
+        return own.replace(f"|model:{first.ask.model.name}|", f"|model:{models}|", 1).replace(
+            f"|prompt:{first.prompt_digest}|", f"|prompt:{words}|", 1
+        )
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The chosen aspects, or each juror's rating of them where these are wanted."""
+        if self.options.output == "aspects":
+            return super().aspects
+        return tuple(
+            aspect.model_copy(update={"name": name, "parent": aspect.id})
+            for aspect in super().aspects
+            for name in self._names
+        )
+
+    @property
+    def how(self) -> How:
+        """`fused`; for single jurors how the first one's ratings are obtained."""
+        return "fused" if self.options.output == "aspects" else self._jurors[0].how
+
+    def describe(self) -> dict[str, Any]:
+        """Return options, task, prompt digest and the jurors."""
+        return super().describe() | {"jurors": list(self._names)}
+
+
+def jurors_of(models: Models) -> tuple[Model, ...]:
+    """Return the jurors, by number: the roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
+
+    Raises:
+        ConfigurationError: There is none, or one model has two seats.
+    """
+    if not isinstance(models, Mapping):
+        return (models,)
+    numbered = [
+        (found, model) for role, model in models.items() if (found := _NUMBERED.fullmatch(role))
+    ]
+    seated = [model for _, model in sorted(numbered, key=lambda one: int(one[0][1] or 0))]
+    if not seated and "" in models:
+        seated = [models[""]]
+    if not seated:
+        several = "{'juror1': NAME, 'juror2': NAME}"
+        given = parameter("model", several, typed="juror=NAME")
+        raise ConfigurationError(f"a jury needs jurors; give {given}, once for each")
+    names = [model.name for model in seated]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(
+            f"the model {twice!r} is a juror twice; a second vote adds nothing"
+        )
+    return tuple(seated)
+
+
+def _labels(jurors: tuple[Model, ...]) -> tuple[str, ...]:
+    """Return short names of the jurors, or full ones where short ones are the same."""
+    short = [model.name.rpartition("/")[2] for model in jurors]
+    if len({slug(name) for name in short}) == len(short):
+        return tuple(short)
+    return tuple(model.name for model in jurors)
