@@ -20,6 +20,7 @@ import contextlib
 import email.utils
 import hashlib
 import itertools
+import json
 import math
 import random
 import re
