@@ -362,9 +362,9 @@ def _given(
     """Return the questions that are known before the run, by the aspect's id, and all aspects."""
     chosen = tuple(map(checklists.on_unit_scale, task.aspects))
     published = options.checklist == PUBLISHED
-    known: dict[str, tuple[Aspect, ...]] = {}
+    none: dict[str, tuple[Aspect, ...]] = {}
     if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):
-        return known, chosen
+        return none, chosen
     tree = checklists.load(task.name if published else options.checklist, task)
     known = {root.id: checklists.questions_below(tree, root) for root in tree.roots}
     if published:

@@ -122,7 +122,7 @@ class Jury(RatingMethod):
         return score.model_copy(update=update)
 
     @property
-    def scorer(self) -> Scorer:  # type: ignore[override]  # the base has one judge
+    def scorer(self) -> Scorer:
         """The first juror's."""
         return self._jurors[0]
 
@@ -150,7 +150,7 @@ class Jury(RatingMethod):
         if self.options.output == "aspects":
             return super().aspects
         return tuple(
-            aspect.model_copy(update={"name": name, "parent": aspect.id})
+            Aspect(**{**aspect.model_dump(), "name": name, "parent": aspect.id})
             for aspect in super().aspects
             for name in self._names
         )
