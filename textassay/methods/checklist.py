@@ -395,5 +395,10 @@ def _told(question: Aspect, rating: Score | Failure) -> dict[str, Any]:
     """Return what an aspect's score tells of one answer."""
     own = rating.evidence[0] if isinstance(rating, Score) and rating.evidence else {}
     kept = {key: own[key] for key in ("answer", "quote", "found_in", "p_yes", "mass") if key in own}
-    told = {**as_evidence(rating), **kept, "text": question_of(question), "id": question.id}
+    told: dict[str, Any] = {
+        **as_evidence(rating),
+        **kept,
+        "text": question_of(question),
+        "id": question.id,
+    }
     return {key: value for key, value in told.items() if key != "explanation"}
