@@ -394,7 +394,9 @@ def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score 
 def _told(question: Aspect, rating: Score | Failure) -> dict[str, Any]:
     """Return what an aspect's score tells of one answer."""
     own = rating.evidence[0] if isinstance(rating, Score) and rating.evidence else {}
-    kept = {key: own[key] for key in ("answer", "quote", "found_in", "p_yes", "mass") if key in own}
+    kept: dict[str, Any] = {
+        key: own[key] for key in ("answer", "quote", "found_in", "p_yes", "mass") if key in own
+    }
     told: dict[str, Any] = {
         **as_evidence(rating),
         **kept,
