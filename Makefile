@@ -8,7 +8,7 @@ BIN := .venv/Scripts
 endif
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	--prerelease disallow --python-version 3.11
+	--prerelease if-necessary-or-explicit --python-version 3.11
 
 .PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean docs browser
 .DEFAULT_GOAL := help
