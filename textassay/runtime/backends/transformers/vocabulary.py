@@ -64,9 +64,10 @@ class Vocabulary:
         return bool(self._added[token].lstrip), bool(self._added[token].rstrip)
 
     @cached_property
-    def splits_on_words(self) -> bool:
-        """Whether text is cut at spaces before it is merged, as byte-level BPE does."""
-        return self._kind("pre_tokenizer", "ByteLevel") or self._kind("pre_tokenizer", "Split")
+    def merges_pairs(self) -> bool:
+        """Whether tokens are merged from pairs (BPE) and nothing rewrites the text before that."""
+        parsed = json.loads(self._backend.to_str())
+        return bool(parsed["model"]["type"] == "BPE" and parsed.get("normalizer") is None)
 
     def encode(self, text: str) -> Ids:
         """Return the ids of plain text: nothing is added, and no special token is read out of it.
