@@ -97,6 +97,6 @@ def test_refusing_a_text_without_content_is_right():
 
 
 def test_wilson_is_that_of_the_books():
-    """81 of 263: Agresti and Coull (1998) print .255 to .367 for such."""
+    """81 of 263, as in table I of Newcombe, Statistics in Medicine 17 (1998)."""
     found = wilson(81, 263)
     assert (round(found.low, 4), round(found.high, 4)) == (0.2553, 0.3662)
