@@ -1,4 +1,6 @@
-"""Who watches runs, nodes and calls, if anybody: one place that is asked, so that nothing is paid when off.
+"""Who watches runs, nodes and calls, if anybody.
+
+One place that is asked, so that nothing is paid when off.
 
 Imports nothing of textassay, so that every layer may ask.
 """

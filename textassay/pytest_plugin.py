@@ -33,8 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--textassay",
         dest="textassay_mode",
         choices=MODES,
-        help="record: ask judges what has no recorded answer; replay: ask nothing; live: ask "
-        "everything. Default: replay if the variable CI is set, record elsewhere.",
+        help=(
+            "record: ask judges what has no recorded answer; replay: ask nothing; live: ask "
+            "everything. Default: replay if the variable CI is set, record elsewhere."
+        ),
     )
     group.addoption(
         "--textassay-inconclusive",

@@ -1,4 +1,7 @@
-"""The forms in which ratings are asked for: their labels, their JSON schema, and a well-formed answer for dry runs."""
+"""The forms in which ratings are asked for.
+
+Their labels, their JSON schema, and a well-formed answer for dry runs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ class Point:
 
 @lru_cache(maxsize=256)
 def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
-    """Return the whole ratings of a scale, lowest first; or its two ends where they are fractions or far apart.
+    """Return the whole ratings of a scale, lowest first.
+
+    Or its two ends where they are fractions or far apart.
 
     Raises:
         ConfigurationError: Letters are asked for on a scale that does not fit A to Z.
@@ -46,7 +51,8 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
         return tuple(Point(f"{value:g}", value, "") for value in values)
     if not is_whole(scale) or steps >= MAX_LETTERS:
         raise ConfigurationError(
-            f"letters stand for whole ratings, at most {MAX_LETTERS}; the scale {low:g} to {high:g} needs form=number"
+            f"letters stand for whole ratings, at most {MAX_LETTERS}; the scale {low:g} to {high:g}"
+            " needs form=number"
         )
     ends = {0: ", the lowest rating", steps: ", the highest rating"}
     return tuple(

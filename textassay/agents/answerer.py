@@ -1,4 +1,6 @@
-"""Answers yes/no questions with P(yes): one question, or sub-questions in order (DecompEval, equations 1 to 3).
+"""Answers yes/no questions with P(yes).
+
+One question, or sub-questions in order (DecompEval, equations 1 to 3).
 
 Reads the probabilities of the spellings of yes and no as what comes next; never what a model
 writes.
@@ -171,7 +173,9 @@ class AnswersInOrder:
 
 
 def p_yes(yes: float | None, no: float | None) -> float:
-    """Return equation 3, P(yes) / (P(yes) + P(no)), from natural logs; `None` stands for probability 0.
+    """Return equation 3, P(yes) / (P(yes) + P(no)), from natural logs.
+
+    `None` stands for probability 0.
 
     Raises:
         ValueError: Both are `None`.
@@ -185,12 +189,21 @@ def p_yes(yes: float | None, no: float | None) -> float:
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words as they may begin an answer: with and without the space that many tokens begin with."""
+    """Return the words as they may begin an answer.
+
+    With and without the space that many tokens begin with.
+    """
     return tuple(dict.fromkeys([*words, *(f" {word}" for word in words)]))
 
 
 def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> str:
     if len(unreported) == 2:
-        return f"{model.name!r} would say something else than yes or no: neither is among its likeliest tokens"
+        return (
+            f"{model.name!r} would say something else than yes or no: neither is among its"
+            " likeliest tokens"
+        )
     told = f" ({unreported[0]} is not among its likeliest tokens)" if unreported else ""
-    return f"yes and no together have probability {mass:.3g} for {model.name!r}{told}, less than {least:g}"
+    return (
+        f"yes and no together have probability {mass:.3g} for {model.name!r}{told}, less than"
+        f" {least:g}"
+    )

@@ -224,7 +224,9 @@ class Ask:
         return {"prompt": joined(prompt.messages), "truncatable": prompt.truncatable}
 
     def signature(self, method: str, prompt_digest: str, **facts: object) -> str:
-        """Return what makes scores comparable: method, model, words, facts about the sampling, and version.
+        """Return what makes scores comparable.
+
+        Method, model, words, facts about the sampling, and version.
 
         Args:
             method: Name of the method.

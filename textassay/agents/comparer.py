@@ -18,7 +18,10 @@ from textassay.runtime.model import Sample
 
 Order = Literal["forth", "back"]
 """`forth` shows `output` first, `back` shows `output_b` first."""
-_DRY = "Both say what happened, and one of them says it in an order that is easier to follow.\nAnswer: A"
+_DRY = (
+    "Both say what happened, and one of them says it in an order that is easier to"
+    " follow.\nAnswer: A"
+)
 
 
 class Choice(Message):
@@ -27,7 +30,8 @@ class Choice(Message):
     order: Order
     """Which text came first."""
     value: float | None = None
-    """How much better `output` is than `output_b`: 1, 0.5 or 0; `None` if the answer is unusable."""
+    """How much better `output` is than `output_b`: 1, 0.5 or 0; `None` if the answer is
+    unusable."""
     said: str = ""
     """The judge's words."""
     problem: str | None = None

@@ -1,4 +1,6 @@
-"""Asks a model to take a criterion apart: into sub-criteria, or into a chain of aspects that are relevant to it.
+"""Asks a model to take a criterion apart.
+
+Into sub-criteria, or into a chain of aspects that are relevant to it.
 
 Knows how to ask again where the answer is no list or too short, and how a tree grows layer by
 layer. Nothing of files.
@@ -71,7 +73,9 @@ class Decomposer:
         return ask.digest(*variants, also=(AGAIN_PROMPT,))
 
     async def __call__(self, aspect: Aspect) -> Decomposition:
-        """Return the parts: at least one, at most `count`, without repeats and without the criterion itself.
+        """Return the parts.
+
+        At least one, at most `count`, without repeats and without the criterion itself.
 
         Raises:
             PromptError: A prompt file does not render.
@@ -96,8 +100,8 @@ class Decomposer:
             prompt = prompt.followed_by(said, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(
-                f"{self.ask.model.name!r} was asked to take {aspect.name!r} apart and gave no list; "
-                f"it said: {said.strip()[:MAX_QUOTED]!r}"
+                f"{self.ask.model.name!r} was asked to take {aspect.name!r} apart and gave no list;"
+                f" it said: {said.strip()[:MAX_QUOTED]!r}"
             )
         parts = tuple(
             Aspect(

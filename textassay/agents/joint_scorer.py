@@ -69,7 +69,9 @@ class JointScorer:
         return self.structured
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
-        """Return a score for each aspect, in order; one without a value if the judge gives no usable rating.
+        """Return a score for each aspect, in order.
+
+        One without a value if the judge gives no usable rating.
 
         Raises:
             PromptError: The prompt file does not render.
@@ -160,7 +162,10 @@ class JointScorer:
 
 
 def whole_lines(sample: Sample) -> str:
-    """Return an answer without the line at which it was cut: "Score: 4" may have become "Score: 4.5"."""
+    """Return an answer without the line at which it was cut: "Score: 4" may have become "Score.
+
+    4.5".
+    """
     return sample.text.rpartition("\n")[0] if sample.finish_reason == "length" else sample.text
 
 

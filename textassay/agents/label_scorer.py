@@ -29,12 +29,14 @@ class LabelScorer(Scorer):
         profile = self.ask.profile
         if self.ask.n > 1:
             raise ConfigurationError(
-                f"profile {profile.name!r} reads ratings from probabilities, so that n={self.ask.n} samples tell "
-                "nothing more; leave n out, or take another profile (--set profile=none)"
+                f"profile {profile.name!r} reads ratings from probabilities, so that n={self.ask.n}"
+                " samples tell nothing more; leave n out, or take another profile (--set"
+                " profile=none)"
             )
         if profile.scale is not None and self.form != "number":
             raise ConfigurationError(
-                f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or --set profile=none"
+                f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or --set"
+                " profile=none"
             )
         scoring(self.ask.model, "choices")
 
@@ -45,9 +47,9 @@ class LabelScorer(Scorer):
         if not is_whole(self._asked_scale(aspect)) or len(points) > MAX_LABELS:
             low, high = aspect.scale
             raise ConfigurationError(
-                f"aspect {aspect.name!r}: profile {self.ask.profile.name!r} reads ratings from probabilities of "
-                f"labels, at most {MAX_LABELS} whole numbers, which the scale {low:g} to {high:g} has not; give the "
-                "profile a scale"
+                f"aspect {aspect.name!r}: profile {self.ask.profile.name!r} reads ratings from"
+                f" probabilities of labels, at most {MAX_LABELS} whole numbers, which the scale"
+                f" {low:g} to {high:g} has not; give the profile a scale"
             )
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
@@ -70,7 +72,10 @@ class LabelScorer(Scorer):
         profile, name = self.ask.profile, self.ask.model.name
         least = max(profile.least_mass, MIN_MASS if len(known) < len(found) else 0.0)
         if not known or response.mass < least:
-            message = f"all labels together have probability {response.mass:.3g} for {name!r}, less than {least:g}"
+            message = (
+                f"all labels together have probability {response.mass:.3g} for {name!r}, less than"
+                f" {least:g}"
+            )
             return Score.unscored("NoLabelMass", message, mass=response.mass, **about)
         shares = _shares(known)
         rating = math.fsum(point.value * shares.get(point.label, 0.0) for point in points)

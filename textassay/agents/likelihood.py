@@ -1,4 +1,7 @@
-"""Scores a text by its probability under a model: the sum over tokens of w_t log p(h_t | h_<t, T) (GPTScore, 3.2)."""
+"""Scores a text by its probability under a model.
+
+The sum over tokens of w_t log p(h_t | h_<t, T) (GPTScore, 3.2).
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,9 @@ class LikelihoodReader:
 
 @dataclass(frozen=True)
 class LikelihoodScorer:
-    """Makes one score of the likelihoods: directions are averaged under each reference, then references put together.
+    """Makes one score of the likelihoods.
+
+    Directions are averaged under each reference, then references put together.
 
     Attributes:
         weights: What a token weighs.
@@ -119,7 +124,10 @@ class LikelihoodScorer:
     async def __call__(
         self, example: Example, aspect: Aspect, passages: Passages, likelihoods: Likelihoods
     ) -> Score:
-        """Return the score, a signed log-probability without a scale; none where there was no passage."""
+        """Return the score, a signed log-probability without a scale.
+
+        None where there was no passage.
+        """
         items = likelihoods.items
         fields: dict[str, Any] = {"value": self._value(items)} if items else {}
         if passages.missing is not None:

@@ -1,4 +1,6 @@
-"""Has a judge fuse the scores of assistant evaluators into ratings: Fusion-Eval's prompt execution (section 2).
+"""Has a judge fuse the scores of assistant evaluators into ratings.
+
+Fusion-Eval's prompt execution (section 2).
 
 All aspects are rated in one answer, with an explanation each; several answers are sampled and
 averaged. Knows how answers become scores; errors of the model pass through.
@@ -32,7 +34,10 @@ _VOLUNTEERED = Aspect(
     name=OVERALL, definition="an overall rating that nobody asked for", scale=(-1e6, 1e6)
 )
 """So that an overall rating is not taken for that of the aspect before it."""
-_EXPLANATION = "The text does well in most respects and fails in some, as the assistant evaluators' scores suggest too."
+_EXPLANATION = (
+    "The text does well in most respects and fails in some, as the assistant evaluators' scores"
+    " suggest too."
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,9 @@ class LLMFuser:
         assistance: list[Score],
         plan: Plan | RefusedPlan | None = None,
     ) -> list[Score]:
-        """Return a score for each of `aspects`, in order; one without a value where no sample has a usable rating.
+        """Return a score for each of `aspects`, in order.
+
+        One without a value where no sample has a usable rating.
 
         The judge is always asked about all aspects of the task, so that a score does not depend on
         which of them are wanted. What the calls cost stands on no score.
@@ -151,7 +158,10 @@ class LLMFuser:
 
     @cached_property
     def _rated(self) -> tuple[Aspect, ...]:
-        """What answers are searched for: the task's aspects first, and an overall rating, which judges volunteer."""
+        """What answers are searched for.
+
+        The task's aspects first, and an overall rating, which judges volunteer.
+        """
         aspects = self.ask.task.aspects
         return (
             aspects if any(is_overall(aspect) for aspect in aspects) else (*aspects, _VOLUNTEERED)
@@ -187,7 +197,10 @@ class LLMFuser:
         return "\n\n".join(lines)
 
     async def _answers(self, prompt: Prompt) -> list[Answer[JointAnswer]]:
-        """Ask for `n` samples; or for one, and for others in its place while it leaves something out."""
+        """Ask for `n` samples.
+
+        Or for one, and for others in its place while it leaves something out.
+        """
         aspects = len(self.ask.task.aspects)
         answers = [
             await self.ask.answer(

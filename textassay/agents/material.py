@@ -1,4 +1,7 @@
-"""Shows the texts under evaluation in prompts: labeled and between delimiters that they cannot forge."""
+"""Shows the texts under evaluation in prompts.
+
+Labeled and between delimiters that they cannot forge.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ KINDS = ("source", "context", "output")
 
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
-    """Return the texts of an example as prompts want them: `{label, text}` each, delimited, blank ones left out."""
+    """Return the texts of an example as prompts want them.
+
+    `{label, text}` each, delimited, blank ones left out.
+    """
     labels = {
         "source": task.source_name,
         "context": task.context_name,
@@ -37,6 +43,9 @@ def fenced(texts: Iterable[tuple[str, str, str]], number: str) -> list[dict[str,
 
 
 def plain_texts(example: Example, kinds: Iterable[str] = KINDS) -> dict[str, str]:
-    """Return the texts of an example by kind, stripped and without delimiters; blank ones are left out."""
+    """Return the texts of an example by kind, stripped and without delimiters.
+
+    Blank ones are left out.
+    """
     texts = {kind: getattr(example, kind) for kind in kinds}
     return {kind: text.strip() for kind, text in texts.items() if text is not None and text.strip()}

@@ -1,4 +1,6 @@
-"""Writes what GPTScore conditions on: the template T(d, a, S) filled for one example and aspect, and the text to score.
+"""Writes what GPTScore conditions on.
+
+The template T(d, a, S) filled for one example and aspect, and the text to score.
 
 Knows directions, references, demonstrations and the boolean question; asks no model.
 """
@@ -317,7 +319,9 @@ class PassageWriter:
             shown.append(
                 {
                     "text": text,
-                    "scored": f"{self.template.prepare_text(_known_answer(demonstration, aspect))}.",
+                    "scored": (
+                        f"{self.template.prepare_text(_known_answer(demonstration, aspect))}."
+                    ),
                 }
             )
         prompt = self._question_prompt(example, quality, question, shown)
@@ -334,7 +338,10 @@ class PassageWriter:
         )
 
     def _asked(self, aspect: Aspect, quality: Quality) -> str:
-        """Return the boolean question: on dialogue the paper's, else the aspect's own, else one from its words."""
+        """Return the boolean question.
+
+        On dialogue the paper's, else the aspect's own, else one from its words.
+        """
         others = tuple(other for other in self.combined if other.name != quality.name)
         asks = self.template.task.asks
         if not others:
@@ -371,9 +378,11 @@ class PassageWriter:
             plain_texts(example),
             instruction=self.words.question if self.instruct else "",
             question=question,
-            texts=[{"label": label, "text": text.strip()} for _, label, text in parts]
-            if self.printed
-            else fenced(parts, nonce(text for _, _, text in parts)),
+            texts=(
+                [{"label": label, "text": text.strip()} for _, label, text in parts]
+                if self.printed
+                else fenced(parts, nonce(text for _, _, text in parts))
+            ),
             demonstrations=demonstrations,
         )
 
@@ -410,7 +419,8 @@ def _known_answer(demonstration: Example, aspect: Aspect) -> str:
     answer = str(answers.get(aspect.name, "") if isinstance(answers, Mapping) else "").casefold()
     if answer not in ("yes", "no"):
         raise ConfigurationError(
-            f"demonstration {demonstration.id!r} does not say how the question on {aspect.name} is answered; a line of "
+            f"demonstration {demonstration.id!r} does not say how the question on {aspect.name} is"
+            " answered; a line of "
             f'the file needs "answers": {{"{aspect.name}": "yes"}} (or "no")'
         )
     return answer.capitalize()

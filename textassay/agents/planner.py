@@ -1,4 +1,6 @@
-"""Writes Fusion-Eval's plan: which assistant evaluators serve which criterion, and the steps of judging (section 2).
+"""Writes Fusion-Eval's plan.
+
+Which assistant evaluators serve which criterion, and the steps of judging (section 2).
 
 Knows how to have a plan repaired that names something unknown. Nothing of files.
 """
@@ -25,12 +27,14 @@ MAX_PLAN_QUOTED = 2_000
 """Characters of an unusable plan that a refusal keeps."""
 _STEPS = (
     "Read the texts from beginning to end and note all that bears on {}, for it and against it.",
-    "Compare them on it, and take the scores of the assistant evaluators that serve it as supplementary insights, "
-    "which may support or question this first impression.",
+    (
+        "Compare them on it, and take the scores of the assistant evaluators that serve it as"
+        " supplementary insights, which may support or question this first impression."
+    ),
     "Assign a score for {} by its definition, and say in a sentence or two what has decided it.",
 )
-"""For each criterion, in the answer of a dry run; as long as those that a model wrote for Fusion-Eval (appendices
-A.2 and A.3)."""
+"""For each criterion, in the answer of a dry run; as long as those that a model wrote for
+Fusion-Eval (appendices A.2 and A.3)."""
 
 
 class RefusedPlan(Message):
@@ -43,7 +47,10 @@ class RefusedPlan(Message):
 
 
 def criteria_of(aspects: tuple[Aspect, ...]) -> tuple[Aspect, ...]:
-    """Return the aspects that a plan is for: all but the overall one, unless that is the only one."""
+    """Return the aspects that a plan is for.
+
+    All but the overall one, unless that is the only one.
+    """
     return tuple(aspect for aspect in aspects if not is_overall(aspect)) or aspects
 
 
@@ -77,7 +84,9 @@ class Planner:
         return ask.digest(*variants, also=(AGAIN_PROMPT,))
 
     async def __call__(self) -> Plan | RefusedPlan:
-        """Return the plan, or why there is none: the last attempt still names what is unknown or leaves something out.
+        """Return the plan, or why there is none.
+
+        The last attempt still names what is unknown or leaves something out.
 
         Raises:
             PromptError: A prompt file does not render.

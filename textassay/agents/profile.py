@@ -1,4 +1,6 @@
-"""How a model is asked that does not follow the prompts of papers: its own prompts, its way with texts and ratings.
+"""How a model is asked that does not follow the prompts of papers.
+
+Its own prompts, its way with texts and ratings.
 
 A profile changes how judges are asked, never what a score means. Knows nothing of files;
 `methods/library/profiles.py` reads them.
@@ -32,7 +34,10 @@ MAX_TEXTS = 1024
 
 
 class Profile(Message):
-    """How one model, or several of a kind, are asked. The default is a model that follows the papers' prompts."""
+    """How one model, or several of a kind, are asked.
+
+    The default is a model that follows the papers' prompts.
+    """
 
     name: str = ""
     """Name or folder; empty for none."""
@@ -86,11 +91,13 @@ class Profile(Message):
             source, output = _unlabelled(source, output)
         return example.model_copy(
             update={
-                "source": source
-                if source is None
-                else self._turns(source)
-                if talk
-                else self.prepare_text(source),
+                "source": (
+                    source
+                    if source is None
+                    else self._turns(source)
+                    if talk
+                    else self.prepare_text(source)
+                ),
                 "context": None if example.context is None else self.prepare_text(example.context),
                 "output": self.prepare_text(output),
                 "references": tuple(map(self.prepare_text, example.references)),
@@ -113,7 +120,10 @@ NO_PROFILE = Profile()
 
 @lru_cache(maxsize=MAX_TEXTS)
 def _prepared(text: str, how: Text, lines: Lines) -> str:
-    """Return a text prepared; remembered, since every aspect of an example is asked about with the same texts."""
+    """Return a text prepared.
+
+    Remembered, since every aspect of an example is asked about with the same texts.
+    """
     plain = simplify(text) if how == "simplify" else text
     return " ".join(plain.split()) if lines == "joined" else plain
 

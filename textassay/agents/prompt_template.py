@@ -1,4 +1,7 @@
-"""Renders one prompt for examples as one model is shown them: prompt file, layout, task and the model's profile."""
+"""Renders one prompt for examples as one model is shown them.
+
+Prompt file, layout, task and the model's profile.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from textassay.runtime.messages import Example
 from textassay.runtime.model import ChatMessage
 
 Layout = Literal["paper", "shared-prefix"]
-"""Order of a prompt: the paper's, or texts first and aspect last so that servers can reuse the prefix."""
+"""Order of a prompt: the paper's, or texts first and aspect last so that servers can reuse the
+prefix."""
 
 MAX_FRAMES = 1024
 """Rendered prompts that one template keeps; the oldest is dropped first."""

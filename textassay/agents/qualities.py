@@ -1,4 +1,6 @@
-"""How an aspect is put into words inside a sentence: "a fluent and grammatical summary", "Is this ...?".
+"""How an aspect is put into words inside a sentence.
+
+"a fluent and grammatical summary", "Is this ...?".
 
 Knows the aspects of GPTScore's table by name; any other aspect, one that defines a known name
 otherwise among them, is described by its definition.
@@ -60,7 +62,10 @@ class Qualities(Message):
         return next((quality for quality in self.aspects if wanted in quality.names), None)
 
     def of(self, aspect: Aspect) -> Quality:
-        """Return the quality that an aspect asks for; by its definition where that is not one of those known."""
+        """Return the quality that an aspect asks for.
+
+        By its definition where that is not one of those known.
+        """
         known = self.find(aspect.name)
         if known is None or aspect.definition not in {known.definition, *self.definitions}:
             return described(aspect)
@@ -85,7 +90,10 @@ class Qualities(Message):
 
 
 def described(aspect: Aspect) -> Quality:
-    """Return the quality of an aspect that has no words of its own; a high value means much of what it names."""
+    """Return the quality of an aspect that has no words of its own.
+
+    A high value means much of what it names.
+    """
     meaning = " ".join(aspect.definition.split()).rstrip(".")
     does = "does well in" if aspect.higher_is_better else "shows much"
     return Quality(
@@ -94,7 +102,9 @@ def described(aspect: Aspect) -> Quality:
 
 
 def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:
-    """Return what is asked for: `an interesting response that is specific and engaging` (GPTScore, order of aspects).
+    """Return what is asked for.
+
+    `an interesting response that is specific and engaging` (GPTScore, order of aspects).
 
     Args:
         noun: What kind of text it is.

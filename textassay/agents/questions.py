@@ -72,7 +72,10 @@ class QuestionForm(Message):
 
 
 class QuestionTable(Message):
-    """The words of DecompEval's prompts; a file of this form may replace those that come with the package."""
+    """The words of DecompEval's prompts.
+
+    A file of this form may replace those that come with the package.
+    """
 
     instruction: str = "Answer the following yes/no question."
     """What stands before or after the inputs."""
@@ -92,7 +95,10 @@ class QuestionTable(Message):
     the same."""
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
-        """Return the forms for an aspect; none where it is not in the book, or asks something else and may."""
+        """Return the forms for an aspect.
+
+        None where it is not in the book, or asks something else and may.
+        """
         written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
         asked = {form.question for form in written}
         return written if self.overrides or aspect.question in asked else ()
@@ -140,7 +146,10 @@ class QuestionSet(Message):
 
     @property
     def questions(self) -> tuple[SubQuestion, ...]:
-        """All that is asked, in order: the question last, or not where the score is made of the sentences' answers."""
+        """All that is asked, in order.
+
+        The question last, or not where the score is made of the sentences' answers.
+        """
         if self.form is None:
             return ()
         of_sentences = self.form.value != "question" and self.subquestions
@@ -269,7 +278,10 @@ class SentenceQuestions:
 
 
 def _texts(example: Example) -> dict[str, str]:
-    """Return the texts of an example that are not blank, by part; the first of several references."""
+    """Return the texts of an example that are not blank, by part.
+
+    The first of several references.
+    """
     reference = next(iter(references(example)), None)
     parts = {
         "source": example.source,
@@ -289,14 +301,20 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
 
 
 def _filled(pattern: str, words: Mapping[str, str]) -> str:
-    """Return a pattern with its places filled; what is filled in last is not searched for places."""
+    """Return a pattern with its places filled.
+
+    What is filled in last is not searched for places.
+    """
     for place, word in words.items():
         pattern = pattern.replace(place, word)
     return pattern
 
 
 def templated(task: Task, aspect: Aspect) -> QuestionForm:
-    """Return the form for an aspect that no table has: its own question, or one made from its name and definition."""
+    """Return the form for an aspect that no table has.
+
+    Its own question, or one made from its name and definition.
+    """
     noun = task.output_name.lower()
     inputs = {
         "source?": task.source_name.lower(),

@@ -30,8 +30,8 @@ SCHEMA: Json = {
 }
 """The quotation comes first, so that the answer follows from it."""
 DRY_RUN_ANSWER = (
-    '{"quote": "as many words as a sentence of a news article or a summary usually has, about twenty '
-    'of them in all", "answer": "yes"}'
+    '{"quote": "as many words as a sentence of a news article or a summary usually has, about'
+    ' twenty of them in all", "answer": "yes"}'
 )
 MAX_TOKENS = 256
 

@@ -63,7 +63,10 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> Found | None:
 
 
 def quotable(example: Example) -> dict[str, str]:
-    """Return the texts of an example that can be quoted, the output first; blank ones are left out."""
+    """Return the texts of an example that can be quoted, the output first.
+
+    Blank ones are left out.
+    """
     texts = {"output": example.output, "source": example.source, "context": example.context}
     return {name: text for name, text in texts.items() if text is not None and text.strip()}
 

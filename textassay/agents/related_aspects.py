@@ -1,4 +1,7 @@
-"""What a judge is told of aspects that are relevant to the judged one: definitions, and scores where there are some."""
+"""What a judge is told of aspects that are relevant to the judged one.
+
+Definitions, and scores where there are some.
+"""
 
 from __future__ import annotations
 

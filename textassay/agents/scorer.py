@@ -78,8 +78,9 @@ class Scorer:
         if self.how == "logprob" and not self._has_labels(aspect, points):
             low, high = aspect.scale
             raise ConfigurationError(
-                f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole ratings that are "
-                f"not negative, which the scale {low:g} to {high:g} has not; use --n 20"
+                f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole"
+                f" ratings that are not negative, which the scale {low:g} to {high:g} has not; use"
+                " --n 20"
             )
 
     def _asked_scale(self, aspect: Aspect) -> Scale:
@@ -119,7 +120,9 @@ class Scorer:
         knowledge: RelatedAspects | None = None,
         parent: Aspect | None = None,
     ) -> Score:
-        """Return the score; without a value if the output is empty or the judge gives no usable rating.
+        """Return the score.
+
+        Without a value if the output is empty or the judge gives no usable rating.
 
         Args:
             example: What is judged.
@@ -203,7 +206,10 @@ class Scorer:
         return found
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
-        """Read one of several samples; a rating at which the answer was cut off may not be the whole of it."""
+        """Read one of several samples.
+
+        A rating at which the answer was cut off may not be the whole of it.
+        """
         found = self._read(sample, aspect)
         if isinstance(found, Rating) and self._is_cut(sample, found):
             return NoRating("NoScoreFound", "the answer was cut at its rating")
@@ -266,13 +272,16 @@ class Scorer:
 
 
 def _rating_in(answer: Answer[Rating | NoRating]) -> Rating | NoRating:
-    """Return the rating in an answer; one that is cut off has none, whatever stands before its end."""
+    """Return the rating in an answer.
+
+    One that is cut off has none, whatever stands before its end.
+    """
     if not answer.cut:
         return answer.read[0]
     if answer.server_limit is not None:
         limit = (
-            f"{answer.server_limit} tokens by the server, though max_tokens is {answer.max_tokens}: "
-            "its context holds no more"
+            f"{answer.server_limit} tokens by the server, though max_tokens is {answer.max_tokens}:"
+            " its context holds no more"
         )
     else:
         limit = f"{answer.max_tokens} tokens, before its rating; raise --set max_tokens"

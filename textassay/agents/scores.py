@@ -1,4 +1,7 @@
-"""Makes scores of what a judge answered: one rating that it wrote, or the mean of several samples."""
+"""Makes scores of what a judge answered.
+
+One rating that it wrote, or the mean of several samples.
+"""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ class WrittenSteps:
         ]
         if missing:
             raise ConfigurationError(
-                f"task {self.task.name!r} has no steps for {', '.join(missing)}; add `steps` to its file or let the "
-                "model write them (--set steps=auto)"
+                f"task {self.task.name!r} has no steps for {', '.join(missing)}; add `steps` to its"
+                " file or let the model write them (--set steps=auto)"
             )
 
     async def __call__(self, aspect: Aspect) -> Steps:

@@ -1,4 +1,7 @@
-"""A task as judges see it: what the texts are called and which aspects are judged. Knows nothing of files."""
+"""A task as judges see it: what the texts are called and which aspects are judged.
+
+Knows nothing of files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Averages the scores of assistant evaluators: Fusion-Eval's aggregation functions AVG and LLMSel (section 3.2).
+"""Averages the scores of assistant evaluators.
+
+Fusion-Eval's aggregation functions AVG and LLMSel (section 3.2).
 
 Every scorer is mapped from its own scale to 0-1 first. Asks no model.
 """
@@ -48,8 +50,9 @@ class ToolAverage:
         for assistant in self.assistants:
             if assistant.scale is None and assistant.name not in self.ranges:
                 raise ConfigurationError(
-                    f"the scale of {assistant.name!r} has no ends, so that it cannot be mapped to 0-1; leave the tool "
-                    f"out, or say which values count as 0 and 1: --set 'ranges={{{assistant.name} = [0, 1]}}'"
+                    f"the scale of {assistant.name!r} has no ends, so that it cannot be mapped to"
+                    " 0-1; leave the tool out, or say which values count as 0 and 1: --set"
+                    f" 'ranges={{{assistant.name} = [0, 1]}}'"
                 )
 
     async def __call__(

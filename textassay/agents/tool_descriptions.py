@@ -1,4 +1,6 @@
-"""Assistant evaluators as agents tell of them: what a planner and a judge read about a tool, and about its score.
+"""Assistant evaluators as agents tell of them.
+
+What a planner and a judge read about a tool, and about its score.
 
 Knows tools by what they say of themselves; measures nothing.
 """
@@ -56,7 +58,10 @@ def assistants_of(tools: Iterable[Tool]) -> tuple[Assistant, ...]:
 
 
 def reading_of(score: Score) -> str:
-    """Return a tool's score as a prompt tells it; one without a value is told as missing, with the reason's name."""
+    """Return a tool's score as a prompt tells it.
+
+    One without a value is told as missing, with the reason's name.
+    """
     if score.value is not None:
         return f"{score.value:.4g}"
     return f"missing ({score.error.type})" if score.error is not None else "missing"

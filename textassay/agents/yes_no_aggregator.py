@@ -1,4 +1,7 @@
-"""Makes a score of answered questions: equation 3 on the one about the whole, or an average or sum (DecompEval)."""
+"""Makes a score of answered questions.
+
+Equation 3 on the one about the whole, or an average or sum (DecompEval).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ class YesNoAggregator:
     async def __call__(
         self, example: Example, aspect: Aspect, inquiry: QuestionSet, replies: Replies
     ) -> Score:
-        """Return the score; without a value where nothing could be asked or a model gave no usable answer."""
+        """Return the score.
+
+        Without a value where nothing could be asked or a model gave no usable answer.
+        """
         about: dict[str, Any] = {
             "id": example.id,
             "aspect": aspect.label,

@@ -1,4 +1,6 @@
-"""Which item a rater sees next: least rated first, balanced by system within a source, some of them twice.
+"""Which item a rater sees next.
+
+Least rated first, balanced by system within a source, some of them twice.
 
 A shown item is leased to its rater. A lease that runs out returns the item to the others, so that
 nothing waits for a rater who went away; an answer that comes later still counts.
@@ -74,7 +76,10 @@ class Allocation:
         return [(lease.visit, lease.position) for lease in held[:count]]
 
     def swapped(self, visit: Visit) -> bool:
-        """Return whether a comparison shows its second text first: by chance, and anew when repeated."""
+        """Return whether a comparison shows its second text first.
+
+        By chance, and anew when repeated.
+        """
         draw = random.Random(f"{self._study.seed} {visit.rater} {visit.key} {visit.repeat}")
         return self._study.paired and draw.random() < 0.5
 

@@ -1,7 +1,7 @@
 """Ratings from and to other annotation tools: Label Studio, Argilla, Potato and plain CSV.
 
-Every format is read into the same rows: example, aspect, rater and rating. Formats carry the raters'
-user names or numbers; they become pseudonyms `r1`, `r2`, ... in order of appearance.
+Every format is read into the same rows: example, aspect, rater and rating. Formats carry the
+raters' user names or numbers; they become pseudonyms `r1`, `r2`, ... in order of appearance.
 
 References:
     Label Studio, "Label Studio JSON format of annotated tasks"; Argilla 2, `Record.to_dict`;
@@ -70,7 +70,10 @@ def read(name: str, path: str | Path) -> list[dict[str, Any]]:
 
 
 def merge(rated: Iterable[Rated]) -> list[dict[str, Any]]:
-    """Return one row per example with the raters in a fixed order; a later rating replaces an earlier."""
+    """Return one row per example with the raters in a fixed order.
+
+    A later rating replaces an earlier.
+    """
     raters: dict[str, int] = {}
     values: dict[str, dict[str, dict[int, float | None]]] = {}
     for one in rated:

@@ -1,4 +1,6 @@
-"""Ratings in our own data format: one line per rated example, with `annotators`, ready for every command.
+"""Ratings in our own data format.
+
+One line per rated example, with `annotators`, ready for every command.
 
 Raters stand in a fixed order, `null` if one did not rate an example. Besides `human` and
 `annotators` a line carries what a later analysis needs: time spent, revisions, second ratings of

@@ -1,4 +1,6 @@
-"""What raters have answered, and the journal that keeps it: every answer is on the disk before it is acknowledged.
+"""What raters have answered, and the journal that keeps it.
+
+Every answer is on the disk before it is acknowledged.
 
 The journal is a file of JSON lines: one `study` line, one `rater` line per rater, and one `rating`
 line per answer. A later revision of an answer replaces the earlier; both stay in the journal.

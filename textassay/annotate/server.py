@@ -27,12 +27,15 @@ MAX_AHEAD = 5
 MAX_BODY = 64 * 1024
 MAX_COMMENT = 2000
 WRITE_SECONDS = 1.0
-"""Longest time until an acknowledged answer is in the file of ratings; it is in the journal at once."""
+"""Longest time until an acknowledged answer is in the file of ratings; it is in the journal at
+once."""
 ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",

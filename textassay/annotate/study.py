@@ -1,4 +1,6 @@
-"""What raters are asked: the items of a study, the questions per aspect, and what a browser may see of them.
+"""What raters are asked.
+
+The items of a study, the questions per aspect, and what a browser may see of them.
 
 Knows examples and tasks; nothing of raters, servers or files of ratings.
 """

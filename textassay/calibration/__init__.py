@@ -1,4 +1,6 @@
-"""From scores to decisions: calibration, corrected estimates, paired comparisons, the alternative annotator test.
+"""From scores to decisions.
+
+Calibration, corrected estimates, paired comparisons, the alternative annotator test.
 
 Everything works on arrays; files, runs and data sets come in through `read_judged`, `People` and
 `join_columns` only. The source is the unit that was sampled.

@@ -262,7 +262,7 @@ def _refuse_untestable(
     raters = int((given.any(axis=0)).sum())
     if raters < 2 or int((shared > 0).sum()) < 2:
         raise DataError(
-            f"the alternative annotator test leaves one rater out and compares with the others, "
+            "the alternative annotator test leaves one rater out and compares with the others, "
             f"and {raters} of the columns in 'annotators' hold ratings of shared items; it needs "
             "2 raters of the same items, better 3"
         )

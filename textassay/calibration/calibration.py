@@ -257,9 +257,11 @@ def _held_out(
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
     told = {
-        name: None
-        if np.isnan(widths[at]).any()
-        else {"coverage": float(inside[at].mean()), "mean_width": float(widths[at].mean())}
+        name: (
+            None
+            if np.isnan(widths[at]).any()
+            else {"coverage": float(inside[at].mean()), "mean_width": float(widths[at].mean())}
+        )
         for at, name in enumerate(("calibrated", "raw"))
     }
     return {**told, "of": scales.raters[1] - scales.raters[0]}

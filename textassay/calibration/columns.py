@@ -1,4 +1,6 @@
-"""Recorded scores and people's ratings as columns: one table per pairing of a score with a human aspect.
+"""Recorded scores and people's ratings as columns.
+
+One table per pairing of a score with a human aspect.
 
 Knows score files, run folders and data sets; texts are not kept. A data set whose rows hold
 `metrics` serves as a file of scores too.

@@ -1,4 +1,6 @@
-"""Intervals around single calibrated scores: split conformal prediction with the source as the unit.
+"""Intervals around single calibrated scores.
+
+Split conformal prediction with the source as the unit.
 
 Knows arrays. Rows of one source are not exchangeable with rows of another, sources are. So every
 source has the same weight in the quantile of the residuals, shared among its rows, and a source

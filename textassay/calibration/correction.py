@@ -76,7 +76,8 @@ def correct_mean(
     y, at, weight = ratings[rated], groups[rated], drawn[rated]
     judge = mean_over_groups(scores, groups, count)
     labels = _weighted_mean(y, at, weight, count)
-    # what unrated rows add to the judge's mean: 0 if every row is rated, and then nothing is left to correct
+    # what unrated rows add to the judge's mean: 0 if every row is rated, and then nothing is left
+    # to correct
     on_rated = _weighted_mean(scores[rated], at, weight, count)
     gap = judge.minus(on_rated)
     left = 1.0 - float(share[rated].sum() / share.sum())
@@ -130,7 +131,10 @@ def _tuned(
 def _whole_groups(
     scores: Floats, ratings: Floats, groups: Codes
 ) -> tuple[Floats, Floats, Floats] | None:
-    """Return the means of rated and unrated sources; `None` if a source is rated in part, or all are."""
+    """Return the means of rated and unrated sources.
+
+    `None` if a source is rated in part, or all are.
+    """
     rated = ~np.isnan(ratings)
     sizes = np.bincount(groups)
     found = np.bincount(groups, weights=rated)

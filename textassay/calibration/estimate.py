@@ -1,4 +1,6 @@
-"""Means, systems and their differences on the raters' scale: judge only, labels only, and corrected.
+"""Means, systems and their differences on the raters' scale.
+
+Judge only, labels only, and corrected.
 
 Knows columns. The corrected estimate takes the judge's cross-fitted calibrated scores and moves
 their mean by the error on the rated rows (see `correction`).

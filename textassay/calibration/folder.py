@@ -1,4 +1,6 @@
-"""The calibration folder: what `calibrate` learned, bound to the judge, and applied to its later scores.
+"""The calibration folder.
+
+What `calibrate` learned, bound to the judge, and applied to its later scores.
 
     calibration.json   one map per aspect, with a digest over all of it
     report.json        how well it works on other sources, and the same as text in report.txt
@@ -53,13 +55,16 @@ class Calibration:
         if own is None or allow_change or own.signature == signature:
             return
         raise ConfigurationError(
-            f"the calibration of {aspect!r} was learned from scores of {own.signature or 'no signature'!r}, "
-            f"and these are of {signature or 'no signature'!r}: another judge, prompt or setting errs in "
-            "another way. Calibrate anew, or set allow_change=true if they differ in nothing that matters"
+            f"the calibration of {aspect!r} was learned from scores of"
+            f" {own.signature or 'no signature'!r}, and these are of"
+            f" {signature or 'no signature'!r}: another judge, prompt or setting errs in another"
+            " way. Calibrate anew, or set allow_change=true if they differ in nothing that matters"
         )
 
     def applied(self, score: Score, *, allow_change: bool = False) -> Score:
-        """Return a score with `calibrated`, `low` and `high`; unscored ones and other aspects as they are.
+        """Return a score with `calibrated`, `low` and `high`.
+
+        Unscored ones and other aspects as they are.
 
         Raises:
             ConfigurationError: It is of another judge.

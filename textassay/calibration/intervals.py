@@ -1,4 +1,6 @@
-"""Estimates with intervals, and what several tests at once require: Holm's p-values and groups of ties.
+"""Estimates with intervals, and what several tests at once require.
+
+Holm's p-values and groups of ties.
 
 Knows numbers. All intervals are symmetric t-intervals over sources.
 """

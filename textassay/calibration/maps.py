@@ -1,4 +1,6 @@
-"""Which map suits so many ratings, learned across sources: grouped cross-validation and cross-fitting.
+"""Which map suits so many ratings, learned across sources.
+
+Grouped cross-validation and cross-fitting.
 
 Knows arrays. A row's cross-fitted value comes from a map that saw no row of its source, so that
 what the map does to the rows it learned from is never taken for how well it works.

@@ -1,4 +1,6 @@
-"""Cumulative-link regression: a probability for each rating of the raters' grid, given the judge's score.
+"""Cumulative-link regression.
+
+A probability for each rating of the raters' grid, given the judge's score.
 
 Knows arrays. P(rating <= k) = logistic(threshold_k - slope * score), with increasing thresholds.
 
@@ -18,7 +20,8 @@ from scipy.special import expit
 from textassay.meta.ranks import Floats
 
 _PENALTY = 1e-3
-"""Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings separate."""
+"""Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings
+separate."""
 
 
 @dataclass(frozen=True, slots=True)

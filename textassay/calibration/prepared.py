@@ -1,4 +1,6 @@
-"""What must hold before numbers are learned from or estimated: scales that fit, one judge, labels drawn by chance.
+"""What must hold before numbers are learned from or estimated.
+
+Scales that fit, one judge, labels drawn by chance.
 
 Knows columns. Every refusal says what is wrong and what to do.
 """
@@ -85,7 +87,7 @@ def _refuse_off(columns: Columns, scale: Scale, what: str) -> None:
     off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
     if len(off):
         raise DataError(
-            f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie off "
-            f"{scale[0]:g} to {scale[1]:g}, {what} (--scale {columns.human}=LOW,HIGH); the first is "
-            f"{ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
+            f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie off"
+            f" {scale[0]:g} to {scale[1]:g}, {what} (--scale {columns.human}=LOW,HIGH); the first"
+            f" is {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
         )

@@ -105,7 +105,8 @@ def _tell(one: StandIn) -> None:
     if test.constant.passes:
         values = " ".join(f"{value:g}" for value in test.constant_values)
         say(
-            f"{one.score}: always saying {values} passes the test as well, so passing alone shows nothing"
+            f"{one.score}: always saying {values} passes the test as well, so passing alone shows"
+            " nothing"
         )
     if test.judge.passes and not test.may_stand_in:
         say(f"{one.score}: the judge passes, but is not better than that constant beyond chance")

@@ -1,4 +1,7 @@
-"""`textassay annotate`: serves the page on which people rate, until everything is rated or Ctrl-C."""
+"""`textassay annotate`.
+
+Serves the page on which people rate, until everything is rated or Ctrl-C.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads what several commands share: `--set`, `--model`, `--price`, lists and a TOML file of flags."""
+"""Reads what several commands share.
+
+`--set`, `--model`, `--price`, lists and a TOML file of flags.
+"""
 
 from __future__ import annotations
 

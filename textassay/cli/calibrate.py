@@ -70,7 +70,8 @@ def learn(
     )
     typer.echo(printable(text), nl=False)
     say(
-        f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out RUN2"
+        f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
+        " RUN2"
     )
     return 0
 

@@ -1,4 +1,7 @@
-"""Where the command line writes: results to standard output, messages to standard error; neither is ever steered."""
+"""Where the command line writes: results to standard output, messages to standard error.
+
+Neither is ever steered.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def own_messages() -> Iterator[None]:
 
 
 def results() -> Console:
-    """Return the console for results: as wide as the terminal, or without bounds where there is none."""
+    """Return the console for results.
+
+    As wide as the terminal, or without bounds where there is none.
+    """
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 

@@ -1,4 +1,7 @@
-"""What the commands share that lead from scores to decisions: reading, settings, notes and tables."""
+"""What the commands share that lead from scores to decisions.
+
+Reading, settings, notes and tables.
+"""
 
 from __future__ import annotations
 

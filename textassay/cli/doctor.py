@@ -14,7 +14,9 @@ from textassay.runtime.settings import Settings
 
 
 async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
-    """Probe each ability, print what was found, and return the exit status: 1 if the model answers nothing at all.
+    """Probe each ability, print what was found, and return the exit status.
+
+    1 if the model answers nothing at all.
 
     Raises:
         ConfigurationError: The name or a setting cannot be used.

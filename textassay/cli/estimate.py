@@ -89,7 +89,10 @@ def _from_folder(
     signature: str,
     allowed: bool,
 ) -> tuple[Map | None, str]:
-    """Return the folder's map, or none where it has seen these very ratings: then its kind is cross-fitted."""
+    """Return the folder's map, or none where it has seen these very ratings.
+
+    Then its kind is cross-fitted.
+    """
     if read is None:
         return None, "auto"
     own = read.of(columns.score)
@@ -152,8 +155,9 @@ def _notes(row: EstimateRow) -> list[str]:
     missing = row.unscored
     if missing["n"]:
         told.append(
-            f"{where}: {missing['n']} rows ({missing['share']:.1%}) have no score and are not in "
-            f"the estimate; {missing['rated']} of them are rated, mean {number(missing['mean_rating'])}"
+            f"{where}: {missing['n']} rows ({missing['share']:.1%}) have no score and are not in"
+            f" the estimate; {missing['rated']} of them are rated, mean"
+            f" {number(missing['mean_rating'])}"
         )
     if "worst_case" in missing:
         told.append(

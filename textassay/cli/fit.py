@@ -65,7 +65,8 @@ def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
     ):
         if flags.get(name) is not None:
             raise ConfigurationError(
-                f"--{name.replace('_', '-')} goes with --method hd-eval; learning from recorded scores asks no model"
+                f"--{name.replace('_', '-')} goes with --method hd-eval; learning from recorded"
+                " scores asks no model"
             )
     if flags.get("out") is None:
         raise ConfigurationError("fit needs --out EVALUATOR_DIR")
@@ -195,5 +196,6 @@ def write(found: Fit, out: Path) -> None:
     typer.echo(printable(text_of(found.report)), nl=False)
     model = "" if found.evaluator.model is None else f" --model {found.evaluator.model}"
     say(
-        f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model} --out RUN"
+        f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"
+        " --out RUN"
     )

@@ -124,7 +124,10 @@ def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def setting(name: str) -> Any:
-    """Return the annotated type of a setting's flag: its name, type, default and help are the setting's."""
+    """Return the annotated type of a setting's flag.
+
+    Its name, type, default and help are the setting's.
+    """
     field, flag = Settings.model_fields[name], flag_of(name)
     if flag is None:
         raise KeyError(f"the setting {name!r} has no flag")
@@ -145,7 +148,10 @@ def _first_sentence(text: str) -> str:
 
 
 def _word(annotation: Any) -> Any:
-    """Return the type that the command line reads a value as; what is more than a word is read later."""
+    """Return the type that the command line reads a value as.
+
+    What is more than a word is read later.
+    """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _word(arguments[0])
@@ -168,7 +174,8 @@ PROGRESS = Group(
         Literal["auto", "plain", "none"] | None,
         _option(
             None,
-            "How to show progress: live in a terminal (auto), one line now and then, or not at all.",
+            "How to show progress: live in a terminal (auto), one line now and then, or not at"
+            " all.",
         ),
     ],
 )
@@ -192,8 +199,8 @@ SET = Group(
         list[str] | None,
         _option(
             None,
-            "Set a method option or a further run-time setting (timeout, attempts, ...); may repeat. "
-            "`textassay settings` lists them.",
+            "Set a method option or a further run-time setting (timeout, attempts, ...); may"
+            " repeat. `textassay settings` lists them.",
             "--set",
             metavar="KEY=VALUE",
         ),
@@ -275,8 +282,8 @@ SHARDING = Group(
         str | None,
         _option(
             "Scale",
-            "Judge only the I-th of N parts of the data, counted from 1; `textassay merge` makes one "
-            "run of all.",
+            "Judge only the I-th of N parts of the data, counted from 1; `textassay merge` makes"
+            " one run of all.",
             metavar="I/N",
         ),
     ],

@@ -1,4 +1,7 @@
-"""Structured logs: one JSON object per line on standard error, for collectors rather than people."""
+"""Structured logs.
+
+One JSON object per line on standard error, for collectors rather than people.
+"""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ def show(
         except OSError as error:
             raise StorageError(f"{out} cannot be written: {error}") from error
         say(
-            f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then: "
-            f"textassay estimate SCORES DATA --labels {out}"
+            f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then:"
+            f" textassay estimate SCORES DATA --labels {out}"
         )
 
 

@@ -1,4 +1,7 @@
-"""What there is to choose from, as rows of a table: methods and their options, tasks and their aspects, settings."""
+"""What there is to choose from, as rows of a table.
+
+Methods and their options, tasks and their aspects, settings.
+"""
 
 from __future__ import annotations
 

@@ -66,14 +66,17 @@ def show(
 
 
 def explained(table: AgreementTable) -> list[str]:
-    """Return what a reader of the table must know: what `13 (-7)` means, and why intervals are missing."""
+    """Return what a reader of the table must know.
+
+    What `13 (-7)` means, and why intervals are missing.
+    """
     lines: list[str] = []
     for row in table.rows:
         found = row.agreement
         if found.groups_skipped and not lines:
             lines.append(
-                f"{_groups(found)}: {found.groups} groups are averaged; {found.groups_skipped} are left out "
-                "because all scores or all ratings in them are equal"
+                f"{_groups(found)}: {found.groups} groups are averaged; {found.groups_skipped} are"
+                " left out because all scores or all ratings in them are equal"
             )
     notes: dict[str, list[str]] = {}
     for row in table.rows:

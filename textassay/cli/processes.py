@@ -1,4 +1,7 @@
-"""`score --processes N`: shards judged in processes of this machine, their progress summed, merged at the end."""
+"""`score --processes N`.
+
+Shards judged in processes of this machine, their progress summed, merged at the end.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.storage.run_folder import RunFolder, read_manifest
 
 MAX_RESTARTS = 3
-"""Times that a process is started again after it was killed, as by the system for lack of memory."""
+"""Times that a process is started again after it was killed, as by the system for lack of
+memory."""
 
 STOP_SECONDS = 60.0
 """Time that processes have to finish what is in flight once they are told to stop."""
@@ -230,7 +234,10 @@ class Worker:
 
 
 def summed(parts: Iterable[Progress | None]) -> Progress:
-    """Return the progress of all shards together; its total is unknown until each has told its own."""
+    """Return the progress of all shards together.
+
+    Its total is unknown until each has told its own.
+    """
     told = list(parts)
     known = [part for part in told if part is not None]
     outcomes, failures = Counter[str](), Counter[str]()

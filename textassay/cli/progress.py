@@ -1,4 +1,7 @@
-"""Shows how a run goes, on standard error: two live lines in a terminal, plain lines elsewhere, or nothing."""
+"""Shows how a run goes, on standard error.
+
+Two live lines in a terminal, plain lines elsewhere, or nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The examples that a command holds scores against: DATA, or those of the run, with its field map."""
+"""The examples that a command holds scores against.
+
+DATA, or those of the run, with its field map.
+"""
 
 from __future__ import annotations
 

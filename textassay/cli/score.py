@@ -327,8 +327,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     usage = summary["usage"]
     cost = "unknown" if usage["cost"] is None else f"${usage['cost']:.4f}"
     console.print(
-        f"{usage['calls']} calls answered, {usage['cached_calls']} from the cache, {usage['prompt_tokens']} + "
-        f"{usage['completion_tokens']} tokens, cost {cost}"
+        f"{usage['calls']} calls answered, {usage['cached_calls']} from the cache,"
+        f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens, cost {cost}"
     )
     unscored = {
         kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count

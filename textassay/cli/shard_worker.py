@@ -1,4 +1,6 @@
-"""One process of `score --processes`: judges a shard, and tells the parent how it goes, a JSON object a line.
+"""One process of `score --processes`.
+
+Judges a shard, and tells the parent how it goes, a JSON object a line.
 
     python -m textassay.cli.shard_worker      reads an order from standard input
 

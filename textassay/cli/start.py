@@ -34,7 +34,10 @@ def main() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """Open what the shell has closed (`2>&-`): the next file would get its number, and be written to."""
+    """Open what the shell has closed (`2>&-`).
+
+    The next file would get its number, and be written to.
+    """
     for number in (0, 1, 2):
         try:
             os.fstat(number)

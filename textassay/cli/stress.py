@@ -117,7 +117,8 @@ def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
         _print(result)
     if result.untested:
         say(
-            f"not tested, for the data or the method have nothing for it: {', '.join(result.untested)}"
+            "not tested, for the data or the method have nothing for it:"
+            f" {', '.join(result.untested)}"
         )
     if result.sources < MIN_SOURCES:
         say(

@@ -10,7 +10,10 @@ from textassay.tools import describe_all
 
 
 def show_list(as_json: bool) -> None:
-    """Print every kind of tool: what it measures, its range, what it needs and which extra installs it."""
+    """Print every kind of tool.
+
+    What it measures, its range, what it needs and which extra installs it.
+    """
     if as_json:
         rows = [tool.model_dump(mode="json") for tool in describe_all()]
         typer.echo(json.dumps({"rows": rows}))

@@ -1,4 +1,7 @@
-"""`textassay tree`: lets a model take a task's aspects apart and writes the result as a file to edit."""
+"""`textassay tree`.
+
+Lets a model take a task's aspects apart and writes the result as a file to edit.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ class TaskComparison:
     lines: tuple[ComparisonLine, ...]
 
     def bar(self, aspect: str) -> float:
-        """Return what a judge must beat: the best trivial measure's coefficient, whichever its sign.
+        """Return what a judge must beat.
+
+        The best trivial measure's coefficient, whichever its sign.
 
         The sign and the best of several are picked with the ratings in view, which is in favour of
         the trivial ones.

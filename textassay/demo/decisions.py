@@ -1,4 +1,6 @@
-"""From the demo's scores to decisions: one judge of one task calibrated and estimated from some of our ratings.
+"""From the demo's scores to decisions.
+
+One judge of one task calibrated and estimated from some of our ratings.
 
 Reads a run of the demo; asks no model.
 """

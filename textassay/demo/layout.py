@@ -1,4 +1,7 @@
-"""Where the demo keeps what: one folder that can be read while it grows and gone on with after a stop."""
+"""Where the demo keeps what.
+
+One folder that can be read while it grows and gone on with after a stop.
+"""
 
 from __future__ import annotations
 

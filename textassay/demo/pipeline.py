@@ -125,7 +125,10 @@ class Pipeline:
 
 
 def _with_a_tree(name: str) -> list[str]:
-    """Return the aspects of a task that the published tree takes apart; only their nodes are known before the run."""
+    """Return the aspects of a task that the published tree takes apart.
+
+    Only their nodes are known before the run.
+    """
     task = tasks.load(name)
     roots = {root.id for root in trees.load(name, task).roots}
     return [aspect.name for aspect in task.aspects if aspect.id in roots]

@@ -1,4 +1,7 @@
-"""What the demo runs on each of its tasks: methods with the options that suit a very small model."""
+"""What the demo runs on each of its tasks.
+
+Methods with the options that suit a very small model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads from the demo's folder what came out: tables of agreement, means by treatment, and one example's evidence."""
+"""Reads from the demo's folder what came out.
+
+Tables of agreement, means by treatment, and one example's evidence.
+"""
 
 from __future__ import annotations
 

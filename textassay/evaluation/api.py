@@ -199,7 +199,10 @@ async def stream(
 
 
 async def finish(session: Session) -> Run:
-    """Run a session to its end and return the run; keeps scores in memory only where there is no folder."""
+    """Run a session to its end and return the run.
+
+    Keeps scores in memory only where there is no folder.
+    """
     scores: list[Score] = []
     async with writing_summary(session), aclosing(session.engine.scores()) as found:
         async for score in found:
@@ -223,7 +226,8 @@ async def writing_summary(session: Session) -> AsyncIterator[None]:
     except TextassayError as error:
         if isinstance(error, FatalModelError) and session.discard():
             error.add_note(
-                f"nothing was answered, so {folder.path} is not kept: repeat the command when this is mended"
+                f"nothing was answered, so {folder.path} is not kept: repeat the command when this"
+                " is mended"
             )
             raise
         if not isinstance(error, StorageError):

@@ -1,4 +1,6 @@
-"""What agents hand over is looked at once more before it is journaled: it must be readable ever after.
+"""What agents hand over is looked at once more before it is journaled.
+
+It must be readable ever after.
 
 Agents are the user's. `Score` checks what it is made of, but not copies of it (`model_copy`), nor
 what evidence holds.

@@ -1,4 +1,6 @@
-"""Runs a method over examples: a fixed number of workers, every score journaled before it is reported.
+"""Runs a method over examples.
+
+A fixed number of workers, every score journaled before it is reported.
 
 Knows graphs and run folders; knows nothing of names, files of data or the command line.
 """
@@ -252,9 +254,11 @@ def add_unattributed_usage(scores: list[Score], ledger: UsageTotal) -> list[Scor
         cached_calls=max(0, total.cached_calls - claimed.cached_calls),
         prompt_tokens=max(0, total.prompt_tokens - claimed.prompt_tokens),
         completion_tokens=max(0, total.completion_tokens - claimed.completion_tokens),
-        cost=None
-        if total.cost is None or claimed.cost is None
-        else max(0.0, total.cost - claimed.cost),
+        cost=(
+            None
+            if total.cost is None or claimed.cost is None
+            else max(0.0, total.cost - claimed.cost)
+        ),
     )
     first = scores[0].model_copy(update={"usage": scores[0].usage + rest})
     return [first, *scores[1:]]

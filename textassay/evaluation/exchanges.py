@@ -1,4 +1,6 @@
-"""What was asked of the models of a run and what they answered, or what would be asked; nobody is asked.
+"""What was asked of the models of a run and what they answered, or what would be asked.
+
+Nobody is asked.
 
 Runs keep answers under digests of requests, so the method is walked once more over the examples:
 its requests are made anew, and answered from the run's cache. What is not in there has no answer,
@@ -45,7 +47,8 @@ class Exchange:
     answers: tuple[str, ...] | None
     """Answers of the model, one per sample; `None` if the cache holds none."""
     logprobs: dict[str, float | None] | None = None
-    """Log-probability of each given choice, or of the given continuation, if those were asked for."""
+    """Log-probability of each given choice, or of the given continuation, if those were asked
+    for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""

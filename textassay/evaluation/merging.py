@@ -133,7 +133,10 @@ def _sources(run: Path) -> list[_Source]:
 
 
 def _placeless(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest without the models' addresses: each machine may reach the same one at its own."""
+    """Return the manifest without the models' addresses.
+
+    Each machine may reach the same one at its own.
+    """
     models = {
         role: {**model, "identity": {**model["identity"], "api_base": None}}
         for role, model in manifest["models"].items()
@@ -246,7 +249,10 @@ def _scores(path: Path) -> Iterator[Any]:
 
 
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
-    """Copy the method's files; one that differs between shards once per shard, as `plan.shard-2.toml`."""
+    """Copy the method's files.
+
+    One that differs between shards once per shard, as `plan.shard-2.toml`.
+    """
     texts: dict[str, dict[str, str]] = {}
     for source in sources:
         for file in sorted(source.path.iterdir()):
@@ -262,7 +268,10 @@ def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
 
 
 def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:
-    """Return the summary: begun with the first shard, and as many seconds as all shards took together."""
+    """Return the summary.
+
+    Begun with the first shard, and as many seconds as all shards took together.
+    """
     told = [read_summary(s.path) for s in sources if (s.path / SUMMARY).exists()]
     started = min((s["started"] for s in told if "started" in s), default=None)
     seconds = round(sum(s.get("seconds", 0.0) for s in told), 3)

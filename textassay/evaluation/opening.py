@@ -65,15 +65,18 @@ def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
     for model in models.values():
         if isinstance(model, ConnectedModel) and model.price is None:
             raise ConfigurationError(
-                f"{parameter('max_cost')} cannot be kept: the price of {model.name!r} is not known; "
-                f"give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US dollars per million tokens)"
+                f"{parameter('max_cost')} cannot be kept: the price of {model.name!r} is not known;"
+                f" give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US dollars per"
+                " million tokens)"
             )
 
 
 async def open_store(
     settings: Settings, default: Path | None, stack: AsyncExitStack
 ) -> AnswerStore | None:
-    """Open the cache that the settings name, or else the folder `default`; `None` to keep no answers.
+    """Open the cache that the settings name, or else the folder `default`.
+
+    `None` to keep no answers.
 
     Raises:
         ConfigurationError: The folder is not a cache.

@@ -36,7 +36,8 @@ def effort(now: Progress) -> list[str]:
     for name, state in now.limiters.items():
         waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
         parts.append(
-            f"{name if len(now.limiters) > 1 else 'in flight'} {state.in_flight}/{state.limit}{waits}"
+            f"{name if len(now.limiters) > 1 else 'in flight'}"
+            f" {state.in_flight}/{state.limit}{waits}"
         )
     return parts
 

@@ -119,7 +119,9 @@ def _method_object(request: EvaluationRequest) -> Method | None:
 def _check_effect(
     request: EvaluationRequest, names: Mapping[str, str], objects: Mapping[str, Model]
 ) -> None:
-    """Refuse what would have no effect: settings of models that were opened before, `resume` without `out`.
+    """Refuse what would have no effect.
+
+    Settings of models that were opened before, `resume` without `out`.
 
     Raises:
         ConfigurationError: An argument would be ignored.

@@ -48,8 +48,8 @@ def settings_to_resume(
     """Return the settings of a resumed run: those of the run, replaced by what is given now.
 
     Keys, headers, certificates and proxies are never taken from the manifest, nor is an address to
-    which a key would be sent: a key that is named now, or one that litellm finds by itself. A server
-    that is asked without any key is reached at the recorded address.
+    which a key would be sent: a key that is named now, or one that litellm finds by itself. A
+    server that is asked without any key is reached at the recorded address.
 
     Args:
         folder: The run folder.

@@ -1,4 +1,7 @@
-"""The result of an evaluation: scores, summary and tables, read from memory or from the run folder."""
+"""The result of an evaluation.
+
+Scores, summary and tables, read from memory or from the run folder.
+"""
 
 from __future__ import annotations
 

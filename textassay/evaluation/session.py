@@ -1,4 +1,7 @@
-"""Opens what a run needs, in order, and closes it again: data, folder, answers, models, method, engine."""
+"""Opens what a run needs, in order, and closes it again.
+
+Data, folder, answers, models, method, engine.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ from textassay.tools import Tool, prepare_tools
 from textassay.tools.dry_run import dry_run_tool
 
 MAX_WAITING = 50_000
-"""Examples in work at once if a model is asked through batches: the largest batch of most providers."""
+"""Examples in work at once if a model is asked through batches: the largest batch of most
+providers."""
 
 SPARE_WORKERS = 1.25
 """Examples in work per call in flight, so that rendering and journaling never leave the model
@@ -55,7 +59,10 @@ class Session:
         return sum(each.values(), Usage())
 
     def discard(self) -> bool:
-        """Have the run folder removed where no model has answered anything; return whether it will be."""
+        """Have the run folder removed where no model has answered anything.
+
+        Return whether it will be.
+        """
         asked = self.asked
         answered = asked.calls + asked.cached_calls
         return self.folder is not None and not answered and self.folder.discard()
@@ -153,9 +160,11 @@ async def open_session(
             folder=folder,
             settled=folder.settled() if folder is not None and resume else None,
             models={model.name: model for model in connected},
-            workers=max(1, int(in_flight * SPARE_WORKERS))
-            if book is None
-            else max(1, min(total, MAX_WAITING)),
+            workers=(
+                max(1, int(in_flight * SPARE_WORKERS))
+                if book is None
+                else max(1, min(total, MAX_WAITING))
+            ),
             adjust=adjust,
         )
         yield Session(

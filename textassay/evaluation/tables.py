@@ -17,7 +17,10 @@ Rows = tuple[list[str], list[dict[str, Any]]]
 
 
 def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
-    """Return one row per score: its fields, `system` and `group`, and the `human` rating of its aspect."""
+    """Return one row per score.
+
+    Its fields, `system` and `group`, and the `human` rating of its aspect.
+    """
     by_id, aspects = _by_id(scores)
     rows = []
     for example in examples:
@@ -32,7 +35,10 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
 
 
 def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
-    """Return one row per example: id, system, group, the value of each aspect, and each human rating."""
+    """Return one row per example.
+
+    Id, system, group, the value of each aspect, and each human rating.
+    """
     by_id, aspects = _by_id(scores)
     humans: dict[str, None] = {}
     rows = []

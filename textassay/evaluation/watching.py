@@ -1,4 +1,7 @@
-"""Shows the progress of a run that was started from Python: a line that is drawn anew, or a callback."""
+"""Shows the progress of a run that was started from Python.
+
+A line that is drawn anew, or a callback.
+"""
 
 from __future__ import annotations
 

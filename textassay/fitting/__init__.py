@@ -1,1 +1,4 @@
-"""Learning an evaluator from people's ratings: from recorded scores, or by HD-Eval's iterative alignment."""
+"""Learning an evaluator from people's ratings.
+
+From recorded scores, or by HD-Eval's iterative alignment.
+"""

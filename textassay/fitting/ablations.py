@@ -1,4 +1,7 @@
-"""What each part of HD-Eval adds (its table 4): layers of criteria, and learning how to weigh them."""
+"""What each part of HD-Eval adds (its table 4).
+
+Layers of criteria, and learning how to weigh them.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 
 def _averaged(train: FeatureTable, test: FeatureTable) -> Json:
-    """Average all standardised features, as the paper's ablation does; means and spreads are those of training rows."""
+    """Average all standardised features, as the paper's ablation does.
+
+    Means and spreads are those of training rows.
+    """
     with np.errstate(invalid="ignore"):
         mean, sd = np.nanmean(train.features, axis=0), np.nanstd(train.features, axis=0)
     varies = sd > 0

@@ -77,7 +77,9 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
 
 
 def resamples_for(rows: int) -> int:
-    """Return how many resamples stand behind intervals: 1,000, and fewer beyond 5,000 rows, but at least 100.
+    """Return how many resamples stand behind intervals.
+
+    1,000, and fewer beyond 5,000 rows, but at least 100.
 
     No p-value can be below 2 / (resamples + 1), that is .002 to .02.
     """

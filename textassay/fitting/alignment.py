@@ -1,4 +1,6 @@
-"""HD-Eval's iterative alignment (Liu et al. 2024, algorithm 1): grow criteria where people's ratings say they matter.
+"""HD-Eval's iterative alignment (Liu et al. 2024, algorithm 1).
+
+Grow criteria where people's ratings say they matter.
 
 Knows rated rows, a function that rates nodes and one that takes a node apart; nothing of models,
 prompts or files.
@@ -148,13 +150,17 @@ def rehearse(
     except DataError as error:
         groups = len(np.unique(parts.train.groups))
         raise DataError(
-            f"the {len(parts.train.ids)} rows to learn from, in {groups} groups, do not suffice: {error}; "
-            "give more groups, a larger share to learn from (--train-fraction), or --aggregator avg"
+            f"the {len(parts.train.ids)} rows to learn from, in {groups} groups, do not suffice:"
+            f" {error}; give more groups, a larger share to learn from (--train-fraction), or"
+            " --aggregator avg"
         ) from error
 
 
 def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Ratings:
-    """Return what a fair judge might say: the mean human rating of a row and as much noise as signal."""
+    """Return what a fair judge might say.
+
+    The mean human rating of a row and as much noise as signal.
+    """
     gaps = np.isnan(people.human)
     centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
     signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))
@@ -167,7 +173,9 @@ def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Rati
 
 
 def parts_of(people: FeatureTable, train: Mask, ratings: Ratings) -> Parts:
-    """Return training and held-out rows with the ratings as features; rows without any are left out.
+    """Return training and held-out rows with the ratings as features.
+
+    Rows without any are left out.
 
     Raises:
         DataError: A node has no rating on any training row, or one holds the answer.

@@ -17,7 +17,10 @@ from textassay.runtime.model import Json
 
 
 def competition_ranks(values: Floats) -> Floats:
-    """Return how many values are greater, shape (n,): the best has rank 0, equal values share one."""
+    """Return how many values are greater, shape (n,).
+
+    The best has rank 0, equal values share one.
+    """
     return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
 
 

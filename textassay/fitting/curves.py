@@ -65,7 +65,10 @@ def _over_seeds(
 def over_criteria(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
 ) -> list[Json] | Json:
-    """Return agreement on the held-out rows with the top 1, 2, ... features by importance in training rows."""
+    """Return agreement on the held-out rows with the top 1, 2, .
+
+    Features by importance in training rows.
+    """
     try:
         order = [
             feature
@@ -99,7 +102,9 @@ def _with_top(
 
 
 def agreement(predicted: Floats, test: FeatureTable) -> Json:
-    """Return Pearson and Spearman over all rows, averaged over the aspects; `None` where one is undefined.
+    """Return Pearson and Spearman over all rows, averaged over the aspects.
+
+    `None` where one is undefined.
 
     Rows without a prediction are left out, and `coverage` says how many there are.
     """

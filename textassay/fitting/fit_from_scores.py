@@ -1,4 +1,7 @@
-"""`fit --features` and `fit --scores`: an evaluator learnt from scores that exist already. Asks no model."""
+"""`fit --features` and `fit --scores`: an evaluator learnt from scores that exist already.
+
+Asks no model.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,9 @@ class Fit:
     report: Json
 
     def save(self, folder: Path) -> None:
-        """Write the evaluator folder; the evaluator itself last, so that a folder with one is complete.
+        """Write the evaluator folder.
+
+        The evaluator itself last, so that a folder with one is complete.
 
         Raises:
             OSError: The folder cannot be written.

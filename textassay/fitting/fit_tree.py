@@ -1,4 +1,6 @@
-"""`fit --method hd-eval`: iterative alignment with a model that rates criteria and takes them apart.
+"""`fit --method hd-eval`.
+
+Iterative alignment with a model that rates criteria and takes them apart.
 
 OUT/fit.json        what was asked for; the same command goes on where it was stopped
 OUT/layers/N.json   the tree as it stood at layer N
@@ -209,7 +211,10 @@ class Alignment:
     def session(
         self, method: NodeRatings, connected: Mapping[str, Model], folder: Path | None
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the run that rates a layer's nodes, or go on with it; without a folder count what it would ask."""
+        """Open the run that rates a layer's nodes, or go on with it.
+
+        Without a folder count what it would ask.
+        """
         return open_session(
             self.examples,
             RunSpec(
@@ -281,8 +286,8 @@ class Alignment:
         for key, value in plan.items():
             if before.get(key) != value:
                 raise RunFolderError(
-                    f"{out} holds another alignment: its {key} was {before.get(key)!r} and is now {value!r}; "
-                    "choose another folder for --out"
+                    f"{out} holds another alignment: its {key} was {before.get(key)!r} and is now"
+                    f" {value!r}; choose another folder for --out"
                 )
 
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
@@ -375,7 +380,10 @@ class _Layers:
             self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
 
     async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
-        """Return the parts of the criteria; those that an earlier call settled are read from its file."""
+        """Return the parts of the criteria.
+
+        Those that an earlier call settled are read from its file.
+        """
         file = self._folder / f"{layer}.json"
         if file.exists():
             return _read(file, aspects)
@@ -416,8 +424,8 @@ def _read(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
             for ids in ([one.of.id for one in found], [aspect.id for aspect in aspects])
         )
         raise RunFolderError(
-            f"{file} holds the parts of {before}, where {now} are to be taken apart; delete the layers from there "
-            "on, or choose another folder"
+            f"{file} holds the parts of {before}, where {now} are to be taken apart; delete the"
+            " layers from there on, or choose another folder"
         )
     return found
 
@@ -447,8 +455,8 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
             best = (defined, name)
     if not best[0]:
         raise ConfigurationError(
-            f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer; "
-            "give the definitions in a TOML file with --task FILE"
+            f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer;"
+            " give the definitions in a TOML file with --task FILE"
         )
     return tasks.load(best[1], best[0])
 

@@ -1,4 +1,7 @@
-"""Splits rows by source and fits aggregators; where several are named, the one with the least error over folds wins."""
+"""Splits rows by source and fits aggregators.
+
+Where several are named, the one with the least error over folds wins.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,9 @@ def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
 def importance_over_folds(
     name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2, repeats: int = 10
 ) -> Importance:
-    """Measure which features matter, from training rows alone: each fold's by an aggregator that has not seen it.
+    """Measure which features matter, from training rows alone.
+
+    Each fold's by an aggregator that has not seen it.
 
     Args:
         name: Name of the aggregator.

@@ -70,7 +70,10 @@ def report_of(
 
 
 def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
-    """Return what people value: permutation importance and mean size of Shapley values, on held-out rows."""
+    """Return what people value.
+
+    Permutation importance and mean size of Shapley values, on held-out rows.
+    """
     aggregator, test = choice.aggregator, parts.test
     told: Json = {}
     try:

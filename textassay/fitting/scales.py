@@ -40,7 +40,8 @@ def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> S
         low, high = float(np.nanmin(ratings)), float(np.nanmax(ratings))
         if low == high:
             raise DataError(
-                f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learnt; leave it out"
+                f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learnt; leave"
+                " it out"
             )
         if name in told:
             if low < told[name][0] or high > told[name][1]:
@@ -70,6 +71,7 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
             return
     if min(below, above) >= 2:
         raise DataError(
-            f"aspect {name!r} comes on two scales: all ratings of {below} sources lie within 0 to 1, all of {above} "
-            "others at 1 and above; bring them to one scale, or learn from one part at a time"
+            f"aspect {name!r} comes on two scales: all ratings of {below} sources lie within 0 to"
+            f" 1, all of {above} others at 1 and above; bring them to one scale, or learn from one"
+            " part at a time"
         )

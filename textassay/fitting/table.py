@@ -1,4 +1,7 @@
-"""The rows to learn from: recorded features, people's ratings and sources as columns. Texts are not kept."""
+"""The rows to learn from: recorded features, people's ratings and sources as columns.
+
+Texts are not kept.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ class FeatureTable:
         )
 
     def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
-        """Return the rows with these features instead, by name and id; rows without any stay in, as gaps."""
+        """Return the rows with these features instead, by name and id.
+
+        Rows without any stay in, as gaps.
+        """
         columns = [[_number(values.get(id_)) for id_ in self.ids] for values in features.values()]
         return replace(
             self,
@@ -260,7 +266,8 @@ def refuse_leaks(table: FeatureTable) -> None:
             f"{feature!r} is as good as the ratings of {aspect!r}" for feature, aspect in leaks[:5]
         )
         raise DataError(
-            f"leakage: {told} (correlation above .999), so there would be nothing to learn; leave out such features"
+            f"leakage: {told} (correlation above .999), so there would be nothing to learn; leave"
+            " out such features"
         )
 
 

@@ -28,9 +28,11 @@ def text_of(report: Json) -> str:
 def _head(report: Json) -> str:
     data, split, chosen = report["data"], report["split"], report["aggregators"]
     lines = [
-        f"learnt from {data['path'] or 'data in memory'}: {split['train']['rows']} rows in {split['train']['groups']} "
-        f"groups; held out: {split['held_out']['rows']} in {split['held_out']['groups']} "
-        f"(split by {split['by']}, seed {split['seed']})",
+        (
+            f"learnt from {data['path'] or 'data in memory'}: {split['train']['rows']} rows in"
+            f" {split['train']['groups']} groups; held out: {split['held_out']['rows']} in"
+            f" {split['held_out']['groups']} (split by {split['by']}, seed {split['seed']})"
+        ),
     ]
     if data["left_out"]:
         lines.append(f"left out: {data['left_out']} rated rows without any feature")
@@ -60,8 +62,9 @@ def _systems(aspects: Json) -> list[str]:
             continue
         errors, used = found["held_out_error"], "" if found["used"] else "do not "
         lines.append(
-            f"{aspect}: the means of {found['known']} systems {used}take part; error over folds that "
-            f"leave out {found['left_out']}: {errors['without']:.3f} without, {errors['with']:.3f} with"
+            f"{aspect}: the means of {found['known']} systems {used}take part; error over folds"
+            f" that leave out {found['left_out']}: {errors['without']:.3f} without,"
+            f" {errors['with']:.3f} with"
         )
     return lines
 
@@ -102,7 +105,10 @@ def _better(difference: Json | None, resamples: int) -> str:
 
 
 def _probability(one: Json, resamples: int) -> str:
-    """Return the p-value; where no resample contradicts the difference, that it is no larger than can be told."""
+    """Return the p-value.
+
+    Where no resample contradicts the difference, that it is no larger than can be told.
+    """
     if one["p"] is None:
         return ""
     least = 2 / (resamples + 1)
@@ -112,8 +118,8 @@ def _probability(one: Json, resamples: int) -> str:
 
 def _importance(found: Json) -> str:
     lines = [
-        "what the evaluator rests on: growth of the squared error when shuffled, with its 95 % interval; mean size of "
-        "the contributions"
+        "what the evaluator rests on: growth of the squared error when shuffled, with its 95 %"
+        " interval; mean size of the contributions"
     ]
     permutation = found["permutation"]
     if isinstance(permutation, dict):
@@ -131,7 +137,8 @@ def _alignment(layers: list[Json]) -> str:
     lines = ["iterative alignment"]
     for layer in layers:
         lines.append(
-            f"  layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator {layer['aggregator']}"
+            f"  layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator"
+            f" {layer['aggregator']}"
         )
         if layer["agreement"]["pearson"] is not None:
             figures = layer["agreement"]

@@ -31,7 +31,10 @@ MODELS = "models"
 
 
 class Judge:
-    """The judges of one test session: how they are asked, where answers are kept, what they cost."""
+    """The judges of one test session.
+
+    How they are asked, where answers are kept, what they cost.
+    """
 
     def __init__(self, mode: Mode, folder: Path, *, max_cost: float | None = None) -> None:
         """Store how models are asked.

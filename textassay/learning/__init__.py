@@ -1,4 +1,6 @@
-"""Learning from people: aggregators of many scores, grouped splits, and attribution. Works on arrays.
+"""Learning from people: aggregators of many scores, grouped splits, and attribution.
+
+Works on arrays.
 
 Example:
     >>> from textassay import learning

@@ -56,7 +56,8 @@ FORMAT = 2
 """Version of what `to_dict` returns; 1 has neither bounds of features nor means of systems."""
 
 UNPOOLED = ("avg", "corrw", "mlp")
-"""Aggregators that take no means of systems: the plain averages, and what has no exact contributions."""
+"""Aggregators that take no means of systems: the plain averages, and what has no exact
+contributions."""
 
 _MIN_ROWS = 5
 
@@ -225,7 +226,9 @@ class Aggregator:
         return predicted
 
     def clipped(self, features: ArrayLike | Sequence[Sequence[float | None]]) -> Floats:
-        """Return to what each feature was clipped, shape (n, features); NaN where it lies within bounds.
+        """Return to what each feature was clipped, shape (n, features).
+
+        NaN where it lies within bounds.
 
         Raises:
             ConfigurationError: Not fitted yet.
@@ -270,7 +273,9 @@ class Aggregator:
         *,
         systems: Systems | None = None,
     ) -> Contributions:
-        """Return exact Shapley values of every prediction: closed form for sums, TreeSHAP for trees.
+        """Return exact Shapley values of every prediction.
+
+        Closed form for sums, TreeSHAP for trees.
 
         Raises:
             CapabilityError: The aggregator is no sum and no trees; `attribution.sampled_shapley`
@@ -330,12 +335,14 @@ class Aggregator:
         version = data.get("format")
         if not isinstance(version, int) or version > FORMAT:
             raise DataError(
-                f"aggregator has format {version!r}; this version of textassay reads format {FORMAT}"
+                f"aggregator has format {version!r}; this version of textassay reads format"
+                f" {FORMAT}"
             )
         content = {name: value for name, value in data.items() if name != "digest"}
         if data.get("digest") != _digest(content):
             raise DataError(
-                "the aggregator was edited or damaged since it was written (its digest differs); fit again"
+                "the aggregator was edited or damaged since it was written (its digest differs);"
+                " fit again"
             )
         scales = {
             name: (float(low), float(high)) for name, (low, high) in content["scales"].items()
@@ -365,7 +372,8 @@ class Aggregator:
         target = ratings[rows]
         if len(target) < _MIN_ROWS:
             raise DataError(
-                f"aspect {name!r}: {len(target)} rated rows with features; at least {_MIN_ROWS} needed"
+                f"aspect {name!r}: {len(target)} rated rows with features; at least {_MIN_ROWS}"
+                " needed"
             )
         mean, sd = float(target.mean()), float(target.std())
         if target.min() == target.max():
@@ -391,8 +399,8 @@ class Aggregator:
         fitted = np.clip(mean + sd * learned.predictor.predict(training.features), *limits)
         if fitted.min() == fitted.max():
             raise DataError(
-                f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of {len(target)} rows; "
-                "use 'avg' or 'ridge', or more rows"
+                f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of"
+                f" {len(target)} rows; use 'avg' or 'ridge', or more rows"
             )
         notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
         return LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **told}, pooled)
@@ -400,7 +408,10 @@ class Aggregator:
     def _learn_pooled(
         self, training: Training, systems: Systems
     ) -> tuple[Predictor | None, dict[str, Any]]:
-        """Learn with the means of systems if they help; return the predictor and what was decided."""
+        """Learn with the means of systems if they help.
+
+        Return the predictor and what was decided.
+        """
         if self._systems is None:
             return None, {}
         known = self._systems.known(systems)

@@ -16,7 +16,10 @@ from textassay.runtime.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class LearnedAspect:
-    """What was learnt for one human aspect: a predictor of standardised ratings, and the way back to ratings."""
+    """What was learnt for one human aspect.
+
+    A predictor of standardised ratings, and the way back to ratings.
+    """
 
     predictor: Predictor
     mean: float

@@ -54,7 +54,9 @@ class Importance:
         return [(self.names[i], float(overall[i])) for i in np.argsort(-overall, kind="stable")]
 
     def interval(self, confidence: float = 0.95) -> Floats:
-        """Return within which the importance lies for rows like these, shape (m, targets, 2); NaN below two groups.
+        """Return within which the importance lies for rows like these, shape (m, targets, 2).
+
+        NaN below two groups.
 
         For the predictor as it was fitted. Of a feature that tells nothing about the ratings it
         holds 0 as often as `confidence` says.
@@ -119,7 +121,8 @@ def permutation_importance(
     codes = np.arange(len(x)) if groups is None else group_codes(groups)
     if not len(codes) == len(y) == len(x):
         raise DataError(
-            f"features, ratings and groups must be equally long, not {len(x)}, {len(y)} and {len(codes)}"
+            f"features, ratings and groups must be equally long, not {len(x)}, {len(y)} and"
+            f" {len(codes)}"
         )
     error = _error_of(y)
     before = error(_columns(predict(x)))
@@ -244,7 +247,10 @@ def explain(
 def _walk(
     predict: Predict, x: Floats, row: Floats, order: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> tuple[Floats, Floats]:
-    """Replace the background row's features by the examples' in order; return credits and the starting prediction."""
+    """Replace the background row's features by the examples' in order.
+
+    Return credits and the starting prediction.
+    """
     current = np.tile(row, (len(x), 1))
     before = _columns(predict(current))
     start = before[0] if len(before) else np.empty(0)
@@ -258,7 +264,10 @@ def _walk(
 
 
 def _error_of(human: Floats) -> Callable[[Floats], Floats]:
-    """Return a function from predictions to each row's part in the error, shape (n, targets); 0 where unrated."""
+    """Return a function from predictions to each row's part in the error, shape (n, targets).
+
+    0 where unrated.
+    """
     variances = np.nanvar(human, axis=0)
     if not (variances > 0).all():
         raise DataError("importance needs ratings that vary, for every aspect")

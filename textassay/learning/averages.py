@@ -1,7 +1,7 @@
 """Averages: the baselines AVG and CorrW of Fusion-Eval (section 4), which need next to no data.
 
-Knows standardised arrays. Both average the features that belong to the target or to no aspect at all
-(Fusion-Eval: the assistants and the direct evaluator), or all if that leaves none, and put the
+Knows standardised arrays. Both average the features that belong to the target or to no aspect at
+all (Fusion-Eval: the assistants and the direct evaluator), or all if that leaves none, and put the
 average on the scale of the ratings by a line through the training rows.
 """
 
@@ -47,7 +47,7 @@ def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
     slope = float(spread @ (training.target - mean)) / variance if variance > 0 else 0.0
     if slope <= 0:
         raise DataError(
-            f"{name}: the average of the features does not rise with the ratings; turn round features that fall as "
-            "quality rises, leave out what does not vary, or use 'ridge'"
+            f"{name}: the average of the features does not rise with the ratings; turn round"
+            " features that fall as quality rises, leave out what does not vary, or use 'ridge'"
         )
     return Learned(Linear(weights * slope, mean - slope * float(average.mean())), {})

@@ -1,4 +1,7 @@
-"""What is given to learn from, checked: tables of numbers, names, scales, and features that hold the answer."""
+"""What is given to learn from, checked.
+
+Tables of numbers, names, scales, and features that hold the answer.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ def matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> F
     if (beyond := np.abs(array) > _LARGEST).any():
         row, column = (int(i) for i in np.argwhere(beyond)[0])
         raise DataError(
-            f"{name} hold {array[row, column]} in row {row}, column {column}; numbers must be finite"
+            f"{name} hold {array[row, column]} in row {row}, column {column}; numbers must be"
+            " finite"
         )
     return np.ascontiguousarray(array)
 
@@ -82,7 +86,8 @@ def names_of(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, .
         raise DataError(f"{len(names)} {kind} names for {count} columns")
     if len(set(names)) != count:
         raise DataError(
-            f"{kind} names repeat: {', '.join(sorted({n for n in names if list(names).count(n) > 1}))}"
+            f"{kind} names repeat:"
+            f" {', '.join(sorted({n for n in names if list(names).count(n) > 1}))}"
         )
     return tuple(names)
 
@@ -98,6 +103,7 @@ def limits_of(target: Floats, scale: tuple[float, float] | None, name: str) -> t
         return low, high
     if low < scale[0] or high > scale[1]:
         raise DataError(
-            f"aspect {name!r}: ratings from {low:g} to {high:g} are off the scale {scale[0]:g}-{scale[1]:g}"
+            f"aspect {name!r}: ratings from {low:g} to {high:g} are off the scale"
+            f" {scale[0]:g}-{scale[1]:g}"
         )
     return float(scale[0]), float(scale[1])

@@ -36,7 +36,10 @@ class Linear:
         return dot(features, self.weights) + self.intercept
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
-        """Return each feature's weight times its distance from its mean: the Shapley values of a sum."""
+        """Return each feature's weight times its distance from its mean.
+
+        The Shapley values of a sum.
+        """
         return features * self.weights, self.intercept
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Which features speak of which aspect, by their names: `judge/fluency` of fluency, `rouge1` of any.
+"""Which features speak of which aspect, by their names.
+
+`judge/fluency` of fluency, `rouge1` of any.
 
 Knows names only.
 """

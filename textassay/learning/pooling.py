@@ -1,4 +1,6 @@
-"""Whether the means of a row's system help to predict its rating: decided on rows that are left out.
+"""Whether the means of a row's system help to predict its rating.
+
+Decided on rows that are left out.
 
 Knows training rows with and without their system's means beside them. Where the systems to be
 judged are those of the training rows, sources are left out; where they are new, systems and sources

@@ -1,4 +1,6 @@
-"""Seeded splits that keep a group's rows together: texts about one source never stand on both sides.
+"""Seeded splits that keep a group's rows together.
+
+Texts about one source never stand on both sides.
 
 Knows labels only.
 """
@@ -17,7 +19,9 @@ Mask = NDArray[np.bool_]
 
 
 def group_codes(groups: Iterable[Hashable]) -> Codes:
-    """Number groups from 0 in order of appearance; a row whose group is `None` is a group of its own.
+    """Number groups from 0 in order of appearance.
+
+    A row whose group is `None` is a group of its own.
 
     Args:
         groups: Group of each row.

@@ -1,4 +1,6 @@
-"""Puts features on one footing: kept within what training saw, gaps filled, mean 0, standard deviation 1.
+"""Puts features on one footing.
+
+Kept within what training saw, gaps filled, mean 0, standard deviation 1.
 
 Knows arrays only. Without the bounds a single value far outside of the training rows, or a single
 outlier among few of them, decides what every weighted sum predicts.

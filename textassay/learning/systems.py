@@ -1,4 +1,6 @@
-"""Partial pooling over systems: how the rows of a row's system look on average, shrunk towards all rows.
+"""Partial pooling over systems.
+
+How the rows of a row's system look on average, shrunk towards all rows.
 
 Knows features and labels of systems, never ratings: what a system's other texts look like is known
 without asking people. A judge errs on single texts more than on a system's mean, so the mean tells
@@ -86,7 +88,10 @@ class SystemMeans:
         return np.array([name in self.means for name in systems], bool)
 
     def beside(self, features: Floats, systems: Systems) -> Floats:
-        """Return features with their system's means beside them, shape (n, 2 * features); 0 if it has none."""
+        """Return features with their system's means beside them, shape (n, 2 * features).
+
+        0 if it has none.
+        """
         nothing = np.zeros(features.shape[1])
         means = [nothing if name is None else self.means.get(name, nothing) for name in systems]
         return np.hstack([features, np.array(means, float).reshape(features.shape)])

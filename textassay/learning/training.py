@@ -53,10 +53,16 @@ class Training:
 
 
 class Predictor(Protocol):
-    """Learnt function from standardised features to a standardised rating; JSON both ways, bit for bit."""
+    """Learnt function from standardised features to a standardised rating.
+
+    JSON both ways, bit for bit.
+    """
 
     def predict(self, features: Floats) -> Floats:
-        """Return predictions, shape (n,), for features of shape (n, features); a row's does not depend on others."""
+        """Return predictions, shape (n,), for features of shape (n, features).
+
+        A row's does not depend on others.
+        """
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +75,10 @@ class Explaining(Predictor, Protocol):
     """A predictor that is exactly a sum over features."""
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
-        """Return Shapley values, shape (n, features), and the value they start from; sums give the predictions."""
+        """Return Shapley values, shape (n, features), and the value they start from.
+
+        Sums give the predictions.
+        """
         ...
 
 

@@ -88,7 +88,10 @@ def learn_lightgbm(training: Training) -> Learned:
 
 
 def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Learned:
-    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1; 0 leaves one free."""
+    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1.
+
+    0 leaves one free.
+    """
     return _train(
         training,
         200,

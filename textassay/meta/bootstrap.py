@@ -1,4 +1,6 @@
-"""Coefficients in resamples of the groups: rows that share a source are drawn together or not at all.
+"""Coefficients in resamples of the groups.
+
+Rows that share a source are drawn together or not at all.
 
 Knows paired rows and levels; nothing of examples or files.
 
@@ -35,7 +37,9 @@ Interval = tuple[float, float]
 def resampled(
     pairs: Pairs, level: Level, *, resamples: int, seed: int
 ) -> dict[Coefficient, Floats]:
-    """Return each coefficient in each resample, shape (resamples,); NaN where it is undefined there.
+    """Return each coefficient in each resample, shape (resamples,).
+
+    NaN where it is undefined there.
 
     Raises:
         ConfigurationError: `resamples` is below 1.
@@ -115,7 +119,9 @@ def _system(
 
 
 def _over_systems(rows: Floats, x: Floats, y: Floats) -> dict[Coefficient, Floats]:
-    """Return the coefficients over system means in each resample; systems without a drawn row are left out there.
+    """Return the coefficients over system means in each resample.
+
+    Systems without a drawn row are left out there.
 
     Args:
         rows: Number of drawn rows per resample and system, shape (b, systems).

@@ -14,7 +14,9 @@ from textassay.meta.ranks import Floats, dense_ranks
 
 
 class Cells:
-    """Two arrays as a sparse contingency table: its filled cells, ready for coefficients under many sets of weights.
+    """Two arrays as a sparse contingency table.
+
+    Its filled cells, ready for coefficients under many sets of weights.
 
     Rows with equal (x, y) share a cell, so scores on a scale of few values need few of them. A
     weight is how often a row counts, such as how often a resample has drawn it; results are those
@@ -52,7 +54,10 @@ class Cells:
         )
 
     def pearson(self, weighed: Weighed) -> Floats:
-        """Return Pearson's r for each column of weights, shape (b,); NaN where a side is constant."""
+        """Return Pearson's r for each column of weights, shape (b,).
+
+        NaN where a side is constant.
+        """
         # a column without any weight is undefined anyway, and must not divide 0 by 0
         total = np.maximum(weighed.cells.sum(axis=0), 1.0)
         dx, dy = (side[:, None] - side @ weighed.cells / total for side in self._values)
@@ -62,7 +67,10 @@ class Cells:
         return _ratio(sxy, sxx, syy, weighed.varies)
 
     def spearman(self, weighed: Weighed) -> Floats:
-        """Return Spearman's rho for each column of weights, shape (b,); NaN where a side is constant."""
+        """Return Spearman's rho for each column of weights, shape (b,).
+
+        NaN where a side is constant.
+        """
         rx, ry = _centred_ranks(weighed.x), _centred_ranks(weighed.y)
         sxx = np.einsum("ij,ij,ij->j", weighed.x, rx, rx)
         syy = np.einsum("ij,ij,ij->j", weighed.y, ry, ry)
@@ -70,7 +78,10 @@ class Cells:
         return _ratio(sxy, sxx, syy, weighed.varies)
 
     def kendall(self, weighed: Weighed) -> Floats:
-        """Return Kendall's tau-b for each column of weights, shape (b,); NaN where a side is constant."""
+        """Return Kendall's tau-b for each column of weights, shape (b,).
+
+        NaN where a side is constant.
+        """
         total = weighed.cells.sum(axis=0)
         pairs = total * (total - 1) / 2
         tied_x, tied_y, tied_both = _tied(weighed.x), _tied(weighed.y), _tied(weighed.cells)
@@ -106,7 +117,9 @@ def _tied(weights: Floats) -> Floats:
 
 
 def centred(rows: Floats) -> Floats:
-    """Return rows of shape (rows, n) with mean 0 and no magnitude above 2; all scaled, so only ratios mean anything.
+    """Return rows of shape (rows, n) with mean 0 and no magnitude above 2.
+
+    All scaled, so only ratios mean anything.
 
     Done twice, so that numbers of any size, and such as differ in their last digits only, keep what
     tells them apart.

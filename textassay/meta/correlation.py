@@ -77,12 +77,18 @@ def pearson_rows(x: Floats, y: Floats) -> Floats:
 
 
 def spearman_rows(x: Floats, y: Floats) -> Floats:
-    """Return Spearman's rho of each row of `x` with the same row of `y`; shapes as for `pearson_rows`."""
+    """Return Spearman's rho of each row of `x` with the same row of `y`.
+
+    Shapes as for `pearson_rows`.
+    """
     return pearson_rows(average_ranks(x), average_ranks(y))
 
 
 def kendall_rows(x: Floats, y: Floats) -> Floats:
-    """Return Kendall's tau-b of each row of `x` with the same row of `y`; shapes as for `pearson_rows`."""
+    """Return Kendall's tau-b of each row of `x` with the same row of `y`.
+
+    Shapes as for `pearson_rows`.
+    """
     rows, n = x.shape
     if n > _PAIRWISE_UP_TO:
         return np.array([_kendall_by_inversions(x[i], y[i]) for i in range(rows)], float)
@@ -125,7 +131,8 @@ def finite_array(values: ArrayLike | Sequence[float | None], name: str) -> Float
     if (beyond := np.abs(array) > _LARGEST).any():
         row = int(np.flatnonzero(beyond)[0])
         raise DataError(
-            f"{name} hold {array[row]} at row {row}; a number must be finite and at most {_LARGEST:g}"
+            f"{name} hold {array[row]} at row {row}; a number must be finite and at most"
+            f" {_LARGEST:g}"
         )
     return array
 

@@ -2,12 +2,12 @@
 
 Knows paired rows and levels; nothing of examples or files.
 
-- `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on groups
-  less one. Percentiles of the resamples alone are too narrow with few groups.
+- `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on
+  groups less one. Percentiles of the resamples alone are too narrow with few groups.
 - `group`: Student's t over the coefficients of the groups, which are independent of each other.
 - `system`: systems are the points, however many rows stand behind each, so the interval is that of
-  as many points (Fisher's z). Resampling documents says nothing of other systems, and adds its noise
-  to means that hold noise already. The upper end allows for what that noise takes off the
+  as many points (Fisher's z). Resampling documents says nothing of other systems, and adds its
+  noise to means that hold noise already. The upper end allows for what that noise takes off the
   coefficient.
 
 An interval that cannot hold is none, and a note says why.
@@ -123,7 +123,10 @@ def _over_rows(
         ci[name] = coefficient_interval(value, values[name], groups, confidence)
     note = None
     if all(span is None for span in ci.values()):
-        note = "no interval: the coefficients are at the end of their range, or undefined in half the resamples"
+        note = (
+            "no interval: the coefficients are at the end of their range, or undefined in half the"
+            " resamples"
+        )
     return Intervals(ci, note)
 
 
@@ -139,7 +142,8 @@ def coefficient_interval(
         confidence: Nominal coverage.
 
     Returns:
-        `None` if there are fewer than `MIN_GROUPS` groups, or it is undefined in half the resamples.
+        `None` if there are fewer than `MIN_GROUPS` groups, or it is undefined in half the
+        resamples.
     """
     if value is None or groups < MIN_GROUPS:
         return None
@@ -223,7 +227,10 @@ _NEAR_ONE = 0.9
 
 
 def _attenuation(pairs: Pairs, x: Floats, y: Floats) -> float | None:
-    """Return how far noise in the means pulls Pearson's r to 0, on the z scale; `None` if noise is all there is."""
+    """Return how far noise in the means pulls Pearson's r to 0, on the z scale.
+
+    `None` if noise is all there is.
+    """
     codes = pairs.systems
     assert codes is not None  # the level has checked it
     noise_x, noise_y = (_noise(side, pairs, codes) for side in (pairs.scores, pairs.human))

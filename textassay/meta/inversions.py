@@ -1,4 +1,6 @@
-"""Counts weighted inversions for many sets of weights at once: the core of Kendall's tau, once and under resampling.
+"""Counts weighted inversions for many sets of weights at once.
+
+The core of Kendall's tau, once and under resampling.
 
 Knows ranks and weights; nothing of scores, people or levels.
 """

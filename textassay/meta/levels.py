@@ -116,7 +116,10 @@ def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
 
 
 def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
-    """Return the coefficients of each group, shape (groups,); NaN, for all three alike, where a side is constant."""
+    """Return the coefficients of each group, shape (groups,).
+
+    NaN, for all three alike, where a side is constant.
+    """
     rows = rows_by_code(_given(pairs.groups))
     found = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     sizes = np.array([len(i) for i in rows], int)
@@ -155,7 +158,10 @@ def _over_points(x: Floats, y: Floats) -> dict[Coefficient, float | None]:
 def _numbered(
     labels: Labels | None, kept: Codes, n: int, kind: str, *, needed: bool
 ) -> Codes | None:
-    """Return codes in order of appearance; rows without a label count as groups of their own unless it is needed."""
+    """Return codes in order of appearance.
+
+    Rows without a label count as groups of their own unless it is needed.
+    """
     if labels is None:
         if needed:
             raise ConfigurationError(f"level {kind!r} needs the {kind} of each row; give {kind}s")

@@ -1,4 +1,6 @@
-"""Agreement among raters: Krippendorff's alpha, agreement of each two raters, and the leave-one-out ceiling.
+"""Agreement among raters.
+
+Krippendorff's alpha, agreement of each two raters, and the leave-one-out ceiling.
 
 Knows one array of ratings with gaps, shape (items, raters); nothing of examples or files.
 
@@ -29,8 +31,8 @@ Measurement = Literal["nominal", "ordinal", "interval"]
 MEASUREMENTS: tuple[Measurement, ...] = get_args(Measurement)
 
 Ratings = ArrayLike | Sequence[Sequence[float | None]]
-"""Ratings of shape (items, raters); `None` or NaN where a rater did not rate an item. Rows may be of
-different lengths: missing ends are gaps."""
+"""Ratings of shape (items, raters); `None` or NaN where a rater did not rate an item. Rows may be
+of different lengths: missing ends are gaps."""
 
 MIN_PAIRED = 2
 """Fewest items that two raters must share before their agreement is computed."""
@@ -261,17 +263,20 @@ def rater_agreement(
             pair_agreement(table[:, a], table[:, b]) for a, b in combinations(columns, 2)
         ),
         ceiling=_mean(pair_agreement(table[:, k], others[:, k]) for k in columns),
-        judge_rater=None
-        if scores is None
-        else _mean(pair_agreement(scores, table[:, k]) for k in columns),
-        judge_others=None
-        if scores is None
-        else _mean(pair_agreement(scores, others[:, k]) for k in columns),
+        judge_rater=(
+            None if scores is None else _mean(pair_agreement(scores, table[:, k]) for k in columns)
+        ),
+        judge_others=(
+            None if scores is None else _mean(pair_agreement(scores, others[:, k]) for k in columns)
+        ),
     )
 
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:
-    """Return the plain mean of each figure over pairs in which it is defined; `n` is the items of all pairs."""
+    """Return the plain mean of each figure over pairs in which it is defined.
+
+    `n` is the items of all pairs.
+    """
     kept = [pair for pair in pairs if pair.n >= MIN_PAIRED]
     if not kept:
         return None

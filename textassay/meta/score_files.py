@@ -1,4 +1,6 @@
-"""Reads recorded scores: a run folder, or any JSON Lines file whose rows hold `id`, `aspect` and `value`.
+"""Reads recorded scores.
+
+A run folder, or any JSON Lines file whose rows hold `id`, `aspect` and `value`.
 
 Knows the three fields and the rules of a run folder; nothing of people or correlations.
 """

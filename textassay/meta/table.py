@@ -1,4 +1,6 @@
-"""A table of agreement: recorded scores joined with the human ratings of the examples, one row per pairing and level.
+"""A table of agreement.
+
+Recorded scores joined with the human ratings of the examples, one row per pairing and level.
 
 Knows scores by id and examples; nothing of runs, methods or models.
 """
@@ -163,7 +165,8 @@ def agreement_table(
     known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
     if not scored_ids & known_ids:
         raise DataError(
-            f"no id occurs in both scores and data: the scores have {_some(scored_ids)}, the data {_some(people.ids)}"
+            f"no id occurs in both scores and data: the scores have {_some(scored_ids)}, the data"
+            f" {_some(people.ids)}"
         )
     pairs = pair_names(scores, people.aspects, aspect_map)
     people.check(levels)
@@ -260,7 +263,8 @@ class _People:
             for id_, label, human in zip(self.ids, labels, self._human, strict=True):
                 if label is None and human:
                     raise DataError(
-                        f"level {level!r} needs the field {level!r} in the data; example {id_!r} has none"
+                        f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
+                        " has none"
                     )
 
 
@@ -298,8 +302,8 @@ def pair_names(
     }
     if not pairs:
         raise ConfigurationError(
-            f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects {', '.join(human)}; "
-            "say which belong together with --aspect-map SCORE=HUMAN"
+            f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects"
+            f" {', '.join(human)}; say which belong together with --aspect-map SCORE=HUMAN"
         )
     return list(pairs)
 

@@ -90,7 +90,9 @@ def build(
 
 
 def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[Tool, ...]:
-    """Return a method's assistant evaluators, ready to use; whoever asks for them closes those that are made here.
+    """Return a method's assistant evaluators, ready to use.
+
+    Whoever asks for them closes those that are made here.
 
     Args:
         name: Name of a method.
@@ -115,7 +117,10 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
 
 
 def known() -> tuple[str, ...]:
-    """Return the names of all methods: the built-in ones, then those of other packages, none of which is imported."""
+    """Return the names of all methods.
+
+    The built-in ones, then those of other packages, none of which is imported.
+    """
     return (*METHODS, ToolScores.name, *sorted(_points().keys() - METHODS.keys()))
 
 
@@ -138,12 +143,14 @@ def find(name: str) -> Any:
         found = point.load()
     except Exception as error:  # whatever a foreign module does when it is imported
         raise ConfigurationError(
-            f"the method {name!r} of {package} cannot be loaded from {point.value!r}: {type(error).__name__}: {error}"
+            f"the method {name!r} of {package} cannot be loaded from {point.value!r}:"
+            f" {type(error).__name__}: {error}"
         ) from error
     if not callable(found) or not hasattr(getattr(found, "Options", None), "read"):
         raise ConfigurationError(
-            f"the method {name!r} of {package} is no method: {point.value!r} must be a class that takes "
-            "(models, task, options), with a nested Options such as textassay.methods.Options"
+            f"the method {name!r} of {package} is no method: {point.value!r} must be a class that"
+            " takes (models, task, options), with a nested Options such as"
+            " textassay.methods.Options"
         )
     return found
 

@@ -86,10 +86,12 @@ class Checklist(PromptMethod):
 
     1. Each aspect has yes/no questions: from a file, or written once by the model (TICK, arXiv
     2410.03608).
-    2. Each question is answered by itself: yes or no with a passage quoted word for word, or P(yes).
+    2. Each question is answered by itself: yes or no with a passage quoted word for word, or
+    P(yes).
     3. A node without a model looks the passage up in output, source and context; an answer whose
     passage is not there is abstained.
-    4. An aspect's score is the weighted mean of its answers, where at least `required` of them count.
+    4. An aspect's score is the weighted mean of its answers, where at least `required` of them
+    count.
 
     Deviations: CheckEval asks all questions of an aspect in one request and quotes nothing; RULERS
     maps scores to the raters' scale, for which we have `fit` and `calibrate`. The published
@@ -128,12 +130,16 @@ class Checklist(PromptMethod):
         self._ask = ask
 
     def nodes(self) -> list[Node]:
-        """Ask every question, look quotations up, and average; or score the questions themselves."""
+        """Ask every question, look quotations up, and average.
+
+        Or score the questions themselves.
+        """
         if self.options.output == "questions":
             if self._writing:
                 raise ConfigurationError(
-                    f"output=questions needs questions that are known before; {self._writing[0].name!r} "
-                    "has none. Give a file with checklist=FILE (textassay tree --method checklist writes one)"
+                    "output=questions needs questions that are known before;"
+                    f" {self._writing[0].name!r} has none. Give a file with checklist=FILE"
+                    " (textassay tree --method checklist writes one)"
                 )
             return [*self._answering("input.aspects", "scores")]
         return [
@@ -191,7 +197,10 @@ class Checklist(PromptMethod):
         return as_questions(aspect, found.aspects, found.notes)
 
     async def _lay_out(self, questions: list[Questions | Failure]) -> AllQuestions:
-        """Lay all questions side by side; an aspect whose questions could not be written has none."""
+        """Lay all questions side by side.
+
+        An aspect whose questions could not be written has none.
+        """
         there = [one for one in questions if isinstance(one, Questions)]
         return AllQuestions(items=tuple(item for one in there for item in one.items))
 
@@ -230,7 +239,10 @@ class Checklist(PromptMethod):
 
     @property
     def locked(self) -> str:
-        """6 hex digits over all words of the questions that are known before the run; empty for none."""
+        """6 hex digits over all words of the questions that are known before the run.
+
+        Empty for none.
+        """
         if not self._given:
             return ""
         return trees.digest(question for items in self._given.values() for question in items)
@@ -261,7 +273,8 @@ class Checklist(PromptMethod):
         for name, weight in self.options.weights.items():
             if name not in known and not self._writing:
                 raise ConfigurationError(
-                    f"weights: {name!r} is no question of the checklist; known: {', '.join(sorted(known))}"
+                    f"weights: {name!r} is no question of the checklist; known:"
+                    f" {', '.join(sorted(known))}"
                 )
             if weight < 0:
                 raise ConfigurationError(

@@ -130,7 +130,10 @@ class CoAScore(RatingMethod):
         return _remembered(namer), namer.digest
 
     def _rater_of_chains(self, models: Models) -> JointScorer | IndividualScorer:
-        """Return the agent of stage II; where a profile reads ratings from choices, every aspect has its own call."""
+        """Return the agent of stage II.
+
+        Where a profile reads ratings from choices, every aspect has its own call.
+        """
         if self.profile.ratings == "choices":
             once_each = self.options.model_copy(
                 update={"prompt": self.profile.prompt(LLMScore.prompt)}

@@ -131,8 +131,8 @@ class FusionEval(PromptMethod):
             )
         if self.profile.printed and options.fusion == "llm" and options.plan not in PLANS:
             raise ConfigurationError(
-                f"profile={self.profile.name} has the whole prompts of appendices A.2 and A.3; take one by "
-                f"plan={' or plan='.join(PLANS)}"
+                f"profile={self.profile.name} has the whole prompts of appendices A.2 and A.3; take"
+                f" one by plan={' or plan='.join(PLANS)}"
             )
         if not self.tools:
             raise ConfigurationError(
@@ -161,9 +161,12 @@ class FusionEval(PromptMethod):
             return None, ""
         if self.options.plan != "auto":
             plan = plans.load(self.options.plan, self._task, [tool.name for tool in self.tools])
-            return _Given(plan), hashlib.sha256(
-                plans.as_toml(plan).encode("utf-8", "surrogatepass")
-            ).hexdigest()[:6]
+            return (
+                _Given(plan),
+                hashlib.sha256(plans.as_toml(plan).encode("utf-8", "surrogatepass")).hexdigest()[
+                    :6
+                ],
+            )
         planner = planner_of(models, self._task, self.tools, self.options)
         return _Written(planner), planner.digest
 
@@ -302,7 +305,10 @@ def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
     scales = {aspect.scale for aspect in task.aspects}
     overall = Aspect(
         name=OVERALL,
-        definition=f"the quality of the {task.output_name.lower()} as a whole, by all metrics and their importance.",
+        definition=(
+            f"the quality of the {task.output_name.lower()} as a whole, by all metrics and their"
+            " importance."
+        ),
         scale=scales.pop() if len(scales) == 1 else Aspect.model_fields["scale"].default,
     )
     return task.model_copy(update={"aspects": (*task.aspects, overall)})

@@ -32,7 +32,10 @@ from textassay.runtime.messages import Aspect, Example, How
 
 
 class GPTScoreOptions(PromptOptions):
-    """Options of GPTScore; the paper's VAL is `instruction=false`, IST the default, IDM `demonstrations=FILE`."""
+    """Options of GPTScore.
+
+    The paper's VAL is `instruction=false`, IST the default, IDM `demonstrations=FILE`.
+    """
 
     instruction: bool = True
     """Whether task and aspect are described."""
@@ -47,8 +50,8 @@ class GPTScoreOptions(PromptOptions):
     weights: Weights = "mean"
     """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
     direction: Directions = "default"
-    """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last two
-    (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""
+    """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last
+    two (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""
     over_references: OverReferences | None = None
     """What becomes of several references: `mean`, `max`, `harmonic`, or the `first` alone; by
     default the maximum for data-to-text, as the authors run it, and else the mean."""
@@ -114,7 +117,8 @@ class GPTScore(PromptMethod):
         )
         prompt = "gptscore" if scored == "output" else "gptscore_question"
         ask = self.ask(options.prompt or prompt)
-        # the words and choices of the table go together: a profile with words of its own has neither
+        # the words and choices of the table go together: a profile with words of its own has
+        # neither
         own_words = profile.digest != "" and not profile.printed
         self.over_references: OverReferences = options.over_references or (
             "mean" if own_words else words.over_references
@@ -179,7 +183,8 @@ class GPTScore(PromptMethod):
             )
         if options.pmi and "harmonic" in (options.direction, options.over_references):
             raise ConfigurationError(
-                "pmi may be above or below 0, of which there is no harmonic mean; take ref-both or mean"
+                "pmi may be above or below 0, of which there is no harmonic mean; take ref-both or"
+                " mean"
             )
         asks = self._task.asks is not None and not about_texts
         scored: Scored = options.scored or ("yes" if asks else "output")

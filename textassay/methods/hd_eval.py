@@ -1,4 +1,7 @@
-"""HD-Eval, the judging side: a tree of criteria, each rated with its parent in view, and the ratings put together."""
+"""HD-Eval, the judging side.
+
+A tree of criteria, each rated with its parent in view, and the ratings put together.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,10 @@ class HDEval(RatingMethod):
         self._average = Average(signature=self.signature)
 
     def nodes(self) -> list[Node]:
-        """Rate every node of the tree; then average a branch, unless the ratings themselves are wanted."""
+        """Rate every node of the tree.
+
+        Then average a branch, unless the ratings themselves are wanted.
+        """
         if self.options.output == "nodes":
             return self._nodes_of_ratings()
         criterion = each("criteria.placed")
@@ -138,8 +144,8 @@ class HDEval(RatingMethod):
     def _nodes_of_ratings(self) -> list[Node]:
         if self._growing:
             raise ConfigurationError(
-                f"output=nodes needs a tree that is known before; {self._growing[0].name!r} stands in none. "
-                "Give one with tree=FILE (textassay tree writes one)"
+                f"output=nodes needs a tree that is known before; {self._growing[0].name!r} stands"
+                " in none. Give one with tree=FILE (textassay tree writes one)"
             )
         return [Node("scores", self._rate_one, **PER_ASPECT)]
 
@@ -153,7 +159,10 @@ class HDEval(RatingMethod):
         return Branch(tree=grown.tree, notes=grown.notes)
 
     async def _lay_out(self, branches: list[Branch | Failure]) -> Criteria:
-        """Lay the branches that there are side by side; one that failed takes down its own criterion only."""
+        """Lay the branches that there are side by side.
+
+        One that failed takes down its own criterion only.
+        """
         there = [branch for branch in branches if isinstance(branch, Branch)]
         return Criteria(placed=tuple(placed for branch in there for placed in branch.placed))
 
@@ -269,7 +278,8 @@ def _given_branches(
     for aspect in chosen:
         if slug(aspect.name) not in known:
             raise ConfigurationError(
-                f"tree {options.tree}: {aspect.name!r} is none of its roots: {', '.join(r.name for r in tree.roots)}"
+                f"tree {options.tree}: {aspect.name!r} is none of its roots:"
+                f" {', '.join(r.name for r in tree.roots)}"
             )
     return {a.id: known[a.id] for a in chosen}, chosen
 

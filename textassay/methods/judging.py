@@ -1,4 +1,7 @@
-"""Bases of the methods that judge a task's aspects by prompts: a method is its options, its prompt and its nodes."""
+"""Bases of the methods that judge a task's aspects by prompts.
+
+A method is its options, its prompt and its nodes.
+"""
 
 from __future__ import annotations
 
@@ -94,9 +97,11 @@ class PromptMethod(TaskMethod):
             **self.described_task(),
             "options": self.options.model_dump(mode="json"),
             "prompts": self.prompt_digest,
-            "profile": {"name": self.profile.name, "digest": self.profile.digest}
-            if self.profile.digest
-            else None,
+            "profile": (
+                {"name": self.profile.name, "digest": self.profile.digest}
+                if self.profile.digest
+                else None
+            ),
         }
 
 
@@ -118,7 +123,10 @@ class RatingMethod(PromptMethod):
 
     @property
     def how_read(self) -> Reading:
-        """`text`, or `sampled` for `n` above 1; methods that read log-probabilities override this."""
+        """`text`, or `sampled` for `n` above 1.
+
+        Methods that read log-probabilities override this.
+        """
         return self.options.how
 
     @property

@@ -69,7 +69,10 @@ class Jury(RatingMethod):
     options: JuryOptions
 
     def prepare(self) -> None:
-        """Seat the jurors: the models of the roles `juror`, `juror1`, `juror2`, ..., or the only model."""
+        """Seat the jurors.
+
+        The models of the roles `juror`, `juror1`, `juror2`, ..., or the only model.
+        """
         self._names = _labels(jurors_of(self.models))
         self._average = Average(self.signature, self.options.required)
 
@@ -166,7 +169,9 @@ class Jury(RatingMethod):
 
 
 def jurors_of(models: Models) -> tuple[Model, ...]:
-    """Return the jurors, by number: the roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
+    """Return the jurors, by number.
+
+    The roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
 
     Raises:
         ConfigurationError: There is none, or one model has two seats.

@@ -1,4 +1,7 @@
-"""LLMScore and LLMScore with chain of thought: a judge is asked once, or several times, for a rating."""
+"""LLMScore and LLMScore with chain of thought.
+
+A judge is asked once, or several times, for a rating.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ class LLMScore(RatingMethod):
 
 
 class LLMScoreCoT(LLMScore):
-    """LLMScore with chain of thought (CoAScore, section 4.2): the judge thinks aloud before it rates.
+    """LLMScore with chain of thought (CoAScore, section 4.2).
+
+    The judge thinks aloud before it rates.
 
     As `LLMScore`, but the prompt ends in the paper's "Let's think step by step:" and the rating
     comes at the end.

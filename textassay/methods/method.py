@@ -60,7 +60,10 @@ class Method(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return JSON values that tell in a manifest how the method was set up: options and prompts."""
+        """Return JSON values that tell in a manifest how the method was set up.
+
+        Options and prompts.
+        """
         ...
 
 

@@ -15,7 +15,9 @@ from textassay.tools.tool import Tool
 
 
 class ToolScores:
-    """Scores of assistant evaluators alone: no paper, no prompt, and no model unless a tool asks one.
+    """Scores of assistant evaluators alone.
+
+    No paper, no prompt, and no model unless a tool asks one.
 
     One score a tool, called by the tool's name, on the tool's own scale.
     """

@@ -36,7 +36,9 @@ class PromptFrame(NamedTuple):
 
 
 def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None:
-    """Return a prompt's frame for texts with these labels; `None` where the prompt does not take texts as they are.
+    """Return a prompt's frame for texts with these labels.
+
+    `None` where the prompt does not take texts as they are.
 
     Args:
         name: A prompt, as `render` takes it.

@@ -1,4 +1,7 @@
-"""The files that come with the package: tasks, trees, plans, question tables and profiles, each found by name."""
+"""The files that come with the package.
+
+Tasks, trees, plans, question tables and profiles, each found by name.
+"""
 
 from __future__ import annotations
 

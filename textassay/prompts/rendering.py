@@ -1,4 +1,6 @@
-"""Renders prompt files: each compiled once, in a sandbox, every missing value an error, and texts never rendered again.
+"""Renders prompt files.
+
+Each compiled once, in a sandbox, every missing value an error, and texts never rendered again.
 
 A file is one user message, or several messages where it has blocks called `system`, `user` and
 `assistant`. Every file opens with a comment that names paper and section, or says `ours`. Files
@@ -35,7 +37,10 @@ class Turn(NamedTuple):
 
 @cache
 def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
-    """Return the sandbox for prompts of a folder: parts stand beside them or, of the same name, in this package."""
+    """Return the sandbox for prompts of a folder.
+
+    Parts stand beside them or, of the same name, in this package.
+    """
     return ImmutableSandboxedEnvironment(
         loader=FileSystemLoader([folder, FOLDER]),
         undefined=StrictUndefined,
@@ -116,7 +121,10 @@ def _source(name: str) -> str:
 
 @cache
 def _parts(name: str) -> tuple[str, ...]:
-    """Return the names of the files that a prompt's file uses; parsing takes milliseconds, and runs ask twice."""
+    """Return the names of the files that a prompt's file uses.
+
+    Parsing takes milliseconds, and runs ask twice.
+    """
     try:
         parsed = _environment(_path(name).parent).parse(_source(name))
     except TemplateError as error:

@@ -19,8 +19,8 @@ _SHARE_OF_SCALE = 0.5
 
 
 Unit = Literal["points", "ranks"]
-"""What a difference is counted in: points of the scale that judge and people share, or shares of the
-rated texts, from -1 to 1."""
+"""What a difference is counted in: points of the scale that judge and people share, or shares of
+the rated texts, from -1 to 1."""
 
 
 def unit_of(human: Floats, scale: Scale | None) -> Unit:

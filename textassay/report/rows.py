@@ -1,4 +1,6 @@
-"""Packs single scores for the page: a light index that is there at once, and blocks that are opened on demand.
+"""Packs single scores for the page.
+
+A light index that is there at once, and blocks that are opened on demand.
 
 The index has a column for each thing that can be searched, sorted or filtered. Texts and evidence
 lie in blocks of examples, compressed one by one, so that a browser unpacks what is looked at. Equal
@@ -77,7 +79,10 @@ def pack(run: RunSource, data: DataSource, joined: Joined, second: RunSource | N
 
 
 def selected(joined: Joined, total: int) -> Rows:
-    """Return the rows that a page holds: all, or the extremes and a random sample with a fixed seed."""
+    """Return the rows that a page holds.
+
+    All, or the extremes and a random sample with a fixed seed.
+    """
     if total <= MAX_ROWS:
         return np.arange(total)
     share = MAX_ROWS // 2
@@ -133,7 +138,9 @@ def score_columns(
     places: Mapping[int, int] | None = None,
     base: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Return the numbers of each score; what is missing is null, and a column without numbers is left out.
+    """Return the numbers of each score.
+
+    What is missing is null, and a column without numbers is left out.
 
     The page takes differences of points itself.
 
@@ -213,7 +220,10 @@ def _words(score: Score, limit: int) -> list[Any]:
 
 
 def _packed(line: Line, limit: int) -> list[Any]:
-    """Return a line as a short list; a label's share in thousandths, whose figure the page writes."""
+    """Return a line as a short list.
+
+    A label's share in thousandths, whose figure the page writes.
+    """
     text = clipped(line.text, limit)
     if line.kind == "label" and not line.note:
         return [line.kind, text, round(1000 * (line.end or 0.0))]
@@ -223,7 +233,10 @@ def _packed(line: Line, limit: int) -> list[Any]:
 
 
 def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str, list[int]]]:
-    """Return ids with their rows; examples of one source stand together, so that a block holds it once."""
+    """Return ids with their rows.
+
+    Examples of one source stand together, so that a block holds it once.
+    """
     table = run.table
     found: dict[int, list[int]] = {}
     for row in rows.tolist():

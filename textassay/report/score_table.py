@@ -24,7 +24,9 @@ _BLOCK = 4 << 20
 
 
 class ScoreTable:
-    """Scores in order of first appearance; a later line for the same id and aspect replaces the earlier.
+    """Scores in order of first appearance.
+
+    A later line for the same id and aspect replaces the earlier.
 
     Attributes:
         path: The file, `scores.jsonl` of a run folder.
@@ -60,7 +62,9 @@ class ScoreTable:
         return len(self._value)
 
     def read_more(self) -> list[int]:
-        """Read at most one block of complete lines that were appended; return the rows that are new or changed.
+        """Read at most one block of complete lines that were appended.
+
+        Return the rows that are new or changed.
 
         Raises:
             DataError: A line holds no score; names file and line.

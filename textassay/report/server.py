@@ -1,4 +1,6 @@
-"""Serves runs on the loopback: an index of a folder's runs, and the page of each, which follows its run.
+"""Serves runs on the loopback.
+
+An index of a folder's runs, and the page of each, which follows its run.
 
 A page on the web could ask this server through a name that it points at the loopback (DNS
 rebinding), so requests for any other host are refused.

@@ -16,7 +16,10 @@ Point = tuple[float, float]
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """Return an element; `class_` is written `class`, other underscores become hyphens, `None` is left out."""
+    """Return an element.
+
+    `class_` is written `class`, other underscores become hyphens, `None` is left out.
+    """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
         for key, value in attributes.items()
@@ -30,7 +33,10 @@ def picture(
     width: float, height: float, *children: object, label: str | None = None, kind: str = "",
     stretch: bool = False,
 ) -> Markup:  # fmt: skip
-    """Return an `<svg>`; without a label it is decoration, and one that stretches is as wide as its place."""
+    """Return an `<svg>`.
+
+    Without a label it is decoration, and one that stretches is as wide as its place.
+    """
     spoken = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
     return tag(
         "svg", *children, viewBox=f"0 0 {width:g} {height:g}", width=width, height=height,
@@ -88,7 +94,10 @@ def histogram(counts: Sequence[int], *, kind: str = "judge", width: float = 64) 
 
 
 def shares(parts: Iterable[tuple[str, int]], *, width: float = 640) -> Markup:
-    """Draw counts as one divided bar; each part has a class and, beside the bar, its number in words."""
+    """Draw counts as one divided bar.
+
+    Each part has a class and, beside the bar, its number in words.
+    """
     known = [(kind, count) for kind, count in parts if count]
     total, at, bars = sum(count for _, count in known) or 1, 0.0, []
     for kind, count in known:
@@ -213,7 +222,10 @@ def _arrow(
 
 
 def _dot(x: float, y: float, kind: str) -> Markup:
-    """Draw a dot for a judge, a diamond for people, a square for anything else: color is not alone."""
+    """Draw a dot for a judge, a diamond for people, a square for anything else.
+
+    Color is not alone.
+    """
     if kind == "judge":
         return tag("circle", cx=x, cy=y, r=4, class_="dot judge")
     if kind == "people":

@@ -1,7 +1,9 @@
-"""Puts a model together: the backend that a name stands for, and the wrappers around it in their one order.
+"""Puts a model together.
 
-    draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit -> keep ->
-    deadline -> mask -> backend
+The backend that a name stands for, and the wrappers around it in their one order.
+
+    draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit ->
+    keep -> deadline -> mask -> backend
 
 This is the only file that knows all of them.
 """
@@ -151,7 +153,9 @@ class ConnectedModel(Wrapper):
         identity: Mapping[str, Any] | None = None,
         book: BatchBook | None = None,
     ) -> Model:
-        """Return the backend in its wrappers with this store; limiter, budget and failures stay this model's.
+        """Return the backend in its wrappers with this store.
+
+        Limiter, budget and failures stay this model's.
 
         Args:
             store: Where answers are looked up and kept; `None` for nowhere.
@@ -325,7 +329,9 @@ def with_store(
     identity: Mapping[str, Any] | None = None,
     book: BatchBook | None = None,
 ) -> Model:
-    """Return `model` answering through another cache; a connected model keeps its limiter, retry and budget.
+    """Return `model` answering through another cache.
+
+    A connected model keeps its limiter, retry and budget.
 
     Args:
         model: A connected model, or any other.
@@ -447,7 +453,10 @@ def _key(settings: Settings) -> str | None:
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """Return what an answer must not show: the key, and what headers, query and proxy take from variables."""
+    """Return what an answer must not show.
+
+    The key, and what headers, query and proxy take from variables.
+    """
     named = [settings.api_key_env or ""]
     for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
         named += VARIABLE.findall(text)

@@ -49,7 +49,9 @@ _PARAMETER = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\
 
 
 def parameter(name: str, value: str = "", *, typed: str | None = None) -> str:
-    """Return how a message names a parameter or setting; Python and the command line each read it as their own.
+    """Return how a message names a parameter or setting.
+
+    Python and the command line each read it as their own.
 
     Args:
         name: Name of the parameter, such as `"price"`.
@@ -187,7 +189,10 @@ class RateLimited(TransientError):
 
 
 class ServerFailed(TransientError):
-    """The server answered with a 5xx status; carries Retry-After like `RateLimited` where it was sent."""
+    """The server answered with a 5xx status.
+
+    Carries Retry-After like `RateLimited` where it was sent.
+    """
 
     def __init__(
         self, message: str, *, status: int = 500, retry_after: float | None = None
@@ -202,7 +207,10 @@ class ConnectionFailed(TransientError):
 
 
 class NothingListening(TransientError):
-    """The connection was refused or the host name is unknown; stops a run once its retries are spent."""
+    """The connection was refused or the host name is unknown.
+
+    Stops a run once its retries are spent.
+    """
 
     stops_run = True
 
@@ -269,6 +277,9 @@ class BudgetReached(TextassayError):
 
 
 class AgentExited(TextassayError):
-    """An agent raised `SystemExit` or `KeyboardInterrupt`, its cause; the run stops in good order."""
+    """An agent raised `SystemExit` or `KeyboardInterrupt`, its cause.
+
+    The run stops in good order.
+    """
 
     stops_run = True

@@ -1,4 +1,6 @@
-"""The typed messages that agents exchange: frozen pydantic models for every word of the design's table.
+"""The typed messages that agents exchange.
+
+Frozen pydantic models for every word of the design's table.
 
 Knows the shape of data and nothing about where it comes from: no prompts, no files, no models.
 Requests to and responses from a model stand in `model.py`.
@@ -35,7 +37,10 @@ class Message(BaseModel):
 
 
 class Usage(Message):
-    """What answering cost. Adding two gives their sum; a cost is unknown (`None`) once a part of it is unknown."""
+    """What answering cost.
+
+    Adding two gives their sum; a cost is unknown (`None`) once a part of it is unknown.
+    """
 
     calls: int = Field(default=0, ge=0)
     """Requests that a model answered now."""
@@ -77,7 +82,10 @@ class UsageTotal:
         self.cost: float | None = 0.0
 
     def add(self, usage: Usage | UsageTotal) -> None:
-        """Count one more usage, or all of another ledger; an unknown cost makes the sum's cost unknown."""
+        """Count one more usage, or all of another ledger.
+
+        An unknown cost makes the sum's cost unknown.
+        """
         self.calls += usage.calls
         self.cached_calls += usage.cached_calls
         self.prompt_tokens += usage.prompt_tokens
@@ -185,7 +193,10 @@ class Aspect(Message):
 
     @property
     def label(self) -> str:
-        """What scores call it: its name at the root, where people's ratings bear it too, and its `id` below."""
+        """What scores call it.
+
+        Its name at the root, where people's ratings bear it too, and its `id` below.
+        """
         return self.name if self.parent is None else self.id
 
 
@@ -195,7 +206,10 @@ def slug(name: str) -> str:
 
 
 class AspectTree(Message):
-    """Aspects as a hierarchy (HD-Eval, section 3.1): every parent stands in the tree, siblings differ."""
+    """Aspects as a hierarchy (HD-Eval, section 3.1).
+
+    Every parent stands in the tree, siblings differ.
+    """
 
     aspects: tuple[Aspect, ...]
     """All nodes; order is kept among siblings."""
@@ -354,7 +368,8 @@ class Score(Message):
     def _value_and_outcome_agree(self) -> Self:
         if (self.value is not None) != (self.outcome == "scored"):
             raise ValueError(
-                f"a score is 'scored' exactly when it has a value: {self.outcome!r} with {self.value!r}"
+                f"a score is 'scored' exactly when it has a value: {self.outcome!r} with"
+                f" {self.value!r}"
             )
         if (self.error is None) != (self.outcome == "scored"):
             raise ValueError(
@@ -370,7 +385,10 @@ class Score(Message):
 
     @property
     def unit_value(self) -> float | None:
-        """The value mapped from its scale to 0..1; `None` where it has none or the scale is unbounded."""
+        """The value mapped from its scale to 0..1.
+
+        `None` where it has none or the scale is unbounded.
+        """
         if self.value is None or self.scale is None:
             return None
         low, high = self.scale
@@ -378,7 +396,10 @@ class Score(Message):
 
 
 class Plan(Message):
-    """Fusion-Eval's plan: which assistant evaluator serves which aspect, and the steps of judging (section 3.1)."""
+    """Fusion-Eval's plan.
+
+    Which assistant evaluator serves which aspect, and the steps of judging (section 3.1).
+    """
 
     assistants: dict[str, tuple[str, ...]]
     """Names of tools by name of aspect; an aspect without tools has an empty tuple."""

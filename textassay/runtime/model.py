@@ -1,4 +1,6 @@
-"""What a model is: requests, responses, the two protocols, and the base of everything that wraps a model.
+"""What a model is.
+
+Requests, responses, the two protocols, and the base of everything that wraps a model.
 
 `generate` is the one ability every model has. `Scoring` is the second protocol, for those that can
 tell log-probabilities of given choices and of a given continuation. Cache, single-flight, budget,
@@ -196,7 +198,10 @@ class Model(Protocol):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """JSON values that, with a request, determine the answer: model, address, quantisation, ...; never a key."""
+        """JSON values that, with a request, determine the answer.
+
+        Model, address, quantisation, ...; never a key.
+        """
         ...
 
     @property
@@ -241,7 +246,10 @@ class Scoring(Protocol):
 
 
 class Wrapper:
-    """Base of everything that stands around a model: override `around` and the rest is forwarded."""
+    """Base of everything that stands around a model.
+
+    Override `around` and the rest is forwarded.
+    """
 
     def __init__(self, wrapped: Model) -> None:
         """Wrap a model; closing the wrapper closes it."""
@@ -267,7 +275,10 @@ class Wrapper:
         return await call(request)
 
     def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
-        """Answer through `around`, whose coroutine this returns: one a wrapper is enough to step through."""
+        """Answer through `around`, whose coroutine this returns.
+
+        One a wrapper is enough to step through.
+        """
         return self.around(request, self.wrapped.generate)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:

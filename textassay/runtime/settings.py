@@ -1,4 +1,6 @@
-"""Run-time settings: limits, attempts, time limits, budget and cache: how a run goes, never its scores.
+"""Run-time settings: limits, attempts, time limits, budget and cache.
+
+How a run goes, never its scores.
 
 The one place for a setting's name, type, default and help: the command line makes its flags of the
 fields that carry a `Flag`, and `--set` takes the others.
@@ -40,7 +42,10 @@ SERVER, LIMITS, CACHE, BATCHES = "Server", "Limits and budget", "Cache", "Batche
 
 
 class LocalSettings(Message):
-    """How a local model is loaded. Unlike the rest, these may change answers; they are part of a model's identity."""
+    """How a local model is loaded.
+
+    Unlike the rest, these may change answers; they are part of a model's identity.
+    """
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -57,8 +62,8 @@ class LocalSettings(Message):
     kv: Literal["f16", "f32"] = "f16"
     """Type of the cached keys and values."""
     sequences: int | None = Field(default=None, ge=2, le=64)
-    """Answers written, or texts scored, in one batch in throughput mode, 8 by default; each takes the
-    memory of a context."""
+    """Answers written, or texts scored, in one batch in throughput mode, 8 by default; each takes
+    the memory of a context."""
     batch: int = Field(default=512, ge=36, le=8192)
     """Most tokens evaluated together; 2048 and more suit GPUs."""
     flash_attention: bool = False
@@ -70,7 +75,10 @@ class LocalSettings(Message):
 
 
 class TransformersSettings(Message):
-    """How a model of the transformers library is loaded; part of a model's identity, as `LocalSettings` is."""
+    """How a model of the transformers library is loaded.
+
+    Part of a model's identity, as `LocalSettings` is.
+    """
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -101,7 +109,8 @@ class EndpointSettings(Message):
     """Name of the environment variable that holds the API key. Without it, litellm looks for the
     variable of its provider."""
     api_key_header: str | None = None
-    """Header that carries the key as it is, such as `api-key`, instead of `Authorization: Bearer`."""
+    """Header that carries the key as it is, such as `api-key`, instead of `Authorization:
+    Bearer`."""
     api_version: str | None = None
     """Sent as the query parameter `api-version`, as Azure's gateways ask for it."""
     headers: dict[str, str] = {}
@@ -115,7 +124,8 @@ class EndpointSettings(Message):
     client_key: Path | None = None
     """PEM file of the private key of `client_cert`, if it is not in the same file."""
     proxy: str | None = None
-    """Address of the proxy to use; by default what `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` say."""
+    """Address of the proxy to use; by default what `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`
+    say."""
 
 
 class Settings(EndpointSettings):
@@ -138,7 +148,8 @@ class Settings(EndpointSettings):
     """Seconds to wait, with growing pauses, for a server that has answered before and then fails
     every call, before the run stops, resumable; 0 to stop at once."""
     failure_limit: int = Field(default=20, ge=1)
-    """Failed calls in a row, without any answer in between, after which the run stops, resumable."""
+    """Failed calls in a row, without any answer in between, after which the run stops,
+    resumable."""
     max_answer_bytes: int = Field(default=32 * 2**20, ge=1024)
     """Longest answer of a server that is read, in bytes, as sent and unpacked; a longer one is a
     malformed answer."""
@@ -223,7 +234,8 @@ def flag_of(name: str) -> Flag | None:
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)
 """Settings that are flags of the command line."""
 TABLES = ("headers", "query", "local", "transformers", "roles")
-"""Settings that are tables: those of a config file, and those of local models as keys of `--set`."""
+"""Settings that are tables: those of a config file, and those of local models as keys of
+`--set`."""
 SETTABLE = tuple(name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES))
 """Settings that `--set` reaches, beside those of local models."""
 LOADING: dict[str, type[Message]] = {"local": LocalSettings, "transformers": TransformersSettings}

@@ -15,7 +15,8 @@ from textassay.stress.roles import Role
 from textassay.tools.sentences import RuleSplitter
 
 Expects = Literal["unchanged", "lower", "higher", "lowest"]
-"""What an edit should do to a score; `higher` is what `lower` means for aspects where low is good."""
+"""What an edit should do to a score; `higher` is what `lower` means for aspects where low is
+good."""
 
 _SPLITTER = RuleSplitter()
 
@@ -63,10 +64,11 @@ class Edit:
         about: What it does, in a few words.
         gain_only: Whether only a better score is a defect: a judge may well dislike padding.
         control: An equally long edit that says nothing, against which the score is read.
-        replaces: Whether the output is no text of its own any more, so that the lowest score is due.
+        replaces: Whether the output is no text of its own any more, so that the lowest score is
+            due.
         seen_by: Roles of aspects whose score must fall.
-        ignored_by: Roles of aspects whose score must not change; with neither of the two, no aspect's
-            score may.
+        ignored_by: Roles of aspects whose score must not change; with neither of the two, no
+            aspect's score may.
     """
 
     test: str

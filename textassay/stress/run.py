@@ -1,4 +1,6 @@
-"""Runs the stress tests: an ordinary run over originals and edited copies, and the originals once more.
+"""Runs the stress tests.
+
+An ordinary run over originals and edited copies, and the originals once more.
 
 Four sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself
 holds the originals and the edited copies; `RUN/repeat`, `RUN/letters` and `RUN/scale-order` hold

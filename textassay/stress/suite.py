@@ -34,7 +34,9 @@ FAMILIES = tuple(dict.fromkeys(FAMILY_OF.values()))
 
 
 def chosen_tests(names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the tests that names of tests and families stand for, in the suite's order; all for `None`.
+    """Return the tests that names of tests and families stand for, in the suite's order.
+
+    All for `None`.
 
     The noise floor is always among them.
 

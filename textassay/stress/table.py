@@ -1,4 +1,7 @@
-"""Joins the scores of a stress run: each edited text with its original, its repeat and its control."""
+"""Joins the scores of a stress run.
+
+Each edited text with its original, its repeat and its control.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from textassay.stress.variants import variant_id
 from textassay.stress.verdicts import MARGIN, Measured
 
 ORDER, CHOICE = "order", "choice"
-"""Fields of the evidence of a comparison: which text came first, and how much better `output` is."""
+"""Fields of the evidence of a comparison: which text came first, and how much better `output`
+is."""
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """From scores to verdicts: the shift of each test with an interval over sources, beside the noise.
 
 Knows numbers. A defect is a shift that is larger than a margin and larger than chance allows, where
-the p-values of all tests are adjusted together (Holm). If the user names the margin, the ends of the
-intervals decide.
+the p-values of all tests are adjusted together (Holm). If the user names the margin, the ends of
+the intervals decide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from textassay.stress.edit import Expects
 Verdict = Literal["holds", "fails", "inconclusive"]
 
 MARGIN = 0.05
-"""Shift that counts as none, as a share of the scale's width, unless the user names one in points."""
+"""Shift that counts as none, as a share of the scale's width, unless the user names one in
+points."""
 MIN_SOURCES = 5
 """Fewer sources hold nothing: they may agree by chance."""
 

@@ -1,6 +1,9 @@
-"""Names of spans' and events' attributes: those of OpenTelemetry's conventions for generative AI, and our own.
+"""Names of spans' and events' attributes.
 
-The conventions have the status "development": names may change, and this is the only file to follow.
+Those of OpenTelemetry's conventions for generative AI, and our own.
+
+The conventions have the status "development": names may change, and this is the only file to
+follow.
 
 References:
     github.com/open-telemetry/semantic-conventions-genai, model/gen-ai (November 2026).

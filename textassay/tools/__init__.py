@@ -1,4 +1,7 @@
-"""Assistant evaluators: NLI, BLEURT, ROUGE and their kin, each with one method `score`, usable without any agent."""
+"""Assistant evaluators.
+
+NLI, BLEURT, ROUGE and their kin, each with one method `score`, usable without any agent.
+"""
 
 from textassay.tools.bertscore import BertScore
 from textassay.tools.bleurt import Bleurt

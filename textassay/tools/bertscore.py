@@ -98,8 +98,9 @@ class BertScore(ComparingTool):
         self.measure_ = measure
         self.scale = (-1.0, 1.0)
         self.description = (
-            "BERTScore: likeness in meaning of the words of output and closest reference (the source where there is no "
-            "reference), -1 to 1 and in practice 0.8 to 1; higher is closer. Forgives paraphrase, misses small facts."
+            "BERTScore: likeness in meaning of the words of output and closest reference (the"
+            " source where there is no reference), -1 to 1 and in practice 0.8 to 1; higher is"
+            " closer. Forgives paraphrase, misses small facts."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -128,8 +129,10 @@ class BertScore(ComparingTool):
         best = max(matches, key=lambda m: m.f1)
         return Measurement(
             value={"f": best.f1, "p": best.precision, "r": best.recall}[self.measure_],
-            explanation=f"precision {best.precision:.4g}, recall {best.recall:.4g}, "
-            f"{sum(len(p.encodings) for p in parts)} windows",
+            explanation=(
+                f"precision {best.precision:.4g}, recall {best.recall:.4g}, "
+                f"{sum(len(p.encodings) for p in parts)} windows"
+            ),
             marks={"against": against},
         )
 

@@ -67,14 +67,17 @@ class Bleurt(ComparingTool):
         )
         self.combine = combine
         compared = {
-            "auto": "the references, or where there are none the source (fact and conversation in dialogue)",
+            "auto": (
+                "the references, or where there are none the source (fact and conversation in"
+                " dialogue)"
+            ),
             "references": "the references",
             "source": "the source (fact and conversation in dialogue) in a reference's place",
             "context": "the context in a reference's place",
         }[against]
         self.description = (
-            f"BLEURT: how well the output says what {compared} say, learned from human ratings; higher is better. "
-            f"{scale_of(model)} Scores of different checkpoints do not compare."
+            f"BLEURT: how well the output says what {compared} say, learned from human ratings;"
+            f" higher is better. {scale_of(model)} Scores of different checkpoints do not compare."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -84,7 +87,10 @@ class Bleurt(ComparingTool):
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement:
-        """Score against every target; in windows, the mean over parts of the output of the best reference window."""
+        """Score against every target.
+
+        In windows, the mean over parts of the output of the best reference window.
+        """
         plans = await asyncio.to_thread(
             lambda: [self._plan(engine, text, output) for text in texts]
         )
@@ -109,11 +115,11 @@ class Bleurt(ComparingTool):
         return Measurement(
             value=value,
             explanation=f"{compared}, {windows} windows",
-            evidence=tuple(
-                {"text": text, "bleurt": v} for text, v in zip(texts, values, strict=True)
-            )
-            if against == "references"
-            else (),
+            evidence=(
+                tuple({"text": text, "bleurt": v} for text, v in zip(texts, values, strict=True))
+                if against == "references"
+                else ()
+            ),
             marks={"against": against},
         )
 

@@ -1,4 +1,7 @@
-"""Base of the tools that compare an output with its references or its source by a model: what with, and when not."""
+"""Base of the tools that compare an output with its references or its source by a model.
+
+What with, and when not.
+"""
 
 from __future__ import annotations
 

@@ -61,5 +61,8 @@ class DryRunTool:
 
 
 def dry_run_tool(tool: Tool) -> Tool:
-    """Return what stands for a tool in a dry run: itself where it asks a model that the dry run stands in for."""
+    """Return what stands for a tool in a dry run.
+
+    Itself where it asks a model that the dry run stands in for.
+    """
     return tool if isinstance(tool, LMProb) and tool.asked is not None else DryRunTool(tool)

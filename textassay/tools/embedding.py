@@ -265,8 +265,8 @@ def max_seq_length(folder: Path) -> int | None:
 def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
     if per == "text":
         return (
-            f"Likeness in topic and meaning of output and {other}: cosine of sentence embeddings, -1 to 1; higher is "
-            "closer. Coarse: misses negation and small facts."
+            f"Likeness in topic and meaning of output and {other}: cosine of sentence embeddings,"
+            " -1 to 1; higher is closer. Coarse: misses negation and small facts."
         )
     what = {
         "p": f"how close each sentence of the output is to the nearest one of {other}, on average",
@@ -275,8 +275,8 @@ def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
         "min": f"how close the output's least supported sentence is to the nearest one of {other}",
     }[measure]
     return (
-        f"Sentence-wise likeness in meaning: {what}; cosine of embeddings, -1 to 1; higher is closer. Misses "
-        "negation and small facts."
+        f"Sentence-wise likeness in meaning: {what}; cosine of embeddings, -1 to 1; higher is"
+        " closer. Misses negation and small facts."
     )
 
 

@@ -27,8 +27,9 @@ class Novelty(Computed):
         """
         self.name, self.n, self.scale, self.needs = name, n, (0.0, 1.0), ("premise",)
         self.description = (
-            f"Share of the output's {n}-word runs that do not occur in the source (fact and conversation in dialogue), "
-            "0 (all copied) to 1 (all new). New words may be good paraphrase or invention."
+            f"Share of the output's {n}-word runs that do not occur in the source (fact and"
+            " conversation in dialogue), 0 (all copied) to 1 (all new). New words may be good"
+            " paraphrase or invention."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -58,9 +59,10 @@ class Coverage(Computed):
         """
         self.name, self.shortest, self.scale, self.needs = name, shortest, (0.0, 1.0), ("premise",)
         self.description = (
-            "Share of the output's words that stand in fragments copied from the source (fact and conversation in "
-            f"dialogue; fragments of {shortest} or more words), 0 (nothing copied) to 1 (all copied). Low values show "
-            "outputs in other words than the source, or not about it."
+            "Share of the output's words that stand in fragments copied from the source (fact and"
+            f" conversation in dialogue; fragments of {shortest} or more words), 0 (nothing copied)"
+            " to 1 (all copied). Low values show outputs in other words than the source, or not"
+            " about it."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -80,7 +82,10 @@ class Coverage(Computed):
         density = math.fsum(f * f for f in fragments) / len(output)
         return Measurement(
             value=sum(fragments) / len(output),
-            explanation=f"{len(fragments)} fragments, longest {max(fragments, default=0)} words, density {density:.3g}",
+            explanation=(
+                f"{len(fragments)} fragments, longest {max(fragments, default=0)} words, density"
+                f" {density:.3g}"
+            ),
         )
 
 

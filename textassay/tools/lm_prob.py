@@ -62,8 +62,8 @@ class LMProb(TextTool):
         self.needs = () if unconditional else ("premise",)
         given = "" if unconditional else " given the source (fact and conversation in dialogue)"
         self.description = (
-            f"Probability a language model gives to the output{given}, per token (geometric mean), 0 to 1; higher: "
-            "more natural and expected in its place. Says little about facts."
+            f"Probability a language model gives to the output{given}, per token (geometric mean),"
+            " 0 to 1; higher: more natural and expected in its place. Says little about facts."
         )
         self._opened: Model | None = None
         self._opening: asyncio.Lock = asyncio.Lock()

@@ -1,4 +1,7 @@
-"""Base of the tools that rest on a transformer model: which model, which engine, and a runner of its own or shared."""
+"""Base of the tools that rest on a transformer model.
+
+Which model, which engine, and a runner of its own or shared.
+"""
 
 from __future__ import annotations
 

@@ -86,9 +86,10 @@ class NLI(ModelTool):
         texts = ("the source (fact and conversation in dialogue)", "the output")
         first, second = texts if premise == "source" else texts[::-1]
         self.description = (
-            f"Probability, 0 to 1, that {first} as premise entails {second} as hypothesis, by a model of natural "
-            "language inference; the best premise window for each hypothesis sentence, averaged over sentences. Close "
-            "to 1: everything said is supported. Low: contradicted or made up."
+            f"Probability, 0 to 1, that {first} as premise entails {second} as hypothesis, by a"
+            " model of natural language inference; the best premise window for each hypothesis"
+            " sentence, averaged over sentences. Close to 1: everything said is supported. Low:"
+            " contradicted or made up."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -96,9 +97,9 @@ class NLI(ModelTool):
         return {
             **super().settings(),
             "premise": self.premise,
-            "window": self.window
-            if self.window != "tokens"
-            else f"{self.window_tokens}+{self.overlap}",
+            "window": (
+                self.window if self.window != "tokens" else f"{self.window_tokens}+{self.overlap}"
+            ),
             "hypothesis": self.hypothesis,
             "splitter": self.splitter.signature,
         }
@@ -125,7 +126,9 @@ class NLI(ModelTool):
         )
         return Measurement(
             value=math.fsum(best) / len(best),
-            explanation=f"{len(pairs.windows)} premise windows, {len(pairs.sentences)} hypothesis sentences",
+            explanation=(
+                f"{len(pairs.windows)} premise windows, {len(pairs.sentences)} hypothesis sentences"
+            ),
             evidence=evidence,
         )
 
@@ -155,7 +158,9 @@ class NLI(ModelTool):
 
 
 def entailment_index(config: Mapping[str, Any], label: str) -> int:
-    """Return which output of a classifier stands for entailment; models differ, so it is read from `id2label`.
+    """Return which output of a classifier stands for entailment.
+
+    Models differ, so it is read from `id2label`.
 
     Args:
         config: The model's `config.json`.
@@ -169,8 +174,8 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
     if len(found) != 1:
         names = ", ".join(known.values()) or "none"
         raise ConfigurationError(
-            f"{label} is no NLI model: among its labels ({names}) there is not one 'entailment'; if it is one, name "
-            "its labels in id2label of its config.json"
+            f"{label} is no NLI model: among its labels ({names}) there is not one 'entailment'; if"
+            " it is one, name its labels in id2label of its config.json"
         )
     return found[0]
 

@@ -1,4 +1,7 @@
-"""Sentences by NLTK's Punkt model for English, as several papers cut them; needs the extra `nltk` and its data."""
+"""Sentences by NLTK's Punkt model for English, as several papers cut them.
+
+Needs the extra `nltk` and its data.
+"""
 
 from __future__ import annotations
 

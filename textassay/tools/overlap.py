@@ -61,8 +61,9 @@ class Rouge(Computed):
         self.scale, self.needs = (0.0, 1.0), ("references",)
         which = "the closest reference" if refs == "best" else "the first reference"
         self.description = (
-            f"ROUGE {_MEASURE_WORDS[measure]} of {_ROUGE_WORDS[variant]} shared by output and {which}, 0 to 1; higher "
-            "is closer. Reads a-z and 0-9 only. Blind to paraphrase and to facts."
+            f"ROUGE {_MEASURE_WORDS[measure]} of {_ROUGE_WORDS[variant]} shared by output and"
+            f" {which}, 0 to 1; higher is closer. Reads a-z and 0-9 only. Blind to paraphrase and"
+            " to facts."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -83,7 +84,10 @@ class Rouge(Computed):
         if not tokenize(example.output) or not any(tokenize(target) for target in targets):
             return Abstention(
                 type="UnsupportedScript",
-                message=f"{self.name} reads a-z and 0-9 only, and the output or every reference has none",
+                message=(
+                    f"{self.name} reads a-z and 0-9 only, and the output or every reference has"
+                    " none"
+                ),
             )
         if self.variant == "rougeL":
             words = tokenize(example.output)
@@ -113,8 +117,11 @@ class Rouge(Computed):
             return None
         return Abstention(
             type="TextTooLong",
-            message=f"{self.name} compares every word with every word: {words} x {longest} words would take minutes "
-            f"(at most {MAX_WORD_PAIRS} pairs); rougeL and rouge1 have no such limit",
+            message=(
+                f"{self.name} compares every word with every word: {words} x {longest} words would"
+                f" take minutes (at most {MAX_WORD_PAIRS} pairs); rougeL and rouge1 have no such"
+                " limit"
+            ),
         )
 
 
@@ -185,7 +192,9 @@ class Bleu(Computed):
         smooth: Literal["exp", "floor", "add-k", "none"] = "exp",
         max_order: int = 4,
     ) -> None:
-        """Keep the settings, which are sacrebleu's; n-grams longer than the output are left out of the mean.
+        """Keep the settings, which are sacrebleu's.
+
+        N-grams longer than the output are left out of the mean.
 
         Args:
             name: Name of the tool.
@@ -199,8 +208,9 @@ class Bleu(Computed):
         self.max_order = max_order
         self.scale, self.needs = (0.0, 100.0), ("references",)
         self.description = (
-            f"Sentence BLEU: precision of 1- to {max_order}-grams of the output against all references, with a penalty "
-            "for short outputs, 0 to 100; higher is closer. Blind to paraphrase and to facts."
+            f"Sentence BLEU: precision of 1- to {max_order}-grams of the output against all"
+            " references, with a penalty for short outputs, 0 to 100; higher is closer. Blind to"
+            " paraphrase and to facts."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -256,8 +266,9 @@ class Chrf(Computed):
         self.word_order, self.beta = word_order, beta
         self.scale, self.needs = (0.0, 100.0), ("references",)
         self.description = (
-            "chrF: F-score of character n-grams shared by output and closest reference, 0 to 100; higher is closer. "
-            "Kinder to inflection and spelling than BLEU and ROUGE, in any script."
+            "chrF: F-score of character n-grams shared by output and closest reference, 0 to 100;"
+            " higher is closer. Kinder to inflection and spelling than BLEU and ROUGE, in any"
+            " script."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -302,8 +313,8 @@ class Ter(Computed):
         self.name, self.lowercase, self.normalized = name, lowercase, normalized
         self.higher_is_better, self.needs = False, ("references",)
         self.description = (
-            "TER: edits (including moved blocks) that turn the output into the closest reference, per 100 words of "
-            "reference; 0 is equal, above 100 is possible, lower is better."
+            "TER: edits (including moved blocks) that turn the output into the closest reference,"
+            " per 100 words of reference; 0 is equal, above 100 is possible, lower is better."
         )
 
     def settings(self) -> Mapping[str, object]:

@@ -42,8 +42,8 @@ class Readability(Computed):
         """
         self.name, self.splitter = name, splitter
         self.description = (
-            "Flesch reading ease of the output, English only: about 0 (hard) to 100 (easy), beyond on short texts; "
-            "from words per sentence and syllables per word."
+            "Flesch reading ease of the output, English only: about 0 (hard) to 100 (easy), beyond"
+            " on short texts; from words per sentence and syllables per word."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -58,7 +58,9 @@ class Readability(Computed):
         if not found or sum(map(len, found)) < 0.8 * letters:
             return Abstention(
                 type="UnsupportedLanguage",
-                message=f"{self.name} knows English only, and most letters of the output are not a-z",
+                message=(
+                    f"{self.name} knows English only, and most letters of the output are not a-z"
+                ),
             )
         sentences = sum(1 for s in self.splitter.split(text) if _ENGLISH_WORD.search(s))
         per_sentence, per_word = len(found) / sentences, sum(map(syllables, found)) / len(found)

@@ -111,7 +111,9 @@ class ToolDescription(Message):
 
 
 def describe_all() -> tuple[ToolDescription, ...]:
-    """Describe every kind of tool, ours and those of other packages; imports none of the heavy libraries.
+    """Describe every kind of tool, ours and those of other packages.
+
+    Imports none of the heavy libraries.
 
     Raises:
         ConfigurationError: The entry point of another package cannot be loaded.
@@ -181,8 +183,8 @@ def parse(spec: str) -> ToolSpec:
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
         raise ConfigurationError(
-            f"cannot read the tool {spec!r}; it is written [NAME=]KIND[:MODEL][?OPTION=VALUE&...], such as "
-            "rougeL, or sum_bleurt=bleurt:/models/sum?engine=onnx"
+            f"cannot read the tool {spec!r}; it is written [NAME=]KIND[:MODEL][?OPTION=VALUE&...],"
+            " such as rougeL, or sum_bleurt=bleurt:/models/sum?engine=onnx"
         )
     try:
         options = dict(

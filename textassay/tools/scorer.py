@@ -1,4 +1,7 @@
-"""Several tools as one scorer, in the form in which an evaluation runs things: an example in, its scores out."""
+"""Several tools as one scorer, in the form in which an evaluation runs things.
+
+An example in, its scores out.
+"""
 
 from __future__ import annotations
 

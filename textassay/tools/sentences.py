@@ -55,12 +55,18 @@ class SentenceSplitter(Protocol):
         ...
 
     def split(self, text: str) -> list[str]:
-        """Return the sentences in order, stripped, none empty; together they hold every character but white space."""
+        """Return the sentences in order, stripped, none empty.
+
+        Together they hold every character but white space.
+        """
         ...
 
 
 class RuleSplitter:
-    """Splits by rules; best on European languages, sound on every script that marks the ends of sentences."""
+    """Splits by rules.
+
+    Best on European languages, sound on every script that marks the ends of sentences.
+    """
 
     def __init__(self, abbreviations: Iterable[str] = ()) -> None:
         """Keep further abbreviations.

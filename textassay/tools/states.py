@@ -1,4 +1,7 @@
-"""Hidden states of whole texts from an encoder with a limited input: windows are read apart and put together."""
+"""Hidden states of whole texts from an encoder with a limited input.
+
+Windows are read apart and put together.
+"""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class Length(Computed):
         """
         self.name, self.unit, self.splitter = name, unit, splitter
         self.description = (
-            f"Length of the output in {unit}, from 0 without bound. Says nothing of quality by itself; shows outputs "
-            "that are far too short or too long."
+            f"Length of the output in {unit}, from 0 without bound. Says nothing of quality by"
+            " itself; shows outputs that are far too short or too long."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -72,8 +72,8 @@ class Repetition(Computed):
         """
         self.name, self.n, self.scale, self.higher_is_better = name, n, (0.0, 1.0), False
         self.description = (
-            f"Share of the output's {n}-word runs that repeat an earlier one, 0 (none) to 1; lower is better. "
-            "High values show loops and copied sentences."
+            f"Share of the output's {n}-word runs that repeat an earlier one, 0 (none) to 1; lower"
+            " is better. High values show loops and copied sentences."
         )
 
     def settings(self) -> Mapping[str, object]:

@@ -53,11 +53,16 @@ class Tool(Protocol):
 
     @property
     def signature(self) -> str:
-        """Short text that names kind, model and settings; scores with equal signatures are comparable."""
+        """Short text that names kind, model and settings.
+
+        Scores with equal signatures are comparable.
+        """
         ...
 
     async def score(self, example: Example) -> Score:
-        """Measure one example; `abstained` with a typed reason where an input is missing or the output is empty.
+        """Measure one example.
+
+        `abstained` with a typed reason where an input is missing or the output is empty.
 
         Raises:
             ConfigurationError: The tool cannot work at all: a missing extra, a folder that is no
@@ -212,7 +217,10 @@ class TextTool(ABC):
 
 
 class Computed(TextTool):
-    """A tool whose value is plain computing: a subclass implements `compute`, which runs in a worker thread."""
+    """A tool whose value is plain computing.
+
+    A subclass implements `compute`, which runs in a worker thread.
+    """
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Run `compute` off the event loop."""
@@ -224,7 +232,9 @@ class Computed(TextTool):
 
 
 def premise(example: Example) -> str | None:
-    """Return what the output was made from: the context (a fact), then the source (a conversation, an article).
+    """Return what the output was made from.
+
+    The context (a fact), then the source (a conversation, an article).
 
     In dialogue this is fact and conversation together (Fusion-Eval, table 3), elsewhere just the
     source.

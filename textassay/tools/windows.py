@@ -1,4 +1,7 @@
-"""Windows over texts that are longer than a model takes: every word lands in at least one, nothing is cut off."""
+"""Windows over texts that are longer than a model takes.
+
+Every word lands in at least one, nothing is cut off.
+"""
 
 from __future__ import annotations
 

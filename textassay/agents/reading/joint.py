@@ -97,7 +97,10 @@ def _settled(read: list[Rating | NoRating], missing: NoRating) -> float | NoRati
 
 
 def _rating(rest: str, aspect: Aspect, form: Form) -> Rating | NoRating:
-    """Return the rating in what stands beside a name: in its first line if there is one, else below."""
+    """Return the rating in what stands beside a name.
+
+    In its first line if there is one, else below.
+    """
     first, _, below = rest.strip().partition("\n")
     read = parse_rating(first, scale=aspect.scale, form=form, aspect=aspect.name)
     if isinstance(read, NoRating) and read.reason == "NoScoreFound" and below.strip():
@@ -119,7 +122,8 @@ def _key(name: str, by_key: dict[str, Aspect]) -> str:
 
 
 _RATED = re.compile(
-    r"\W{0,12}(?:\d{1,4}(?:[.,]\d{1,3})?|[A-Z]|[★⭐🌟]+)(?=\W{0,6}(?:\Z|[/(,;.–—-]|\n|out of|stars?\b|points?\b))"
+    r"\W{0,12}(?:\d{1,4}(?:[.,]\d{1,3})?|[A-Z]|[★⭐🌟]+)(?=\W{0,6}(?:\Z|[/(,;.–—-]|\n|out"
+    r" of|stars?\b|points?\b))"
 )
 
 
@@ -182,7 +186,8 @@ def _said(held: Any) -> str:
 
 
 _PLAIN_LABEL = (
-    r"(?:final |overall )?(?:scor(?:e|ing)|rating|grade|reason(?:ing)?|rationale|explanation|justification|comments?"
+    r"(?:final |overall"
+    r" )?(?:scor(?:e|ing)|rating|grade|reason(?:ing)?|rationale|explanation|justification|comments?"
     r"|definition|note|evidence|analysis|answer)"
 )
 _NEUTRAL = re.compile(rf"(?i)\A[\W\d]*{_PLAIN_LABEL}(?:\s*\([^()]{{0,40}}\))?\W*\Z")
@@ -218,7 +223,10 @@ _TITLE = re.compile(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]
 
 
 def _title(lines: list[str], at: int) -> tuple[str, str] | None:
-    """Return a line as the name of an aspect that nobody asked for: it stands alone, right above `Score: 3`."""
+    """Return a line as the name of an aspect that nobody asked for.
+
+    It stands alone, right above `Score: 3`.
+    """
     alone = at == 0 or not lines[at - 1].strip()
     if (
         not alone
@@ -244,7 +252,10 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _head(line: str, by_key: dict[str, Aspect]) -> tuple[str, str] | None:
-    """Return name and rest of a line that begins what is said of one aspect; `None` for any other line."""
+    """Return name and rest of a line that begins what is said of one aspect.
+
+    `None` for any other line.
+    """
     matches = [match for head in _HEADS if (match := head.match(line)) and match["rest"].strip()]
     for match in matches:
         if _key(match["name"], by_key) in by_key:

@@ -67,7 +67,10 @@ def find_json(text: str) -> Iterator[FoundJson]:
 
 
 def key_of(name: object) -> str:
-    """Return a key in the form in which keys are compared: `Final Score` and `final-score` are `final_score`."""
+    """Return a key in the form in which keys are compared.
+
+    `Final Score` and `final-score` are `final_score`.
+    """
     return re.sub(r"[\s-]+", "_", str(name).strip().lower())
 
 

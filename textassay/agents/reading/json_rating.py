@@ -87,7 +87,10 @@ def json_rating(
 
 
 def _is_quoted(text: str, found: FoundJson) -> bool:
-    """Return whether quotation marks stand around the JSON, within a longer answer: '{"rating": 5}'."""
+    """Return whether quotation marks stand around the JSON, within a longer answer: '{"rating".
+
+    5}'.
+    """
     before, after = text[: found.start].rstrip(" \t"), text[found.end :].lstrip(" \t")
     around = before[-1:] in {"'", '"'} and after[:1] == before[-1:]
     return around and bool(before[:-1].strip() or after[1:].strip())
@@ -113,7 +116,10 @@ def _fields(
 
 
 def _about(value: Any, own: str) -> Any:
-    """Return the object that holds the rating: within `{"result": {...}}`, or the list's one about the aspect."""
+    """Return the object that holds the rating.
+
+    Within `{"result": {...}}`, or the list's one about the aspect.
+    """
     if isinstance(value, list):
         objects = [item for item in value if isinstance(item, JsonObject)]
         named = [item for item in objects if own and own in map(key_of, _names(item))]
@@ -121,7 +127,7 @@ def _about(value: Any, own: str) -> Any:
             return objects[0]
         return named[0] if len(named) == 1 else None
     if isinstance(value, JsonObject) and len(value) == 1:
-        (key, inner) = next(iter(value.items()))
+        key, inner = next(iter(value.items()))
         known = {own, f"{own}_score", f"{own}_rating", *(k for rank in _KEY_RANKS for k in rank)}
         if isinstance(inner, JsonObject | list) and key_of(key) not in known:
             return _about(inner, own)

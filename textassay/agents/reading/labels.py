@@ -68,14 +68,15 @@ def expected_rating(
     if mass is None:
         return NoExpectation(
             "AmbiguousLabels",
-            "this model writes some labels in several tokens, so that their probabilities cannot be told apart; "
-            "use --n 20 or --set form=letters",
+            "this model writes some labels in several tokens, so that their probabilities cannot be"
+            " told apart; use --n 20 or --set form=letters",
         )
     total = math.fsum(mass.values())
     if total > 1 + ROUNDING:
         return NoExpectation(
             "MalformedLogprobs",
-            f"the server's log-probabilities give all labels together probability {total:.4g}, above 1; use --n 20",
+            f"the server's log-probabilities give all labels together probability {total:.4g},"
+            " above 1; use --n 20",
         )
     if total < MIN_MASS:
         return NoExpectation(
@@ -89,14 +90,17 @@ def expected_rating(
 
 
 def _malformed(tokens: Sequence[TokenLogprob]) -> NoExpectation | None:
-    """Return why log-probabilities cannot be such: one is NaN, or belongs to a probability above 1."""
+    """Return why log-probabilities cannot be such.
+
+    One is NaN, or belongs to a probability above 1.
+    """
     for token in tokens:
         for text, logprob in ((token.token, token.logprob), *dict(token.top).items()):
             if not logprob <= ROUNDING:  # NaN is not, either
                 return NoExpectation(
                     "MalformedLogprobs",
-                    f"the server sent the log-probability {logprob:g} for the token {text[:20]!r}, which must be "
-                    "at most 0; use --n 20",
+                    f"the server sent the log-probability {logprob:g} for the token {text[:20]!r},"
+                    " which must be at most 0; use --n 20",
                 )
     return None
 
@@ -129,7 +133,9 @@ def _mass_by_label(token: TokenLogprob, points: Sequence[Point]) -> dict[str, fl
 def _split_longer_labels(
     mass: dict[str, float], tokens: Sequence[TokenLogprob], index: int, points: Sequence[Point]
 ) -> dict[str, float] | None:
-    """Divide the mass of `1` between `1` and `10` where digits are tokens; `None` where that cannot be told.
+    """Divide the mass of `1` between `1` and `10` where digits are tokens.
+
+    `None` where that cannot be told.
 
     What follows a `1` is only known if the sampled answer went on from one.
     """

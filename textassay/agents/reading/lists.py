@@ -45,7 +45,9 @@ class Listing:
 
 
 def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str] = ()) -> Listing:
-    """Return the entries of a list. Never raises; linear in the text, of which the first 40,000 characters are read.
+    """Return the entries of a list.
+
+    Never raises; linear in the text, of which the first 40,000 characters are read.
 
     Args:
         text: What the model said.
@@ -188,7 +190,8 @@ _LINE = re.compile(
     r"|(?P<number>[*_]{0,2}\(?\d{1,3}[.):、]\s{0,3})|(?P<bullet>[-*•‣·–]\s{1,3}))?(?P<rest>.*)$"
 )
 _BOLD = re.compile(
-    r"^(?P<name>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__)):?[ \t]{0,4}[:：–—-]?[ \t]{0,4}(?P<definition>.*)$"
+    r"^(?P<name>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__)):?[ \t]{0,4}[:：–—-]?["
+    r" \t]{0,4}(?P<definition>.*)$"
 )
 _PAIR = re.compile(
     r"^(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：\s{0,3}|(?:\s{0,3}:|\s{1,3}[-–—])(?:\s{1,3}|$))(?P<definition>.*)$"

@@ -78,7 +78,10 @@ _A_WORD = compiled(rf"\b{_WORD}")
 
 
 def found_in(m: re.Match[str], offset: int = 0) -> Found:
-    """Return the number of a match of a pattern that holds `NUMBER`; places are moved by `offset`."""
+    """Return the number of a match of a pattern that holds `NUMBER`.
+
+    Places are moved by `offset`.
+    """
     if m["foreign"] is not None:
         start, end = m.span("foreign")
         return None, (start + offset, end + offset)

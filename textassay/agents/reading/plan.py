@@ -1,4 +1,6 @@
-"""Reads Fusion-Eval's plan out of what a model wrote: which assistant evaluators serve which criterion, and the steps.
+"""Reads Fusion-Eval's plan out of what a model wrote.
+
+Which assistant evaluators serve which criterion, and the steps.
 
 The words around the names do not matter, so that headings may be in any language; names do. What
 the plan gets wrong is told as problems, for the model to repair: it names an evaluator or a
@@ -65,7 +67,8 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
 def _lines_of_json(text: str) -> list[str] | None:
     """Return a plan that was written as JSON in the lines of a plain one; `None` if it was not.
 
-    Takes `{"coherence": ["nli"], "steps": ["..."]}`, the criteria perhaps in an object of their own.
+    Takes `{"coherence": ["nli"], "steps": ["..."]}`, the criteria perhaps in an object of their
+    own.
     """
     value = next((found.value for found in find_json(text) if isinstance(found.value, dict)), None)
     if value is None:
@@ -163,7 +166,8 @@ class _Reader:
             tool = self._known(item)
             if tool is None:
                 self.problems.append(
-                    f"names the assistant evaluator {item[:QUOTED]!r} for {criterion}, which does not exist"
+                    f"names the assistant evaluator {item[:QUOTED]!r} for {criterion}, which does"
+                    " not exist"
                 )
             elif tool not in held:
                 held.append(tool)

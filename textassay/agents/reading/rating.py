@@ -52,8 +52,8 @@ from textassay.agents.reading.wording import (
 )
 
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
-"""Why there is no rating: the answer holds none, holds one that the scale does not have, says no, or
-states two that differ."""
+"""Why there is no rating: the answer holds none, holds one that the scale does not have, says no,
+or states two that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ _SAME_WIDTH: dict[int, int | str] = {
 def parse_rating(
     text: str, *, scale: tuple[float, float], form: Form = "number", aspect: str | None = None
 ) -> Rating | NoRating:
-    """Return the rating that `text` gives, or why there is none. Never raises and never leaves the scale.
+    """Return the rating that `text` gives, or why there is none.
+
+    Never raises and never leaves the scale.
 
     Args:
         text: What the judge said.
@@ -181,7 +183,10 @@ def _on_scale(
 
 
 def _number(shown: str, scale: tuple[float, float], form: Form, aspect: str | None) -> Statement:
-    """Return the rating in prose: the one after the last withdrawal that is followed by one, else any."""
+    """Return the rating in prose.
+
+    The one after the last withdrawal that is followed by one, else any.
+    """
     plain = _MARKED.sub(_unmarked, shown) if "__" in shown or "$" in shown else shown
     prose = own_words(blank_distractors(plain, scale))
     for at in withdrawals(shown):

@@ -63,8 +63,10 @@ _PHRASES = (
 )
 # I cannot give this a score of 5 / a 4 rather than a 5 / not a score of 5 / to earn a 5
 _NEGATED = compiled(
-    r"\b(?:(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline to)\b[^.!?\n]{0,60}"
-    r"|(?:not|n't|never|rather than|instead of|than|short of|why not|to (?:get|earn|deserve|reach|merit|receive))"
+    r"\b(?:(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline"
+    r" to)\b[^.!?\n]{0,60}"
+    r"|(?:not|n't|never|rather than|instead of|than|short of|why not|to"
+    r" (?:get|earn|deserve|reach|merit|receive))"
     r"\s(?:quite\s|really\s|exactly\s)?(?:an?\s|the\s)?)\Z"
 )
 # a score of 5 would need more detail / a 5 is reserved for perfect texts
@@ -85,10 +87,12 @@ _STARS = compiled(rf"{NUMBER}[\s-]{{0,6}}(?:full\s)?stars?\b")
 _GLYPHS = re.compile(r"[★⭐🌟]\ufe0f?(?:\s?[★⭐🌟]\ufe0f?){0,20}")
 _ASTERISKS = re.compile(r"\A\s*(\*{1,20})\s*\Z")
 _UNKNOWN_LABEL = re.compile(
-    rf"(?im)^[\s\d>*_#.)-]{{0,10}}[^\W\d_][\w \-/()'*]{{0,40}}:[ \t*_]{{0,4}}{NUMBER}(?:{OUT_OF})?[ \t.*_]{{0,6}}$"
+    rf"(?im)^[\s\d>*_#.)-]{{0,10}}[^\W\d_][\w \-/()'*]{{0,40}}:[ \t*_]{{0,4}}{NUMBER}(?:{OUT_OF})?["
+    r" \t.*_]{0,6}$"
 )
 _OPENING = re.compile(
-    rf"\A[\s*_`\"'(\[#]{{0,12}}{NUMBER}(?:{OUT_OF})?(?=\s*\Z|[ \t*_)\]]{{0,4}}(?:\n|[-–—:.,;(!]|[A-Z\"']))"
+    rf"\A[\s*_`\"'(\[#]{{0,12}}{NUMBER}(?:{OUT_OF})?(?=\s*\Z|["
+    r" \t*_)\]]{0,4}(?:\n|[-–—:.,;(!]|[A-Z\"']))"
 )
 _CLOSING = re.compile(
     rf"(?:\A|[.!?:;)\]\"'\n>])[\s*_(\[\"'`]{{0,8}}(?:[-–—]\s)?{NUMBER}(?:{OUT_OF})?[\s.*_)\]\"'!`}}$]{{0,8}}\Z"
@@ -104,7 +108,8 @@ _NO_VALUE = compiled(
 )
 # I'm sorry / cannot be rated / N/A
 DECLINED = compiled(
-    r"\b(?:I|we)(?:'m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can't|can not|could not|couldn't|won't"
+    r"\b(?:I|we)(?:'m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can't|can not|could"
+    r" not|couldn't|won't"
     r"|will not|not able|not comfortable|decline|refuse|must decline)\b|\bas an ai\b"
     r"|\b(?:cannot|can't|impossible to|not possible to|unable to)\s{1,3}(?:be\s{1,3})?"
     r"(?:rat|scor|evaluat|assess|judg|provid|determin|giv)|\A\W{0,6}(?:n/?a\b|not applicable)"
@@ -114,7 +119,10 @@ DECLINED = compiled(
 def first_rating(
     text: str, scale: tuple[float, float], form: Form, aspect: str | None
 ) -> Statement:
-    """Return the rating that the surest rule finds, on the scale or not; `None` if no rule finds one."""
+    """Return the rating that the surest rule finds, on the scale or not.
+
+    `None` if no rule finds one.
+    """
     if (stated := stated_rating(text, scale, form, aspect, sure=True)) is not None:
         return stated
     phrased = _phrased(text, scale, aspect)
@@ -172,7 +180,8 @@ def agreed(found: Sequence[Found]) -> Statement:
     return Contradiction(f"the answer gives more than one rating, {shown}")
 
 
-# an answer's first line that is a number and nothing else, as in "1\n\nNote: ..."; "1." counts a list
+# an answer's first line that is a number and nothing else, as in "1\n\nNote: ..."; "1." counts a
+# list
 _FIRST_LINE = re.compile(rf"\A\s{{0,4}}{_MARKUP}{NUMBER}(?:{OUT_OF})?[ \t*_`\"')\]}}]{{0,8}}\n")
 
 
@@ -254,7 +263,10 @@ def _phrases(aspect: str | None) -> tuple[re.Pattern[str], ...]:
 
 @lru_cache(maxsize=1024)
 def _stem(aspect: str | None) -> str:
-    """Return a pattern for an aspect's name and its close forms: coherence, coherent, coherently."""
+    """Return a pattern for an aspect's name and its close forms.
+
+    Coherence, coherent, coherently.
+    """
     if not aspect or not aspect.strip():
         return ""
     words = [re.escape(word) for word in re.split(r"[\s_-]+", aspect.strip())]

@@ -51,7 +51,9 @@ def annotate(
         bool, typer.Option("--new-links", help="Replace the links of raters who lost theirs.")
     ] = False,
 ) -> int:
-    """Let people rate the examples in a browser, blind: no score, no system, no other rater's answer.
+    """Let people rate the examples in a browser, blind.
+
+    No score, no system, no other rater's answer.
 
     Every answer is on the disk before the page hears that it is saved. Stop with Ctrl-C; the same
     command continues.

@@ -62,7 +62,10 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write all prompts and answers of a run as JSON Lines: id, model, prompt, answers, logprobs."""
+    """Write all prompts and answers of a run as JSON Lines.
+
+    Id, model, prompt, answers, logprobs.
+    """
     from textassay.cli.exchanges import export as write
 
     run_async(write(run, out, data))

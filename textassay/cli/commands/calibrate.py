@@ -49,8 +49,10 @@ Labels = Annotated[
     str,
     typer.Option(
         metavar="HOW",
-        help="How the rated rows were picked: random, chosen (by hand; no interval is promised), "
-        "or the file of a label plan.",
+        help=(
+            "How the rated rows were picked: random, chosen (by hand; no interval is promised), "
+            "or the file of a label plan."
+        ),
     ),
 ]
 

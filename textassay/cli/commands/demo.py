@@ -23,7 +23,10 @@ def demo(
             "--out",
             "-o",
             metavar="DIR",
-            help="Folder to create, or that of an earlier demo to continue (default: a temporary one).",
+            help=(
+                "Folder to create, or that of an earlier demo to continue (default: a temporary"
+                " one)."
+            ),
         ),
     ] = None,
     given: Annotated[Given, PROGRESS],

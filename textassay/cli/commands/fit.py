@@ -45,8 +45,10 @@ LEARNING = Group(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Aggregator: auto (default), avg, corrw, linear, nnls, ridge, tree, forest, mlp "
-            "or lightgbm; may repeat.",
+            help=(
+                "Aggregator: auto (default), avg, corrw, linear, nnls, ridge, tree, forest, mlp "
+                "or lightgbm; may repeat."
+            ),
             rich_help_panel="Learning",
         ),
     ],
@@ -126,7 +128,10 @@ FLAGS = (
     panel=SCORING,
     asks_models=True,
     examples=(
-        "textassay fit rated.jsonl --method hd-eval -t summarization -m openai/gpt-4.1-mini -o evaluators/mine",
+        (
+            "textassay fit rated.jsonl --method hd-eval -t summarization -m openai/gpt-4.1-mini -o"
+            " evaluators/mine"
+        ),
         "textassay fit rated.jsonl --scores runs/a --scores runs/b -o evaluators/combined",
         "textassay fit rated.jsonl --features 'rouge*' --aggregator ridge -o evaluators/rouge",
     ),

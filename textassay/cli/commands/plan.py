@@ -20,7 +20,10 @@ FLAGS = SET | JUDGING | RUNTIME.only("api_base", "api_key_env", "max_cost", "pri
     panel=MAKING,
     examples=(
         "textassay plan -t dialogue --tools rouge,nli -m openai/gpt-4.1 -o plan.toml",
-        "textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1 -o runs/fused",
+        (
+            "textassay score data.jsonl --method fusion-eval --set plan=plan.toml -m openai/gpt-4.1"
+            " -o runs/fused"
+        ),
     ),
 )
 def plan(

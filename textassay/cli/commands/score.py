@@ -36,7 +36,10 @@ FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | LOG | JUDGING | SAMPLING | READING |
     panel=SCORING,
     asks_models=True,
     examples=(
-        "textassay score data.jsonl --method g-eval -t summarization -m openai/gpt-4.1-mini -o runs/first",
+        (
+            "textassay score data.jsonl --method g-eval -t summarization -m openai/gpt-4.1-mini -o"
+            " runs/first"
+        ),
         "textassay score data.csv --method llm-score -a fluency -m openai/gpt-4.1-mini --dry-run",
         "textassay score data.jsonl --method g-eval -m openai/gpt-4.1-mini --show-prompts 1",
         "textassay score data.jsonl --config judge.toml --max-cost 5 -o runs/second",

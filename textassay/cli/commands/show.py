@@ -43,7 +43,10 @@ def show(
         bool, typer.Option("--prompts", help="Print what the models were asked and answered.")
     ] = False,
 ) -> None:
-    """Show a run in the terminal: summary, largest disagreements with people, one text's evidence."""
+    """Show a run in the terminal.
+
+    Summary, largest disagreements with people, one text's evidence.
+    """
     if prompts:
         from textassay.cli.exchanges import show_exchanges
 

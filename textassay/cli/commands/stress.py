@@ -20,9 +20,14 @@ from textassay.cli.registry import DECIDING, command
     asks_models=True,
     examples=(
         "textassay stress data.jsonl --method llm-score -m openai/gpt-4.1-mini -o runs/stress",
-        "textassay stress data.jsonl --method g-eval -m MODEL -o runs/stress --tests length,injection "
-        "--fail-above 0.2",
-        "textassay stress data.jsonl --method pairwise --pair system -m MODEL -o runs/stress --limit 50",
+        (
+            "textassay stress data.jsonl --method g-eval -m MODEL -o runs/stress --tests"
+            " length,injection --fail-above 0.2"
+        ),
+        (
+            "textassay stress data.jsonl --method pairwise --pair system -m MODEL -o runs/stress"
+            " --limit 50"
+        ),
     ),
 )
 def stress(
@@ -49,16 +54,22 @@ def stress(
         list[str] | None,
         typer.Option(
             metavar="TEST=ASPECT",
-            help="An aspect that must see a test, such as number=tone, if its name does not tell; may "
-            "repeat.",
+            help=(
+                "An aspect that must see a test, such as number=tone, if its name does not tell;"
+                " may "
+                "repeat."
+            ),
         ),
     ] = None,
     fail_above: Annotated[
         float | None,
         typer.Option(
             metavar="X",
-            help="Exit with 0 if all tests hold with shifts up to X points, 1 if one fails, 4 if one "
-            "is inconclusive.",
+            help=(
+                "Exit with 0 if all tests hold with shifts up to X points, 1 if one fails, 4 if"
+                " one "
+                "is inconclusive."
+            ),
         ),
     ] = None,
     confidence: Confidence = 0.95,

@@ -58,7 +58,8 @@ async def carry_out(out: Path | None, style: Style) -> int:
             Text(f"  {printable(command)}"), soft_wrap=True
         )  # not folded, so that it can be copied
     console.print(
-        "\nYour own texts: one JSON object a line, with output, source, references and human; see README.md."
+        "\nYour own texts: one JSON object a line, with output, source, references and human; see"
+        " README.md."
     )
     return _status(layout)
 
@@ -91,7 +92,10 @@ def _how_to_go_on(layout: Layout) -> str:
 
 
 def _program() -> str:
-    """Return how this command is called: by its name, or by its path where the shell does not find it."""
+    """Return how this command is called.
+
+    By its name, or by its path where the shell does not find it.
+    """
     beside = Path(sys.executable).with_name("textassay")
     if shutil.which("textassay") is not None or not beside.exists():
         return "textassay"

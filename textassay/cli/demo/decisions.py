@@ -33,9 +33,9 @@ def decisions(found: Sequence[Decided]) -> RenderableType:
         Text(f"{JUDGE}: {first.n} texts, {first.rated} of {RATED} sources rated", style="bold"),
         indented(table),
         Text(
-            f"\nMeans of the scores, of the ratings of {RATED} sources, of both together, and of all our "
-            "ratings. With so few sources intervals are wide, as they must be. `off by` is the mean "
-            "distance of a score from our rating, before and after calibration.\n"
+            f"\nMeans of the scores, of the ratings of {RATED} sources, of both together, and of"
+            " all our ratings. With so few sources intervals are wide, as they must be. `off by`"
+            " is the mean distance of a score from our rating, before and after calibration.\n"
             + ONE_RATER
             + "\n"
         ),

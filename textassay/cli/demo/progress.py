@@ -1,4 +1,7 @@
-"""Shows how the demo goes, on standard error: one live bar in a terminal, a line for each step elsewhere."""
+"""Shows how the demo goes, on standard error.
+
+One live bar in a terminal, a line for each step elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,10 @@ class DemoSteps:
         self._done += 1
         now = session.engine.progress
         if self._bar is None and self._style != "none":
-            told = f"{self._done}/{self._count} {task}: {name}, {now.done} texts in {now.seconds:.1f} s"
+            told = (
+                f"{self._done}/{self._count} {task}: {name}, {now.done} texts in"
+                f" {now.seconds:.1f} s"
+            )
             print(told, file=sys.stderr, flush=True)  # noqa: T201
 
     async def _redraw(self, title: str, session: Session) -> None:

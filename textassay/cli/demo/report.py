@@ -1,4 +1,7 @@
-"""What the demo prints: tables of scores and agreement, what they say in words, evidence, and what is next."""
+"""What the demo prints.
+
+Tables of scores and agreement, what they say in words, evidence, and what is next.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,9 @@ def opening() -> RenderableType:
             ": the whole pipeline on this machine, without network or key.",
         ),
         Text(
-            "The judge is a very small language model that comes with the package: it shows how the methods work, "
-            "and is nothing to rely on. The texts and the ratings are ours, written for this demo.\n"
+            "The judge is a very small language model that comes with the package: it shows how the"
+            " methods work, and is nothing to rely on. The texts and the ratings are ours, written"
+            " for this demo.\n"
         ),
     )
 
@@ -54,15 +58,17 @@ def report(
         *(part for result in results for part in _scores(result)),
         _title("2. Agreement", "Spearman's rho with our ratings, over all texts of a task"),
         _note(
-            "Trivial measures stand first: words of the output, share of its word pairs that the source has not, "
-            f"ROUGE-L with the reference. {NOT_ABOVE} marks what is not above the best of them, whichever its sign."
+            "Trivial measures stand first: words of the output, share of its word pairs that the"
+            f" source has not, ROUGE-L with the reference. {NOT_ABOVE} marks what is not above the"
+            " best of them, whichever its sign."
         ),
         *(part for result in results for part in _agreement(result.comparison)),
         Text(f"All tasks: {verdict([result.comparison for result in results])}\n", style="bold"),
         _title("3. Learning from ratings", "`textassay fit` weighs HD-Eval's criteria"),
         _note(
-            "Learnt from the texts of three sources, judged on those of the other three: few, but enough to show how "
-            f"it is done. {NODES.method} is the plain mean of the criteria, {FITTED} what was learnt."
+            "Learnt from the texts of three sources, judged on those of the other three: few, but"
+            f" enough to show how it is done. {NODES.method} is the plain mean of the criteria,"
+            f" {FITTED} what was learnt."
         ),
         *(part for result in results for part in _agreement(result.held_out)),
         _title("4. Evidence", f"why {printable(shown.example.id)} got what it got"),
@@ -106,7 +112,10 @@ def verdict(found: Sequence[TaskComparison]) -> str:
     none = ", ".join(name for name, count in won.items() if not count)
     if not some:
         return f"Above the best trivial measure on none of {aspects} aspects: {none}."
-    return f"Above the best trivial measure on some of {aspects} aspects: {some}{f'; on none: {none}' if none else ''}."
+    return (
+        f"Above the best trivial measure on some of {aspects} aspects:"
+        f" {some}{f'; on none: {none}' if none else ''}."
+    )
 
 
 def chance(count: int) -> float:
@@ -123,8 +132,8 @@ def closing(layout: Layout, asked: Usage, seconds: float) -> RenderableType:
         _title("6. Where things are", printable(str(layout.folder))),
         indented(files),
         Text(
-            f"\nThe model was asked {asked.calls} times; {asked.cached_calls} further answers came from the cache. "
-            f"This took {seconds:.0f} s.\n"
+            f"\nThe model was asked {asked.calls} times; {asked.cached_calls} further answers came"
+            f" from the cache. This took {seconds:.0f} s.\n"
         ),
         _title("7. Next", "the same with a real model, whose key is in the environment"),
     )
@@ -140,7 +149,13 @@ def commands(layout: Layout, program: str) -> tuple[str, ...]:
     task = TASKS[0]
     data = shlex.quote(str(layout.data(task)))
     return (
-        f"{program} score {data} --method g-eval --task {task} --model openai/gpt-4.1-mini --out my-run",
+        (
+            f"{program} score {data} --method g-eval --task {task} --model openai/gpt-4.1-mini"
+            " --out my-run"
+        ),
         f"{program} meta my-run {data}",
-        f"{program} fit {data} --method hd-eval --task {task} --model openai/gpt-4.1-mini --out my-judge --dry-run",
+        (
+            f"{program} fit {data} --method hd-eval --task {task} --model openai/gpt-4.1-mini --out"
+            " my-judge --dry-run"
+        ),
     )

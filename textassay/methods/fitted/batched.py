@@ -15,7 +15,9 @@ R = TypeVar("R")
 
 
 class Batched(Generic[T, R]):
-    """An async function of one row, from a function of many; it waits no longer than until everybody has had a turn.
+    """An async function of one row, from a function of many.
+
+    It waits no longer than until everybody has had a turn.
 
     Args:
         compute: Takes rows and returns one result for each, in order.
@@ -26,7 +28,10 @@ class Batched(Generic[T, R]):
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
 
     async def __call__(self, row: T) -> R:
-        """Return the row's result; what the function raises, it raises for every row of the batch."""
+        """Return the row's result.
+
+        What the function raises, it raises for every row of the batch.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((row, future))

@@ -1,4 +1,6 @@
-"""What learning from people yields, as a folder: an aggregator and, where a model judges, tree, prompts and model.
+"""What learning from people yields, as a folder.
+
+An aggregator and, where a model judges, tree, prompts and model.
 
     evaluator.json   everything needed to apply it, with a digest over all of it
     report.json      how it was learnt and how well it agrees with people, and the same as text in report.txt
@@ -111,7 +113,8 @@ def load(folder: str | Path) -> Evaluator:
         )
     if content.pop("digest", None) != _digest(content):
         raise ConfigurationError(
-            f"{path} was edited or damaged since it was written (its digest differs); fit again, or restore the file"
+            f"{path} was edited or damaged since it was written (its digest differs); fit again, or"
+            " restore the file"
         )
     try:
         return Evaluator(**content)
@@ -132,7 +135,8 @@ def aggregator_of(evaluator: Evaluator) -> Aggregator:
         a.name for a in evaluator.aspects
     ):
         raise DataError(
-            "the evaluator's aggregator was fitted on other features or aspects than it names; fit again"
+            "the evaluator's aggregator was fitted on other features or aspects than it names; fit"
+            " again"
         )
     return aggregator
 

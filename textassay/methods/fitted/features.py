@@ -41,7 +41,8 @@ def read_files(files: Iterable[str]) -> Recorded:
             feature = aspect if prefix is None else f"{prefix}/{aspect}"
             if feature in found:
                 raise ConfigurationError(
-                    f"two files of scores yield the feature {feature!r}; tell them apart with --scores NAME=FILE"
+                    f"two files of scores yield the feature {feature!r}; tell them apart with"
+                    " --scores NAME=FILE"
                 )
             found[feature] = values
     return found

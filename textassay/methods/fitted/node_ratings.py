@@ -16,7 +16,9 @@ from textassay.runtime.messages import Aspect, AspectTree, Example, Score
 
 
 class NodeRatings(RatingMethod):
-    """Some nodes of a tree as a method: one rating each, with the parent in view (HD-Eval, section 2.1).
+    """Some nodes of a tree as a method.
+
+    One rating each, with the parent in view (HD-Eval, section 2.1).
 
     Args:
         models: The judge has the role `scorer`.

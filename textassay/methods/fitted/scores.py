@@ -1,4 +1,6 @@
-"""Applies what was learnt from people: an evaluator folder as a method, over scores that the data carry already.
+"""Applies what was learnt from people.
+
+An evaluator folder as a method, over scores that the data carry already.
 
 Asks no model. A feature that no example has is an error before the run; one that single examples
 lack counts as its mean over the training rows, as in learning; an example without any of the
@@ -107,7 +109,10 @@ class FittedScorer:
     async def scores(
         self, example: Example, aspects: Sequence[Aspect], features: Sequence[float], signature: str
     ) -> list[Score]:
-        """Return a score for each aspect; the evaluator abstains where the example has none of the features."""
+        """Return a score for each aspect.
+
+        The evaluator abstains where the example has none of the features.
+        """
         if all(math.isnan(value) for value in features):
             return [_abstained(example, aspect, signature) for aspect in aspects]
         found = await self._verdict((features, example.system))
@@ -118,9 +123,11 @@ class FittedScorer:
                 value=value,
                 scale=aspect.scale,
                 how="fused",
-                evidence=self._evidence((features, example.system), found, at, value)
-                if self._options.explain
-                else (),
+                evidence=(
+                    self._evidence((features, example.system), found, at, value)
+                    if self._options.explain
+                    else ()
+                ),
                 signature=signature,
             )
             for aspect in aspects
@@ -227,8 +234,9 @@ class Learned:
         if missing:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise ConfigurationError(
-                f"{info.name}: no row has the feature {', '.join(map(repr, missing[:5]))}{more} that the evaluator "
-                "was fitted on; give it in 'metrics', or in a file with --set scores=FILE"
+                f"{info.name}: no row has the feature {', '.join(map(repr, missing[:5]))}{more}"
+                " that the evaluator was fitted on; give it in 'metrics', or in a file with --set"
+                " scores=FILE"
             )
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Applies HD-Eval as it was aligned with people: a model rates the tree's nodes, the aggregator puts them together."""
+"""Applies HD-Eval as it was aligned with people.
+
+A model rates the tree's nodes, the aggregator puts them together.
+"""
 
 from __future__ import annotations
 
@@ -98,8 +101,9 @@ class LearnedTree:
         ]
         if changes and not self.options.allow_change:
             raise ConfigurationError(
-                f"this evaluator was learnt from other ratings: {'; '.join(changes)}. What people's ratings taught of "
-                "one judge need not hold for another; fit again, or apply it all the same with --set allow_change=true"
+                f"this evaluator was learnt from other ratings: {'; '.join(changes)}. What people's"
+                " ratings taught of one judge need not hold for another; fit again, or apply it"
+                " all the same with --set allow_change=true"
             )
 
     async def _criteria(self, example: Example) -> list[Aspect]:

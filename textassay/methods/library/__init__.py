@@ -1,1 +1,4 @@
-"""What people edit: tasks, trees of criteria, plans and profiles, each loaded from a TOML or JSON file."""
+"""What people edit.
+
+Tasks, trees of criteria, plans and profiles, each loaded from a TOML or JSON file.
+"""

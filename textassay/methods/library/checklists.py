@@ -31,7 +31,8 @@ def load(checklist: str, task: Task | None = None) -> AspectTree:
 
     Raises:
         UnknownName: There is no such checklist.
-        ConfigurationError: The file cannot be read, or a leaf has no question; names file and aspect.
+        ConfigurationError: The file cannot be read, or a leaf has no question; names file and
+            aspect.
     """
     path = str(checklist_file(checklist)) if checklist in CHECKLISTS else checklist
     tree = trees.load(path, task)
@@ -42,7 +43,8 @@ def load(checklist: str, task: Task | None = None) -> AspectTree:
             )
         if leaf.question is None:
             raise ConfigurationError(
-                f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without parts do"
+                f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
+                " parts do"
             )
     return AspectTree(aspects=tuple(on_unit_scale(node) for node in tree))
 

@@ -1,4 +1,6 @@
-"""Loads and saves Fusion-Eval's plans: the paper's own by name, the user's from a TOML or JSON file.
+"""Loads and saves Fusion-Eval's plans.
+
+The paper's own by name, the user's from a TOML or JSON file.
 
     format = 1
     steps = [
@@ -88,7 +90,9 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
 
 
 def save(plan: Plan, path: Path, *, source: str = "") -> None:
-    """Write a plan as a file that `load` reads and people edit: JSON where the path ends so, else TOML.
+    """Write a plan as a file that `load` reads and people edit.
+
+    JSON where the path ends so, else TOML.
 
     The file is replaced in one step.
 

@@ -67,13 +67,14 @@ class _File(Profile):
         unknown = next((name for name in self.prompts if name not in REPLACEABLE), None)
         if unknown is not None:
             raise ValueError(
-                f"prompts: unknown prompt {unknown!r}; those that can be replaced: {', '.join(REPLACEABLE)}"
+                f"prompts: unknown prompt {unknown!r}; those that can be replaced:"
+                f" {', '.join(REPLACEABLE)}"
             )
         missing = [name for name in ASK_FOR_WORDS if name not in self.prompts]
         if self.ratings == "choices" and missing:
             raise ValueError(
-                f'prompts: ratings = "choices" needs prompts that end where the rating comes next; {missing[0]!r} asks '
-                "for words first, so name a file in its place"
+                'prompts: ratings = "choices" needs prompts that end where the rating comes next;'
+                f" {missing[0]!r} asks for words first, so name a file in its place"
             )
         return self
 
@@ -141,7 +142,8 @@ def apply_profile(
     profile = resolve(options.profile, models, role)
     if profile.methods and method not in profile.methods:
         raise ConfigurationError(
-            f"profile {profile.name!r} has no prompts for {method}; it is for {', '.join(profile.methods)}"
+            f"profile {profile.name!r} has no prompts for {method}; it is for"
+            f" {', '.join(profile.methods)}"
         )
     if profile.printed and options.prompt_layout != "paper":
         raise ConfigurationError(
@@ -193,8 +195,8 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
     ):
         other = "" if role == JUDGE else f", or have another model write them (--model {role}=NAME)"
         raise ConfigurationError(
-            f"model {model.name!r} is asked by the profile {profile.name!r}, which says that it cannot write {what}: "
-            f"{instead}{other}"
+            f"model {model.name!r} is asked by the profile {profile.name!r}, which says that it"
+            f" cannot write {what}: {instead}{other}"
         )
 
 
@@ -227,7 +229,10 @@ def _beside(folder: Path, path: Path, file: str) -> Path:
 
 
 def _placed(folder: Path, value: Any, task: Task) -> Any:
-    """Return an option's value; a file's name becomes a path, and `None` where it is for a task that has none."""
+    """Return an option's value.
+
+    A file's name becomes a path, and `None` where it is for a task that has none.
+    """
     if not isinstance(value, str) or not value.endswith(_FILES):
         return value
     path = folder / value.replace("{task}", task.name)

@@ -11,7 +11,8 @@
 
 An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
 `"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
-(or that is the output). Files name what they hold; a key that is not known is an error that names file and key.
+(or that is the output). Files name what they hold; a key that is not known is an error that names
+file and key.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ def write_table(path: Path, table: Json) -> None:
 def to_toml(table: Json) -> str:
     """Return TOML as a person would write it: a sentence per line, names and numbers in one line.
 
-    Knows what the files hold: values, lists, tables of lists, and arrays of tables. Digests of plans
-    rest on this text, so it stays the same to the letter.
+    Knows what the files hold: values, lists, tables of lists, and arrays of tables. Digests of
+    plans rest on this text, so it stays the same to the letter.
     """
     blocks = [""]
     for key, value in table.items():

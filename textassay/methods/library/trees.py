@@ -1,4 +1,6 @@
-"""Loads and saves trees of aspects: the published case studies by name, the user's own from a TOML or JSON file.
+"""Loads and saves trees of aspects.
+
+The published case studies by name, the user's own from a TOML or JSON file.
 
     format = 1
 
@@ -66,7 +68,9 @@ def load(tree: str, task: Task | None = None) -> AspectTree:
 
 
 def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
-    """Write a tree as a file that `load` reads and people edit: JSON where the path ends so, else TOML.
+    """Write a tree as a file that `load` reads and people edit.
+
+    JSON where the path ends so, else TOML.
 
     The file is replaced in one step.
 

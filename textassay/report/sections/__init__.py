@@ -1,1 +1,4 @@
-"""The sections of the page: each module turns runs and data into what its template shows, or `None`."""
+"""The sections of the page.
+
+Each module turns runs and data into what its template shows, or `None`.
+"""

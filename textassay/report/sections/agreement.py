@@ -22,7 +22,8 @@ from textassay.tools.tool import Computed, Measurement
 RESAMPLES = 1000
 """As many as `textassay meta` draws unless told otherwise, so that the numbers are the same."""
 _MAX_OVERLAP = 4000
-"""Examples up to which the overlap with references is counted: it takes about a millisecond each."""
+"""Examples up to which the overlap with references is counted: it takes about a millisecond
+each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,10 @@ def agreements(
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
-    """Yield trivial measures that the data allow: words of the output, novelty against the source, ROUGE-L."""
+    """Yield trivial measures that the data allow.
+
+    Words of the output, novelty against the source, ROUGE-L.
+    """
     tools: list[tuple[str, Computed, Callable[[Example], bool]]] = [
         ("length in words", Length(), lambda example: True),
         ("novelty against the source", Novelty(), lambda example: bool(example.source)),

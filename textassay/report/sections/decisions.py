@@ -1,4 +1,6 @@
-"""From scores to decisions: calibration curves, estimates, differences, the alternative annotator test, stress.
+"""From scores to decisions.
+
+Calibration curves, estimates, differences, the alternative annotator test, stress.
 
 Every number is that of `textassay estimate`, `compare` and `alt-test` with their default settings.
 What cannot be computed from these data is named with its reason.

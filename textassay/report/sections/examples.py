@@ -1,4 +1,7 @@
-"""Single texts with the evidence of their scores: the largest disagreements first, or the largest changes."""
+"""Single texts with the evidence of their scores.
+
+The largest disagreements first, or the largest changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How the method judges: its graph drawn, HD-Eval's tree with scores and importance, Fusion-Eval's plan."""
+"""How the method judges.
+
+Its graph drawn, HD-Eval's tree with scores and importance, Fusion-Eval's plan.
+"""
 
 from __future__ import annotations
 

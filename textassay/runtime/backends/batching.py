@@ -37,7 +37,10 @@ class _Waiting(Generic[Asked, Encoded, Answer]):
 
 
 class Batcher(Generic[Asked, Encoded, Answer]):
-    """Answers single requests in batches; usable from any number of tasks, threads and event loops."""
+    """Answers single requests in batches.
+
+    Usable from any number of tasks, threads and event loops.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,10 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         return [w.future for w in waiting]
 
     async def aclose(self) -> None:
-        """Stop the worker after the batch it is at; what still waits fails with `ModelClosed`. Safe to call twice."""
+        """Stop the worker after the batch it is at; what still waits fails with `ModelClosed`.
+
+        Safe to call twice.
+        """
         with self._condition:
             self._closed = True
             self._condition.notify()

@@ -42,7 +42,10 @@ DEFAULT_CAPABILITIES = Capabilities()
 
 
 class DirectModel:
-    """Asks an OpenAI-compatible server: `/chat/completions` for messages, `/completions` for a plain prompt."""
+    """Asks an OpenAI-compatible server.
+
+    `/chat/completions` for messages, `/completions` for a plain prompt.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class DirectModel:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = http_errors.public_address(api_base)
             raise ConfigurationError(
-                f"{shown!r} is not the address of a server; --api-base looks like http://HOST:PORT/v1"
+                f"{shown!r} is not the address of a server; --api-base looks like"
+                " http://HOST:PORT/v1"
             )
         if api_key is not None and not api_key.isprintable():
             raise ConfigurationError("the API key holds a line end or another control character")
@@ -163,7 +167,8 @@ class DirectModel:
         """
         if request.prompt is None:
             raise CapabilityError(
-                f"{self._shown} can tell the likelihood of a text only after a plain prompt, not a chat"
+                f"{self._shown} can tell the likelihood of a text only after a plain prompt, not a"
+                " chat"
             )
         full = request.prompt + request.continuation
         body = {
@@ -182,7 +187,10 @@ class DirectModel:
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def _echoed(self, body: Json) -> Any:
-        """Ask for the echo and one new token: to some servers none means as many as there is room for."""
+        """Ask for the echo and one new token.
+
+        To some servers none means as many as there is room for.
+        """
         try:
             return await self._post("/completions", body | {"max_tokens": 1})
         except RequestRefused as error:

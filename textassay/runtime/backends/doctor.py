@@ -175,7 +175,10 @@ async def _tells_logprobs(model: Model) -> Finding:
             verdict="wrong",
             detail=f"alternatives add up to {math.fsum(chances):.3f}",
         )
-    detail = f"{len(first.top)} of 5 alternatives a token, which hold {math.fsum(chances):.3f} of the probability"
+    detail = (
+        f"{len(first.top)} of 5 alternatives a token, which hold {math.fsum(chances):.3f} of the"
+        " probability"
+    )
     return Finding(ability="logprobs", verdict="yes", detail=detail)
 
 
@@ -245,12 +248,18 @@ def _aligned(sampled: Sequence[TokenLogprob], given: Sequence[TokenLogprob]) -> 
             f"two given tokens have the log-probabilities they were sampled with (within {off:.2g})"
         )
         return Finding(ability="continuation", verdict="yes", detail=detail)
-    detail = f"given text is off by {off:.2f} from what the same tokens were sampled with: positions do not line up"
+    detail = (
+        f"given text is off by {off:.2f} from what the same tokens were sampled with: positions do"
+        " not line up"
+    )
     return Finding(ability="continuation", verdict="wrong", detail=detail)
 
 
 async def _greedy_is_likeliest(model: Model) -> Finding:
-    """Without log-probabilities to compare with: what is sampled greedily must be likelier than other words."""
+    """Without log-probabilities to compare with.
+
+    What is sampled greedily must be likelier than other words.
+    """
     scorer = scoring(model, "continuation")
     greedy = (await model.generate(Request(prompt=_PROMPT, max_tokens=1))).samples[0].text
     if not greedy or "\ufffd" in greedy:
@@ -267,7 +276,10 @@ async def _greedy_is_likeliest(model: Model) -> Finding:
         for word in words
     ]
     if max(firsts[1:]) > firsts[0] + TOLERANCE:
-        detail = f"another word gets a higher log-probability than the greedy {greedy!r}: positions do not line up"
+        detail = (
+            f"another word gets a higher log-probability than the greedy {greedy!r}: positions do"
+            " not line up"
+        )
         return Finding(ability="continuation", verdict="wrong", detail=detail)
     detail = f"the greedy {greedy!r} is likelier than {len(words) - 1} other words"
     return Finding(ability="continuation", verdict="yes", detail=detail)
@@ -288,9 +300,11 @@ async def _context(model: Model) -> Finding:
     request = await _form(model, max_tokens=1)
     long = " one two three four" * (stated // 4 + 2)
     longer = request.model_copy(
-        update={"prompt": long}
-        if request.prompt is not None
-        else {"messages": (ChatMessage(role="user", content=long),)}
+        update=(
+            {"prompt": long}
+            if request.prompt is not None
+            else {"messages": (ChatMessage(role="user", content=long),)}
+        )
     )
     try:
         response = await model.generate(longer)
@@ -300,12 +314,18 @@ async def _context(model: Model) -> Finding:
             verdict="yes",
             detail=f"{stated} tokens stated, and more are refused",
         )
-    detail = f"{stated} tokens stated, but a longer prompt was answered ({response.usage.prompt_tokens} tokens counted)"
+    detail = (
+        f"{stated} tokens stated, but a longer prompt was answered ({response.usage.prompt_tokens}"
+        " tokens counted)"
+    )
     return Finding(ability="context_length", verdict="wrong", detail=detail)
 
 
 async def _form(model: Model, **fields: object) -> Request:
-    """Return the request in a form the model takes: as a chat, or as a plain prompt where it has no chat template."""
+    """Return the request in a form the model takes.
+
+    As a chat, or as a plain prompt where it has no chat template.
+    """
     chat = Request.model_validate({"messages": _CHAT, **fields})
     try:
         await model.generate(Request(messages=_CHAT, max_tokens=1))

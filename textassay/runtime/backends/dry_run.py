@@ -35,7 +35,10 @@ class DryRunModel:
     """
 
     def __init__(self, real: Model, *, price: Price | None = None) -> None:
-        """Stand in for `real`, which is never asked; `price` is US dollars per million tokens in and out."""
+        """Stand in for `real`, which is never asked.
+
+        `price` is US dollars per million tokens in and out.
+        """
         self._real, self._price = real, price
 
     @property

@@ -55,17 +55,21 @@ _QUOTA_CODE = re.compile(
     re.I,
 )
 _QUOTA_TEXT = re.compile(
-    r"(current|monthly|usage) quota|credit balance is too low|insufficient (balance|funds|credits?|quota)"
+    r"(current|monthly|usage) quota|credit balance is too low|insufficient"
+    r" (balance|funds|credits?|quota)"
     r"|out of credits|(spending|billing) (hard )?limit|billing details",
     re.I,
 )
 _CONTEXT = re.compile(
-    r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input |prompt )?tokens"
-    r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token count",
+    r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input"
+    r" |prompt )?tokens"
+    r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token"
+    r" count",
     re.I,
 )
 _FILTER = re.compile(
-    r"content[ _]?(filter|polic(y|ies)|management polic)|responsibleaipolicy|safety (system|filter)|flagged|moderation",
+    r"content[ _]?(filter|polic(y|ies)|management polic)|responsibleaipolicy|safety"
+    r" (system|filter)|flagged|moderation",
     re.I,
 )
 _NO_MODEL = re.compile(
@@ -82,7 +86,8 @@ _BAD_FIELD = re.compile(
 _KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 _TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
 _WAIT_IN_TEXT = re.compile(
-    r"(?:try again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec|seconds?)",
+    r"(?:try"
+    r" again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec|seconds?)",
     re.I,
 )
 _TRANSPORT_CAUSES = (OSError, aiohttp.ClientError, TimeoutError)
@@ -227,7 +232,10 @@ def _of_status(
 
 
 def _spent(status: int, codes: str, said: str, wait: float | None) -> bool:
-    """Whether the account is out of money; a text alone counts only where the server does not ask to wait."""
+    """Whether the account is out of money.
+
+    A text alone counts only where the server does not ask to wait.
+    """
     if status == 402 or any(_QUOTA_CODE.search(code) for code in codes.split()):
         return True
     return wait is None and _QUOTA_TEXT.search(said) is not None

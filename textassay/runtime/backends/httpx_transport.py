@@ -1,4 +1,6 @@
-"""Lets libraries that ask through httpx use our HTTP client: bounded answers, no redirects, one endpoint.
+"""Lets libraries that ask through httpx use our HTTP client.
+
+Bounded answers, no redirects, one endpoint.
 
 Imported only where such a library is used.
 """

@@ -1,4 +1,6 @@
-"""Asks any provider that litellm knows. The only file that imports litellm, and only when a model is first used.
+"""Asks any provider that litellm knows.
+
+The only file that imports litellm, and only when a model is first used.
 
 litellm's own retries, dropping of parameters, callbacks and cache stay off; the one global of it
 that is touched is `suppress_debug_info`, which keeps its advice off the terminal. Its exceptions
@@ -104,7 +106,10 @@ _open_models: set[int] = set()
 
 @functools.cache
 def load_litellm() -> Any:
-    """Import litellm, which takes seconds, without letting it fetch anything; call it outside of an event loop."""
+    """Import litellm, which takes seconds, without letting it fetch anything.
+
+    Call it outside of an event loop.
+    """
     for switch in _SWITCHES:
         os.environ.setdefault(switch, "True")
     warnings.filterwarnings("ignore", message=_READ_ONLY, category=UserWarning)
@@ -167,7 +172,9 @@ class LiteLLMModel:
 
     @functools.cached_property
     def price(self) -> tuple[float, float] | None:
-        """US dollars per million prompt and completion tokens: as given, from litellm's table, or `None`.
+        """US dollars per million prompt and completion tokens.
+
+        As given, from litellm's table, or `None`.
 
         Imports litellm where no price was given.
         """
@@ -215,8 +222,9 @@ class LiteLLMModel:
             )
         except litellm.exceptions.BadRequestError:
             raise ConfigurationError(
-                f"litellm knows no provider for the model {self._name!r}; names look like openai/gpt-4.1-mini, "
-                "and direct/NAME with --api-base asks any OpenAI-compatible server"
+                f"litellm knows no provider for the model {self._name!r}; names look like"
+                " openai/gpt-4.1-mini, and direct/NAME with --api-base asks any OpenAI-compatible"
+                " server"
             ) from None
         self._providers_own = address, key
         return model, provider
@@ -237,7 +245,10 @@ class LiteLLMModel:
 
     @property
     def _takes_prompts(self) -> bool:
-        """Whether plain prompts stay plain; for other providers litellm would turn them into chats in silence."""
+        """Whether plain prompts stay plain.
+
+        For other providers litellm would turn them into chats in silence.
+        """
         _, provider = self._model_and_provider
         if provider in _OWN_PROMPT_PROVIDERS:
             return True
@@ -302,7 +313,10 @@ class LiteLLMModel:
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def aclose(self) -> None:
-        """Close the connections; litellm's shared ones are closed with the last open model. Safe to call twice."""
+        """Close the connections; litellm's shared ones are closed with the last open model.
+
+        Safe to call twice.
+        """
         self._closed = True
         self._handler = self._openai = None
         await self._http.aclose()
@@ -347,14 +361,19 @@ class LiteLLMModel:
 
     @property
     def _no_key(self) -> str | None:
-        """Return the word that stands for no key: OpenAI's client wants one also for servers that want none."""
+        """Return the word that stands for no key.
+
+        OpenAI's client wants one also for servers that want none.
+        """
         own_server = (
             self._api_base is not None and self._model_and_provider[1] in _OWN_PROMPT_PROVIDERS
         )
         return "none" if own_server and not os.environ.get("OPENAI_API_KEY") else None
 
     def _client(self, *, plain: bool) -> Any:
-        """Return what litellm is to ask through: our client, in the form that the provider's code takes.
+        """Return what litellm is to ask through.
+
+        Our client, in the form that the provider's code takes.
 
         Providers whose code takes none keep litellm's own, which follows redirects.
         """
@@ -446,7 +465,10 @@ class LiteLLMModel:
         return found
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
-        """Return the error where there are no response headers: nobody answered, or nothing readable."""
+        """Return the error where there are no response headers.
+
+        Nobody answered, or nothing readable.
+        """
         if _NO_KEY.search(text):
             return AuthenticationFailed(
                 f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME"

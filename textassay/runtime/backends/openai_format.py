@@ -97,7 +97,10 @@ def parse(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
 
 
 def sampling_fields(request: Request) -> Json:
-    """Return the fields of a body, or the arguments of a call, that say how to sample; defaults are left out."""
+    """Return the fields of a body, or the arguments of a call, that say how to sample.
+
+    Defaults are left out.
+    """
     body: Json = {"temperature": request.temperature}
     if request.n > 1:
         body["n"] = request.n
@@ -135,7 +138,9 @@ def choices_as_request(request: ChoicesRequest) -> Request:
 
 
 def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) -> Usage:
-    """Return what an answer cost; a server that tells no or no possible tokens leaves them 0 and the cost unknown.
+    """Return what an answer cost.
+
+    A server that tells no or no possible tokens leaves them 0 and the cost unknown.
 
     Args:
         payload: The answer.
@@ -347,13 +352,15 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
         reason = (
             "its forms hold spaces"
             if likeliest is None
-            else f"the model begins with {likeliest[0]!r} at a probability of {likeliest[1]:.3g}, "
-            "and no whole form is reported"
+            else (
+                f"the model begins with {likeliest[0]!r} at a probability of {likeliest[1]:.3g}, "
+                "and no whole form is reported"
+            )
         )
         raise CapabilityError(
-            f"the choice {label!r} seems to take more than one token of this model ({reason}), so its probability "
-            "cannot be read from one token; use choices of one token (--set form=letters) or samples, where the "
-            "method takes them: --n 20"
+            f"the choice {label!r} seems to take more than one token of this model ({reason}), so"
+            " its probability cannot be read from one token; use choices of one token (--set"
+            " form=letters) or samples, where the method takes them: --n 20"
         )
 
 
@@ -443,6 +450,9 @@ def _aligned(
 
 
 def _stands_at(token: str, text: str) -> bool:
-    """Whether a token as the server shows it can be `text`; part of a character is shown in several ways."""
+    """Whether a token as the server shows it can be `text`.
+
+    Part of a character is shown in several ways.
+    """
     part = not token or "\ufffd" in token or token.startswith("bytes:")
     return part or token == text

@@ -1,4 +1,7 @@
-"""Backends of other packages: entry points of the group `textassay.models`, by the prefix of a model's name."""
+"""Backends of other packages.
+
+Entry points of the group `textassay.models`, by the prefix of a model's name.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
 ENTRY_POINTS = "textassay.models"
-"""Each names a prefix and a callable `(name, settings) -> Model`; `name` is all that the user gave."""
+"""Each names a prefix and a callable `(name, settings) -> Model`; `name` is all that the user
+gave."""
 
 
 def backend_points() -> dict[str, EntryPoint]:

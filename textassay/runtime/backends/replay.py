@@ -34,7 +34,10 @@ A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
 
 
 class RecordedModel:
-    """Stands for the model that a run asked, and bears its name: the scores of a replay compare with the run's."""
+    """Stands for the model that a run asked, and bears its name.
+
+    The scores of a replay compare with the run's.
+    """
 
     price = (0.0, 0.0)
     """A replay costs nothing."""
@@ -102,8 +105,8 @@ class RecordedModel:
                 return cast(A, self._decoded(key, value))
         start = request.text[:80].encode("unicode_escape").decode("ascii")
         raise RequestRefused(
-            f"{self._folder} holds no answer of {self.name} to this request (it begins {start!r}); a replay answers "
-            "only what was asked with the same prompt, sampling and model"
+            f"{self._folder} holds no answer of {self.name} to this request (it begins {start!r});"
+            " a replay answers only what was asked with the same prompt, sampling and model"
         )
 
     def _decoded(self, key: str, value: bytes) -> AnyResponse:

@@ -1,4 +1,6 @@
-"""A model that answers from a script: a list of replies, or a function. For tests, examples and dry runs.
+"""A model that answers from a script: a list of replies, or a function.
+
+For tests, examples and dry runs.
 
 A real backend like the others: it honours `n`, counts tokens (by estimate), keeps what it was
 asked, can be closed. Knows nothing of networks.

@@ -103,7 +103,10 @@ class AnthropicBatches:
         return _id_of(await self._http.ask("POST", "/messages/batches", body))
 
     async def find(self, batch: Prepared) -> str | None:
-        """Look through unknown batches of this size made since, newest first; wait for those that have not ended."""
+        """Look through unknown batches of this size made since, newest first.
+
+        Wait for those that have not ended.
+        """
         after = ""
         while True:
             page = await self._http.ask("GET", f"/messages/batches?limit={PAGE}{after}")

@@ -1,4 +1,6 @@
-"""What is known of a run's batches: an append-only journal, and the requests of each batch that is under way.
+"""What is known of a run's batches.
+
+An append-only journal, and the requests of each batch that is under way.
 
 RUN/batches.jsonl               prepared, uploaded, submitted, ended, collected: each forced to the
 disk before the next step is taken

@@ -1,4 +1,7 @@
-"""Gemini's batches: requests and answers inline, at most 20 MB; each answer carries our key in its metadata."""
+"""Gemini's batches: requests and answers inline, at most 20 MB.
+
+Each answer carries our key in its metadata.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""HTTP as the batch APIs need it: JSON requests, uploads, and results read line by line, however long they are."""
+"""HTTP as the batch APIs need it.
+
+JSON requests, uploads, and results read line by line, however long they are.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Batches of OpenAI-compatible servers: a file of requests, a batch of it, a file of answers and one of errors.
+"""Batches of OpenAI-compatible servers.
 
-`POST /files`, `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`, as OpenAI, Azure and Groq
-have them. Both files are read whatever the status: a batch that expired has answers as well.
+A file of requests, a batch of it, a file of answers and one of errors.
+
+`POST /files`, `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`, as OpenAI, Azure and
+Groq have them. Both files are read whatever the status: a batch that expired has answers as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a provider of batches is: encodes requests, takes a batch, finds it again, and gives its results."""
+"""What a provider of batches is.
+
+Encodes requests, takes a batch, finds it again, and gives its results.
+"""
 
 from __future__ import annotations
 

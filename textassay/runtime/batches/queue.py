@@ -1,8 +1,10 @@
-"""The model that answers through batches: requests wait, a batch is cut when no more come, its answers wake them.
+"""The model that answers through batches.
 
-The custom id of a request is the key of its answer, so a batch is known by its content: whoever asks
-again, in this process or after a crash, joins the batch that is under way. Answers are kept before
-anybody is woken, and a batch counts as collected only when all of its answers are kept.
+Requests wait, a batch is cut when no more come, its answers wake them.
+
+The custom id of a request is the key of its answer, so a batch is known by its content: whoever
+asks again, in this process or after a crash, joins the batch that is under way. Answers are kept
+before anybody is woken, and a batch counts as collected only when all of its answers are kept.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ _log = logging.getLogger(__name__)
 
 
 class BatchesSubmitted(ModelError):
-    """All that can be asked now is submitted, and nobody wants to wait for it: the run stops, resumable."""
+    """All that can be asked now is submitted, and nobody wants to wait for it.
+
+    The run stops, resumable.
+    """
 
     stops_run = True
 
@@ -91,7 +96,9 @@ class BatchQueue:
         patience: Patience = Patience(),
         submit_only: bool = False,
     ) -> None:
-        """Store what to work with; batches of earlier sessions are looked for with the first request.
+        """Store what to work with.
+
+        Batches of earlier sessions are looked for with the first request.
 
         Args:
             backend: The model that is asked, for its name and what it can do.
@@ -151,7 +158,8 @@ class BatchQueue:
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Refuse: batches do not tell the likelihood of a given text."""
         raise CapabilityError(
-            f"batches of {self.name!r} do not tell the likelihood of a given text; leave out --batch"
+            f"batches of {self.name!r} do not tell the likelihood of a given text; leave out"
+            " --batch"
         )
 
     async def aclose(self) -> None:
@@ -268,7 +276,10 @@ class BatchQueue:
     async def _whole(
         self, entry: Entry, asked: dict[str, Asked], lines: list[bytes] | None, found: bool
     ) -> None:
-        """Take a batch from wherever it is to its end; whoever waits for it gets an answer or an error."""
+        """Take a batch from wherever it is to its end.
+
+        Whoever waits for it gets an answer or an error.
+        """
         try:
             if lines is not None:
                 await self._book.prepare(entry, asked.values(), lines)
@@ -328,7 +339,10 @@ class BatchQueue:
             await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
 
     async def _ended(self, entry: Entry) -> BatchStatus | None:
-        """Return the status of the batch once it has ended; `None` where nobody is to wait for it."""
+        """Return the status of the batch once it has ended.
+
+        `None` where nobody is to wait for it.
+        """
         assert entry.id is not None
         pause, failing_since = min(FIRST_POLL, self._patience.poll), time.monotonic()
         while True:

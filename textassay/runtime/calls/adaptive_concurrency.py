@@ -207,7 +207,10 @@ class AdaptiveLimit:
 
     @property
     def answers_come_late(self) -> bool:
-        """Whether calls are likely to time out because they queue: others are slow, or none was answered."""
+        """Whether calls are likely to time out because they queue.
+
+        Others are slow, or none was answered.
+        """
         if self._timeout is None:
             return False
         seen = [r.slowest for r in (self._last, self._round) if r is not None and r.answered]
@@ -301,9 +304,9 @@ class AdaptiveLimit:
     def _judge_cuts(self, done: Round) -> None:
         """Decide whether further cuts may help, from calls that ended since the last such decision."""
         # A server that turns away every tenth call whatever is in flight (a rate limit shared with
-        # others, a faulty proxy) would be cut down to one call and never grow again. So remember the
-        # share of rejections at the first cut; if half the limit did not lower it, the number of
-        # calls is not the cause.
+        # others, a faulty proxy) would be cut down to one call and never grow again. So remember
+        # the share of rejections at the first cut; if half the limit did not lower it, the number
+        # of calls is not the cause.
         before, share = self._before_cuts, done.rejected_share
         if not done.rejected:
             self._before_cuts, self._holding = None, False

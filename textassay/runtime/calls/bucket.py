@@ -69,7 +69,10 @@ class Pace:
 
 
 class UsedShare:
-    """Running share of reserved tokens that are really used: sums in which every settlement fades by `FADING`."""
+    """Running share of reserved tokens that are really used.
+
+    Sums in which every settlement fades by `FADING`.
+    """
 
     FADING = 0.98
 
@@ -112,7 +115,10 @@ class Window:
     __slots__ = ("_cells", "max_requests", "max_tokens", "requests", "tokens")
 
     def __init__(self, max_requests: float, max_tokens: float) -> None:
-        """Set the limits per minute, `math.inf` for none; a limit below one request counts as one."""
+        """Set the limits per minute, `math.inf` for none.
+
+        A limit below one request counts as one.
+        """
         self.max_requests = max(1.0, max_requests)
         self.max_tokens = max_tokens
         self.requests = 0
@@ -146,7 +152,10 @@ class Window:
         return cell
 
     def correct(self, cell: Bucket, requests: int, tokens: int) -> None:
-        """Add to the counts of a cell (or take off, where negative); nothing happens once the window has passed it."""
+        """Add to the counts of a cell (or take off, where negative).
+
+        Nothing happens once the window has passed it.
+        """
         if cell.live:
             cell.requests += requests
             cell.tokens += tokens

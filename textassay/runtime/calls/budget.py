@@ -1,4 +1,6 @@
-"""Keeps what a run costs under a cap: reserves the most that a request may cost, settles with what it did cost.
+"""Keeps what a run costs under a cap.
+
+Reserves the most that a request may cost, settles with what it did cost.
 
 Knows prices and usages; knows nothing of limits, retries or caches. Belongs inside of retry, for
 each attempt may be billed, and inside of caches, whose answers cost nothing.
@@ -102,8 +104,8 @@ class Budget:
         """Refuse everybody from now on, and return the error to raise."""
         self._refused = True
         return BudgetReached(
-            f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the next request may"
-            f" cost ${cost:.4f}; resume with a higher {parameter('max_cost')}"
+            f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the"
+            f" next request may cost ${cost:.4f}; resume with a higher {parameter('max_cost')}"
         )
 
     async def _enter(self, cost: float) -> None:
@@ -212,9 +214,9 @@ class BudgetedModel(Wrapper):
                 cost = reservation.cost
             if cost is None:
                 raise ConfigurationError(
-                    f"model {self.name!r} does not report what its answers cost, so that "
-                    f"{parameter('max_cost')} cannot be kept;"
-                    f" give the price per million tokens with {parameter('price', '(in, out)', typed='IN,OUT')}"
+                    f"model {self.name!r} does not report what its answers cost, so that"
+                    f" {parameter('max_cost')} cannot be kept; give the price per million tokens"
+                    f" with {parameter('price', '(in, out)', typed='IN,OUT')}"
                 )
             reservation.settle(max(cost, self._least(request, answer)))
             self._learn(request, answer.usage)

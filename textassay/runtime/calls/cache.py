@@ -1,4 +1,6 @@
-"""Answers that were paid for once are not asked again: what makes two requests equal, and the wrapper that looks it up.
+"""Answers that were paid for once are not asked again.
+
+What makes two requests equal, and the wrapper that looks it up.
 
 Knows requests, responses and an `AnswerStore`; knows nothing of files. Errors are never kept.
 """
@@ -63,7 +65,9 @@ def identity_bytes(identity: Mapping[str, Any]) -> bytes:
 
 
 def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str:
-    """Return the name of the answer to `request`: 64 hex digits of SHA-256 over everything that changes the answer.
+    """Return the name of the answer to `request`.
+
+    64 hex digits of SHA-256 over everything that changes the answer.
 
     Args:
         identity: The model's identity, or `identity_bytes` of it.
@@ -116,7 +120,10 @@ def _places(request: AnyRequest, part: str) -> list[int]:
 
 
 def _find(text: str, part: str) -> int:
-    """Return what `text.find(part)` does, without its preparations for a long part: some 20 microseconds for 1 kB."""
+    """Return what `text.find(part)` does, without its preparations for a long part.
+
+    Some 20 microseconds for 1 kB.
+    """
     beginning = part[:_BEGINNING]
     at = text.find(beginning)
     while at >= 0 and not text.startswith(part, at):
@@ -175,7 +182,10 @@ class Keys:
 
 
 def encode_answer(response: AnyResponse) -> bytes:
-    """Return a response as it is kept: all but its usage, which belongs to the one time it was paid for."""
+    """Return a response as it is kept.
+
+    All but its usage, which belongs to the one time it was paid for.
+    """
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
     answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
     return encode({"kind": kind, "answer": answer})
@@ -208,7 +218,9 @@ def verify(folder: str | Path) -> Verification:
 
 
 class StoringModel(Wrapper):
-    """Keeps every answer before it returns: right at the backend, so that a slot is held until its answer is safe.
+    """Keeps every answer before it returns.
+
+    Right at the backend, so that a slot is held until its answer is safe.
 
     What a killed process has asked in vain is then never more than what was in flight. Looks
     nothing up; `CachedModel` does that, further out and with the same key.
@@ -241,7 +253,9 @@ class StoringModel(Wrapper):
 
 
 class CachedModel(Wrapper):
-    """Answers from the store what it holds; asks the wrapped model for the rest and keeps that before it returns.
+    """Answers from the store what it holds.
+
+    Asks the wrapped model for the rest and keeps that before it returns.
 
     The store is not closed with the wrapper: models share it, and whoever opened it closes it.
     """
@@ -252,8 +266,8 @@ class CachedModel(Wrapper):
         Args:
             wrapped: The model; its identity stays the same as long as the wrapper lives.
             store: Where answers are kept.
-            keep: Whether new answers are kept here; `False` where a `StoringModel` inside does it, and
-                where the wrapped model only stands in for the real one.
+            keep: Whether new answers are kept here; `False` where a `StoringModel` inside does it,
+                and where the wrapped model only stands in for the real one.
         """
         super().__init__(wrapped)
         self.store, self._keep = store, keep
@@ -294,6 +308,6 @@ class CachedModel(Wrapper):
         except ValueError as error:
             folder = self.store.info().folder
             raise StorageError(
-                f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache verify {folder}` "
-                "tells what else is damaged"
+                f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
+                f" verify {folder}` tells what else is damaged"
             ) from error

@@ -13,7 +13,10 @@ from contextvars import ContextVar
 
 
 class Conversation:
-    """One asker's requests in turn; tells those who wait for the next one when there will be none."""
+    """One asker's requests in turn.
+
+    Tells those who wait for the next one when there will be none.
+    """
 
     def __init__(self) -> None:
         """Begin, with more than one request to come."""
@@ -24,7 +27,10 @@ class Conversation:
         self._told: set[Callable[[], None]] = set()
 
     def tell(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the chain ends, from the asker's thread, or now if it has; twice is once."""
+        """Call `listener` when the chain ends, from the asker's thread, or now if it has.
+
+        Twice is once.
+        """
         self._told.add(listener)
         if self.ended:
             listener()
@@ -46,7 +52,10 @@ def current_chain() -> Conversation | None:
 
 @contextmanager
 def conversation() -> Iterator[Conversation]:
-    """Give a chain to which every request belongs that is asked inside the block; it ends with the block."""
+    """Give a chain to which every request belongs that is asked inside the block.
+
+    It ends with the block.
+    """
     chain = Conversation()
     token = _current.set(chain)
     try:

@@ -7,7 +7,9 @@ from textassay.runtime.model import AnyRequest, AnyResponse, ContinuationRequest
 
 
 class TokenForecast:
-    """Upper bounds of prompt and completion tokens; learns how long answers are where no request says so.
+    """Upper bounds of prompt and completion tokens.
+
+    Learns how long answers are where no request says so.
 
     A sample is taken to be `max_tokens` long; where a request sets none, `DEFAULT` until the first
     answer has come, and then `HEADROOM` times the running mean of such answers (over about the last
@@ -29,7 +31,10 @@ class TokenForecast:
         return estimate_tokens(request.text)
 
     def completion(self, request: AnyRequest) -> int:
-        """Return the tokens to expect over all samples; one for requests that only score given text."""
+        """Return the tokens to expect over all samples.
+
+        One for requests that only score given text.
+        """
         if not isinstance(request, Request):
             return 1
         if request.max_tokens is not None:

@@ -1,4 +1,7 @@
-"""The wrapper that asks a model only when a limiter admits it. Knows what errors of models mean for admission."""
+"""The wrapper that asks a model only when a limiter admits it.
+
+Knows what errors of models mean for admission.
+"""
 
 from __future__ import annotations
 

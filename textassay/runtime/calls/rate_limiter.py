@@ -1,4 +1,6 @@
-"""Admission: who may send a request now. One object per endpoint, key and model, shared by everybody who asks.
+"""Admission: who may send a request now.
+
+One object per endpoint, key and model, shared by everybody who asks.
 
 Puts together the pace and the window (`pace.py`), the adaptive limit on calls in flight
 (`adapt.py`) and one queue. Knows the event loop's clock and timers; knows requests only as a number
@@ -40,7 +42,10 @@ class LimiterState:
 
 
 class Permit:
-    """One admission: waits when entered, gives back when left. `async with limiter.admit(tokens) as grant:`."""
+    """One admission: waits when entered, gives back when left.
+
+    `async with limiter.admit(tokens) as grant:`.
+    """
 
     __slots__ = (
         "_cell",
@@ -182,11 +187,17 @@ class Limiter:
         self._overload(grant, AdaptiveLimit.CUT)
 
     def overloaded(self, grant: Permit | None = None) -> None:
-        """Learn that the server has too much to do (503): like `rate_limited`, with a milder cut."""
+        """Learn that the server has too much to do (503).
+
+        Like `rate_limited`, with a milder cut.
+        """
         self._overload(grant, AdaptiveLimit.OVERLOAD_CUT)
 
     def timed_out(self, grant: Permit) -> None:
-        """Learn that a request was given up: like `rate_limited` if other answers come late as well."""
+        """Learn that a request was given up.
+
+        Like `rate_limited` if other answers come late as well.
+        """
         if self._adaptive is not None and self._adaptive.answers_come_late:
             self._overload(grant, AdaptiveLimit.TIMEOUT_CUT)
 
@@ -237,7 +248,10 @@ class Limiter:
             raise
 
     def _ready_at(self, tokens: int, now: float) -> float:
-        """Return when to ask again: not after `now` where the request may go, infinity where only others can tell."""
+        """Return when to ask again.
+
+        Not after `now` where the request may go, infinity where only others can tell.
+        """
         if self._in_flight >= self.limit:
             return math.inf
         at = max(self._paused_until, self._window.ready_at(now, tokens))

@@ -1,4 +1,7 @@
-"""Asks for several samples one by one where a model gives only one a request. Knows nothing of what is asked."""
+"""Asks for several samples one by one where a model gives only one a request.
+
+Knows nothing of what is asked.
+"""
 
 from __future__ import annotations
 

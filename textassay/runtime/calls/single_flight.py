@@ -1,4 +1,6 @@
-"""What several tasks want at once is done once: equal requests in flight, and agents whose result never changes.
+"""What several tasks want at once is done once.
+
+Equal requests in flight, and agents whose result never changes.
 
 Nothing is kept on disk here; `cache.py` does that. The work runs in a task of its own, so that it
 outlives the caller that began it as long as anyone else waits, and is cancelled with the last one.
@@ -106,7 +108,10 @@ class SharedModel(Wrapper):
 
 
 class Once(Generic[P, R]):
-    """Calls an agent once for equal arguments and remembers the result; failures are not remembered."""
+    """Calls an agent once for equal arguments and remembers the result.
+
+    Failures are not remembered.
+    """
 
     def __init__(self, agent: Callable[P, Awaitable[R]]) -> None:
         """Wrap an async callable whose arguments are hashable."""

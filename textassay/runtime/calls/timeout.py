@@ -1,4 +1,7 @@
-"""Limits how long one attempt may take. The innermost wrapper, so that waiting in a queue of ours does not count."""
+"""Limits how long one attempt may take.
+
+The innermost wrapper, so that waiting in a queue of ours does not count.
+"""
 
 from __future__ import annotations
 

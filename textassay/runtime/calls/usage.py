@@ -1,7 +1,7 @@
 """Counts what answering costs: for a whole model, and for the piece of work that is being done.
 
-A piece of work is whatever runs inside `with track_usage()`, child tasks included; the ledger travels
-in a context variable so that agents need not carry it.
+A piece of work is whatever runs inside `with track_usage()`, child tasks included; the ledger
+travels in a context variable so that agents need not carry it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class MeteredModel(Wrapper):
         self.total = UsageTotal()
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer and count; a failed request counts with what its answers cost that could not be used."""
+        """Answer and count.
+
+        A failed request counts with what its answers cost that could not be used.
+        """
         try:
             response = await call(request)
         except ModelError as error:

@@ -75,8 +75,9 @@ class Examples:
         """Open a data set; rows are not looked at yet.
 
         Args:
-            source: A path (.jsonl, .json, .csv, .tsv, each also .gz, or .parquet), a pandas or polars data
-                frame, an arrow table, a Hugging Face data set, or an iterable of examples or dicts.
+            source: A path (.jsonl, .json, .csv, .tsv, each also .gz, or .parquet), a pandas or
+                polars data frame, an arrow table, a Hugging Face data set, or an iterable of
+                examples or dicts.
             fields: From names in the rows to ours, such as `{"answer": "output", "coh":
                 "human.coherence"}`; goes before the names that are understood by themselves.
             needs_output: Whether a row without an output is an error; if only its numbers are
@@ -119,8 +120,8 @@ class Examples:
             self._table, self._reader = joined, FieldReader(joined.fields)
         elif RATER in self._fields.values():
             raise DataError(
-                f"{self.name}: the field map names a column of raters, but the rows have no 'id' that "
-                "comes once per rater"
+                f"{self.name}: the field map names a column of raters, but the rows have no 'id'"
+                " that comes once per rater"
             )
 
     def __iter__(self) -> Iterator[Example]:

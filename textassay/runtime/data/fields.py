@@ -67,8 +67,8 @@ LAST_RESORT = {
     "system": ("version", "model", "model_name", "system_name"),
     "group": ("group_id", "source_id", "doc_id", "document_id"),
 }
-"""Names that often mean something else: they count only if no other column claims the field, the first
-listed before the others."""
+"""Names that often mean something else: they count only if no other column claims the field, the
+first listed before the others."""
 RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
 """Columns that say who rated, in data with one row per rater."""
 KEYED = ("human", "metrics", "annotators", "meta")
@@ -135,8 +135,9 @@ class FieldReader:
             if (field not in NAMES) if not dot else (field not in KEYED or not part):
                 swapped = f"; did you mean {{{ours!r}: {theirs!r}}}?" if theirs in NAMES else ""
                 raise DataError(
-                    f"field map: {theirs!r} leads to {ours!r}, which is no field; fields: {', '.join(NAMES)}, "
-                    f"human.NAME, metrics.NAME, annotators.NAME, meta.NAME, rater{swapped}"
+                    f"field map: {theirs!r} leads to {ours!r}, which is no field; fields:"
+                    f" {', '.join(NAMES)}, human.NAME, metrics.NAME, annotators.NAME, meta.NAME,"
+                    f" rater{swapped}"
                 )
 
     def example(
@@ -245,15 +246,16 @@ class FieldReader:
             else:
                 raise FieldError(
                     key,
-                    f"means {target!r}, and so does {rival[1]!r}; rename one, or say which by the field map",
+                    f"means {target!r}, and so does {rival[1]!r}; rename one, or say which by the"
+                    " field map",
                 )
         self.seen.update(key for key in keys if key in self.fields)
         if "output" not in claims and self._needs_output:
             known = ", ".join(keys[:12]) or "none"
             raise FieldError(
                 "output",
-                f"is missing; fields: {known}; rename one to 'output', or map it: --field NAME=output, "
-                'or fields={"NAME": "output"} in Python',
+                f"is missing; fields: {known}; rename one to 'output', or map it: --field"
+                ' NAME=output, or fields={"NAME": "output"} in Python',
             )
         whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
         parts = tuple(
@@ -263,7 +265,10 @@ class FieldReader:
         return _Layout(whole, (*parts, *in_meta), tuple(raters.items()))  # type: ignore[arg-type]
 
     def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return the columns of single raters by aspect: mapped to one aspect, or named `annotators.ASPECT.RATER`."""
+        """Return the columns of single raters by aspect.
+
+        Mapped to one aspect, or named `annotators.ASPECT.RATER`.
+        """
         by_aspect: dict[str, list[str]] = {}
         mapped: dict[str, list[str]] = {}
         for key in keys:
@@ -282,7 +287,10 @@ class FieldReader:
         return {aspect: tuple(group) for aspect, group in by_aspect.items()}
 
     def _target(self, key: str) -> tuple[str, int]:
-        """Return what a key means, or `""`, and the rank of its claim: the map is 0, its own name 1, aliases more."""
+        """Return what a key means, or `""`, and the rank of its claim.
+
+        The map is 0, its own name 1, aliases more.
+        """
         if key in self.fields:
             ours = self.fields[key]
             return (f"meta.{key}" if ours == "meta" else ours), 0
@@ -336,7 +344,10 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _key_of(name: str, layout: _Layout, inside: list[str] | None = None) -> str:
-    """Return what the row calls a field; where that is a column such as `human.x`, take its part out of `inside`."""
+    """Return what the row calls a field.
+
+    Where that is a column such as `human.x`, take its part out of `inside`.
+    """
     for key, ours in layout.whole:
         if ours == name:
             return key
@@ -372,7 +383,10 @@ def _kind(value: Any) -> str:
 
 
 def _from_text(key: str, name: str, text: str) -> Any:
-    """Return what a cell of a flat table says; `None` where it is empty and the field may be missing."""
+    """Return what a cell of a flat table says.
+
+    `None` where it is empty and the field may be missing.
+    """
     if name == "output" or name.startswith("meta."):
         return text
     if not text.strip():

@@ -1,4 +1,6 @@
-"""Files and tables as streams of rows: JSON Lines, CSV, parquet, data frames, arrow tables and plain iterables.
+"""Files and tables as streams of rows.
+
+JSON Lines, CSV, parquet, data frames, arrow tables and plain iterables.
 
 Knows formats and nothing of what fields mean. Complaints are `DataError` and name the file and the
 line.
@@ -28,7 +30,8 @@ Numbered = tuple[int, Any]
 _BATCH = 256
 """Rows of a columnar file that are in memory as Python objects at a time."""
 MAX_LINE = 64 * 2**20
-"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an attack."""
+"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
+attack."""
 MAX_BLANK_LINES = 1_000_000
 """Blank lines in a row."""
 _BOM = b"\xef\xbb\xbf"
@@ -185,8 +188,8 @@ class _File:
                     blank = blank + 1 if line.isspace() else 0
                     if blank > MAX_BLANK_LINES:
                         raise DataError(
-                            f"{self.name}, line {number}: comes after {MAX_BLANK_LINES:,} blank lines; "
-                            "the file holds something else than examples"
+                            f"{self.name}, line {number}: comes after {MAX_BLANK_LINES:,} blank"
+                            " lines; the file holds something else than examples"
                         )
                     yield number, line.removeprefix(_BOM) if number == 1 else line
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -237,7 +240,10 @@ def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str
     with suppress(RecursionError):  # nested so deep that only the place is told
         for path, value in _leaves(row, ""):
             if isinstance(value, float) and not math.isfinite(value):
-                return f", field '{path}': {value!r} is not a finite number; use null where there is none"
+                return (
+                    f", field '{path}': {value!r} is not a finite number; use null where there is"
+                    " none"
+                )
             try:
                 plain(value)
             except ValueError as problem:
@@ -277,7 +283,8 @@ class JsonList(_File):
             items = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise DataError(
-                f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column {error.colno}"
+                f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column"
+                f" {error.colno}"
             ) from None
         if not isinstance(items, list):
             raise DataError(
@@ -287,7 +294,10 @@ class JsonList(_File):
 
 
 class Csv(_File):
-    """Comma- or tab-separated values with a header; cells may hold line breaks, rows are named by their first line."""
+    """Comma- or tab-separated values with a header.
+
+    Cells may hold line breaks, rows are named by their first line.
+    """
 
     text_cells = plain = True
 
@@ -316,7 +326,8 @@ class Csv(_File):
                     if len(cells) != len(header):
                         counts = f"has {len(cells)} cells, but the header has {len(header)}"
                         raise DataError(
-                            f"{self.name}, line {start}: {counts}; quote cells that hold {self._delimiter!r}"
+                            f"{self.name}, line {start}: {counts}; quote cells that hold"
+                            f" {self._delimiter!r}"
                         )
                     yield start, dict(zip(header, cells, strict=True))
                 start = reader.line_num + 1
@@ -406,7 +417,8 @@ def _open_file(path: Path) -> Table:
         return Csv(path, "\t")
     if suffix not in _FORMATS or (suffix == ".parquet" and path.suffix.lower() == ".gz"):
         raise DataError(
-            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv or .parquet"
+            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv or"
+            " .parquet"
         )
     return _FORMATS[suffix](path)  # type: ignore[return-value]  # each of them has rows()
 

@@ -1,4 +1,7 @@
-"""Values from memory as what JSON can hold: numpy and pandas types become Python's, dates become text."""
+"""Values from memory as what JSON can hold.
+
+Numpy and pandas types become Python's, dates become text.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from typing import Any
 
 
 def plain(value: Any, *, top: bool = False) -> Any:
-    """Return a value from memory as what JSON can hold: numpy and pandas types become Python's, dates become text.
+    """Return a value from memory as what JSON can hold.
+
+    Numpy and pandas types become Python's, dates become text.
 
     Args:
         value: Anything.
@@ -72,7 +77,8 @@ def _text(text: str) -> str:
         except UnicodeEncodeError as error:
             half = f"\\u{ord(text[error.start]):04x}"
             raise ValueError(
-                f"holds {half} at character {error.start}, half of a surrogate pair, which is no text"
+                f"holds {half} at character {error.start}, half of a surrogate pair, which is no"
+                " text"
             ) from None
     return text
 

@@ -1,4 +1,7 @@
-"""Pairs of texts to compare: what they are called in the data, and how the systems of a group are paired."""
+"""Pairs of texts to compare.
+
+What they are called in the data, and how the systems of a group are paired.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,8 @@ class Paired:
             if one.group is None or one.system is None:
                 lacking = "group" if one.group is None else "system"
                 raise DataError(
-                    f"the example {one.id!r} has no {lacking!r}; systems are paired within groups, so "
-                    "give every row both"
+                    f"the example {one.id!r} has no {lacking!r}; systems are paired within groups,"
+                    " so give every row both"
                 )
             members = groups.setdefault(one.group, {})
             if one.system in members:

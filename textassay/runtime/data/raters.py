@@ -1,4 +1,7 @@
-"""Data with one row per rater: the rows of one text become one row with the ratings of all raters."""
+"""Data with one row per rater.
+
+The rows of one text become one row with the ratings of all raters.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ def one_row_per_example(table: Table, fields: Mapping[str, str]) -> ByRater | No
 
 
 class ByRater:
-    """The rows of a table joined by id; every aspect has one rating per rater, in order of appearance.
+    """The rows of a table joined by id.
+
+    Every aspect has one rating per rater, in order of appearance.
 
     Attributes:
         fields: What is left of the field map for the joined rows.
@@ -76,7 +81,8 @@ class ByRater:
             for aspect, value in rated.items():
                 if rater in of_text.setdefault(aspect, {}):
                     raise DataError(
-                        f"{self.name}, {self._table.unit} {number}: rater {rater!r} rated {id_!r} before"
+                        f"{self.name}, {self._table.unit} {number}: rater {rater!r} rated {id_!r}"
+                        " before"
                     )
                 of_text[aspect][rater] = value
         for id_, (number, texts) in firsts.items():
@@ -114,5 +120,6 @@ class ByRater:
             return float(value)
         except (TypeError, ValueError):
             raise DataError(
-                f"{self.name}, {self._table.unit} {number}, field {key!r}: should be a number, not {value!r}"
+                f"{self.name}, {self._table.unit} {number}, field {key!r}: should be a number, not"
+                f" {value!r}"
             ) from None

@@ -20,7 +20,9 @@ class _CancelledInside(Exception):
 
 
 def leading(error: BaseException) -> BaseException:
-    """Return the one exception that an exception group stands for; other exceptions are returned as they are.
+    """Return the one exception that an exception group stands for.
+
+    Other exceptions are returned as they are.
 
     That is the first in order whose class has `stops_run` set, or else the first that is no
     cancellation.
@@ -82,7 +84,10 @@ async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None
 
 
 async def _guarded(awaitable: Awaitable[T], gate: asyncio.Semaphore | None = None) -> T:
-    """Await, and make a stray cancellation an error: a task group takes a cancelled child for a finished one."""
+    """Await, and make a stray cancellation an error.
+
+    A task group takes a cancelled child for a finished one.
+    """
     try:
         if gate is None:
             return await awaitable

@@ -1,4 +1,6 @@
-"""Graphs of agents: nodes run as soon as their inputs are there; wires are checked when the graph is built.
+"""Graphs of agents: nodes run as soon as their inputs are there.
+
+Wires are checked when the graph is built.
 
     graph = Graph("g-eval", input=Assignment, nodes=[
         Node("steps", write_steps, aspect=each("aspects")),
@@ -29,7 +31,9 @@ __all__ = ["Agent", "Graph", "Node", "each", "fixed"]
 
 
 class Graph(Displayed):
-    """Agents wired together; itself an agent from its input's type to its output's, so that graphs nest.
+    """Agents wired together.
+
+    Itself an agent from its input's type to its output's, so that graphs nest.
 
     Attributes:
         name: Its name, for errors and drawings.
@@ -69,7 +73,10 @@ class Graph(Displayed):
 
     def __repr__(self) -> str:
         nodes = ", ".join(node.name for node in self.nodes)
-        return f"<Graph {self.name!r}: {type_name(self.input)} -> {type_name(self.signature.result)}, nodes: {nodes}>"
+        return (
+            f"<Graph {self.name!r}: {type_name(self.input)} -> {type_name(self.signature.result)},"
+            f" nodes: {nodes}>"
+        )
 
     def _shown(self) -> list[Shown]:
         rows = [
@@ -143,7 +150,10 @@ class Graph(Displayed):
         await gather([self._run_from(other, values, waiting) for other in ready])
 
     def to_mermaid(self) -> str:
-        """Return the graph as a mermaid flowchart; thick edges fan out. Equal graphs give equal text."""
+        """Return the graph as a mermaid flowchart; thick edges fan out.
+
+        Equal graphs give equal text.
+        """
         ids = {
             INPUT: INPUT,
             **{node.name: f"n{number}" for number, node in enumerate(self.nodes, start=1)},

@@ -1,4 +1,6 @@
-"""How one node of a graph runs: fetch its inputs, call its agent (once, or once an item), make its failure.
+"""How one node of a graph runs.
+
+Fetch its inputs, call its agent (once, or once an item), make its failure.
 
 The one place where an agent's exception becomes a `Failure`.
 """
@@ -95,7 +97,8 @@ class Step:
         if not isinstance(value, self.yields):
             declared = " | ".join(cls.__name__ for cls in self.yields)
             raise TypeError(
-                f"the agent of {self.name!r} yielded {type(value).__name__}, but is annotated {declared}"
+                f"the agent of {self.name!r} yielded {type(value).__name__}, but is annotated"
+                f" {declared}"
             )
         return value
 

@@ -95,7 +95,10 @@ def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(hint: Any) -> Any:
-    """Strip what says nothing about the value: `Annotated`, aliases, type variables; `None` becomes its type."""
+    """Strip what says nothing about the value: `Annotated`, aliases, type variables.
+
+    `None` becomes its type.
+    """
     while True:
         if get_origin(hint) is typing.Annotated:
             hint = get_args(hint)[0]
@@ -124,7 +127,10 @@ def without(hint: Any, unwanted: type) -> Any:
 
 
 def item_of(hint: Any) -> Any:
-    """Return the type of the items of a list, tuple or sequence; `None` for what is not one (text included)."""
+    """Return the type of the items of a list, tuple or sequence.
+
+    `None` for what is not one (text included).
+    """
     items = []
     for member in members(hint):
         origin, arguments = get_origin(member) or member, get_args(member)
@@ -150,7 +156,10 @@ def _items_of(origin: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def contents_of(hint: Any) -> Any:
-    """Return the type of what containers hold, of every container in a union; `None` where there is none."""
+    """Return the type of what containers hold, of every container in a union.
+
+    `None` where there is none.
+    """
     held = [
         _items_of(get_origin(member), get_args(member))
         for member in members(hint)
@@ -249,7 +258,10 @@ def _arguments_fit(
 
 
 def classes_of(hint: Any) -> tuple[type, ...]:
-    """Return classes for `isinstance` that every value of the type passes: a cheap check of the outermost class."""
+    """Return classes for `isinstance` that every value of the type passes.
+
+    A cheap check of the outermost class.
+    """
     found: set[type] = set()
     for member in members(hint):
         while hasattr(member, "__supertype__"):

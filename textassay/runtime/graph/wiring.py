@@ -1,4 +1,6 @@
-"""Checks how the nodes of a graph are wired, and plans the steps of a run; all of it before anything runs.
+"""Checks how the nodes of a graph are wired, and plans the steps of a run.
+
+All of it before anything runs.
 
 Every complaint is a `GraphError` that names the graph and both ends of the wire.
 """
@@ -99,13 +101,15 @@ class Wiring:
                 raise self._error(f"two nodes are called {node.name!r}")
             if not node.name or "." in node.name or node.name == INPUT:
                 raise self._error(
-                    f"a node cannot be called {node.name!r}: dots and 'input' have a meaning in wires"
+                    f"a node cannot be called {node.name!r}: dots and 'input' have a meaning in"
+                    " wires"
                 )
             seen.add(node.name)
             for parameter, wire in node.wires.items():
                 if not isinstance(wire, Wire):
                     raise self._error(
-                        f"node {node.name!r}: {parameter}={wire!r} is no wire; for a constant use fixed()"
+                        f"node {node.name!r}: {parameter}={wire!r} is no wire; for a constant use"
+                        " fixed()"
                     )
         if self._output not in seen:
             raise self._error(
@@ -146,7 +150,8 @@ class Wiring:
         for name in self._nodes:
             if name not in used:
                 raise self._error(
-                    f"nothing leads from {name!r} to the output {self._output!r}; wire it or leave it out"
+                    f"nothing leads from {name!r} to the output {self._output!r}; wire it or leave"
+                    " it out"
                 )
         if self._output not in fed:
             raise self._error(
@@ -189,7 +194,8 @@ class Wiring:
         if parameter not in signature.parameters and signature.others is None:
             known = ", ".join(signature.parameters) or "none"
             raise self._error(
-                f"the agent of node {node.name!r} has no parameter {parameter!r}; parameters: {known}"
+                f"the agent of node {node.name!r} has no parameter {parameter!r}; parameters:"
+                f" {known}"
             )
         if wanted is UNANNOTATED:
             raise self._error(
@@ -206,7 +212,8 @@ class Wiring:
             item = item_of(given)
             if item is None:
                 raise self._error(
-                    f"{says} {type_name(given)}, which is no list that each() of {node.name!r} could go through"
+                    f"{says} {type_name(given)}, which is no list that each() of {node.name!r}"
+                    " could go through"
                 )
             given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
         self._check_fit(says, given, node, edge.parameter, wanted)

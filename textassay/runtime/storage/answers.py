@@ -51,10 +51,13 @@ _SETTINGS: dict[str, Any] = {
     "tag_index": 0,
     "disk_min_file_size": 2**62,
     "sqlite_auto_vacuum": 0,
-    "sqlite_cache_size": 2
-    ** 11,  # pages, 8 MB: filled within 10,000 answers, so that memory is flat from there on
+    "sqlite_cache_size": (
+        2**11
+    ),  # pages, 8 MB: filled within 10,000 answers, so that memory is flat from there on
     "sqlite_journal_mode": "wal",
-    "sqlite_mmap_size": 0,  # a truncated file is an error when it is read, and a crash when it is mapped
+    "sqlite_mmap_size": (
+        0
+    ),  # a truncated file is an error when it is read, and a crash when it is mapped
     "sqlite_synchronous": 1,
     "sqlite_wal_autocheckpoint": 8192,
 }
@@ -65,7 +68,9 @@ class AnswerStore(Protocol):
     """Keeps bytes under keys and never loses or evicts what it has taken."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None` where there is none; sees values whose `put` is not done yet.
+        """Return the value of `key`, or `None` where there is none.
+
+        Sees values whose `put` is not done yet.
 
         Raises:
             StorageError: The store cannot be read.
@@ -93,7 +98,10 @@ class AnswerStore(Protocol):
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
-    """Takes and gives text keys and inline bytes; never pickles, never unpickles, never touches another file."""
+    """Takes and gives text keys and inline bytes.
+
+    Never pickles, never unpickles, never touches another file.
+    """
 
     def put(self, key: Any) -> tuple[str, bool]:
         """Return the key as it is stored."""

@@ -155,13 +155,15 @@ def require(folder: Path) -> None:
         ) from error
     if number != FORMAT:
         raise ConfigurationError(
-            f"the cache folder {folder} has format {number!r}, and this version of textassay reads {FORMAT}; "
-            "use another folder or another version of textassay"
+            f"the cache folder {folder} has format {number!r}, and this version of textassay reads"
+            f" {FORMAT}; use another folder or another version of textassay"
         )
 
 
 def claim_shard(folder: Path) -> tuple[Path, filelock.BaseFileLock]:
-    """Return the first shard that no living process writes to, and its lock; hold the folder's lock meanwhile.
+    """Return the first shard that no living process writes to, and its lock.
+
+    Hold the folder's lock meanwhile.
 
     Raises:
         StorageError: The folder cannot be written to, or all shards are taken.
@@ -205,7 +207,9 @@ def info(folder: str | Path) -> StoreInfo:
 
 
 def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Verification:
-    """Read everything in a cache folder and tell what is damaged; changes nothing and may run while it is in use.
+    """Read everything in a cache folder and tell what is damaged.
+
+    Changes nothing and may run while it is in use.
 
     Args:
         folder: The cache folder.
@@ -234,7 +238,9 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
 
 
 def clear(folder: str | Path) -> StoreInfo:
-    """Delete all answers in a cache folder and return what it held in files; the folder itself stays.
+    """Delete all answers in a cache folder and return what it held in files.
+
+    The folder itself stays.
 
     Raises:
         ConfigurationError: It is in use, no cache folder, or of a newer format.
@@ -252,7 +258,8 @@ def clear(folder: str | Path) -> StoreInfo:
                 lock.acquire(blocking=False)
             except filelock.Timeout:
                 raise ConfigurationError(
-                    f"the cache folder {folder} is in use by another process; clear it when that has ended"
+                    f"the cache folder {folder} is in use by another process; clear it when that"
+                    " has ended"
                 ) from None
             stack.callback(lock.release)
         entries, size = sum(map(_count, shards)), sum(map(size_on_disk, shards))
@@ -268,7 +275,10 @@ def clear(folder: str | Path) -> StoreInfo:
 
 
 def _count(shard: Path) -> int:
-    """Return the number of entries, 0 where the file is too damaged to tell: it is about to be deleted."""
+    """Return the number of entries, 0 where the file is too damaged to tell.
+
+    It is about to be deleted.
+    """
     try:
         with _reading(shard) as reader:
             return reader.count()

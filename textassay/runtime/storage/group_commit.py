@@ -1,4 +1,6 @@
-"""One writing thread for many waiting tasks: what they hand in is written in batches, each waiter told afterwards.
+"""One writing thread for many waiting tasks.
+
+What they hand in is written in batches, each waiter told afterwards.
 
 Knows threads and event loops, and nothing of what is written or where; that is the `BatchWriter`'s
 part.
@@ -41,7 +43,10 @@ class BatchWriter(Protocol[T_contra]):
         ...
 
     def idle(self) -> None:
-        """Do what may wait for a quiet moment; called when nothing was handed in for `idle_seconds`."""
+        """Do what may wait for a quiet moment.
+
+        Called when nothing was handed in for `idle_seconds`.
+        """
         ...
 
     def close(self) -> None:
@@ -194,7 +199,10 @@ class GroupCommit(Generic[T]):
         self._bell.put(False)
 
     def _listen(self) -> tuple[int, bool]:
-        """Wait for the bell; return how often it rang, 0 after a quiet time, and whether that was to close."""
+        """Wait for the bell.
+
+        Return how often it rang, 0 after a quiet time, and whether that was to close.
+        """
         try:
             closing = self._bell.get(timeout=self._idle_seconds)
         except queue.Empty:
@@ -213,7 +221,10 @@ class GroupCommit(Generic[T]):
             rung += 1
 
     def _empty(self) -> None:
-        """Write all that was handed in; what comes in during the last batch has the bell rung for it again."""
+        """Write all that was handed in.
+
+        What comes in during the last batch has the bell rung for it again.
+        """
         full = True
         while full:
             batch = [self._handed.popleft() for _ in range(min(len(self._handed), MAX_BATCH))]

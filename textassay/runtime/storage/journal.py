@@ -93,7 +93,9 @@ class Journal:
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Iterate over the rows of a file of JSON lines, also while it grows; a torn last line is left out.
+    """Iterate over the rows of a file of JSON lines, also while it grows.
+
+    A torn last line is left out.
 
     Raises:
         DataError: A line is not a JSON object; names file and line.
@@ -140,7 +142,10 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_complete(line: bytes) -> bool:
-    """Return whether a last line without a line break is a whole row: no part of a JSON object is one itself."""
+    """Return whether a last line without a line break is a whole row.
+
+    No part of a JSON object is one itself.
+    """
     try:
         return isinstance(decode(line), dict)
     except ValueError:
@@ -199,7 +204,10 @@ class _LineWriter:
             raise self._refused(error) from error
 
     def _refuse_absence(self) -> None:
-        """Stop a run whose folder was deleted or moved: what it writes would be lost, and is paid for."""
+        """Stop a run whose folder was deleted or moved.
+
+        What it writes would be lost, and is paid for.
+        """
         if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
             raise FileNotFoundError(errno.ENOENT, "was replaced by another file", str(self._path))
 

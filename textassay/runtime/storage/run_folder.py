@@ -203,11 +203,16 @@ class RunFolder:
         self._count(scores)
 
     def settled(self) -> Completed:
-        """Return what needs no asking: every pair of example and aspect whose last score is not an `error`."""
+        """Return what needs no asking.
+
+        Every pair of example and aspect whose last score is not an `error`.
+        """
         return Completed(self.tally)
 
     def check_pairs(self, pairs: Callable[[], Iterable[tuple[str, str]]]) -> None:
-        """Refuse scores of examples or aspects that are not the run's: they would count in its means.
+        """Refuse scores of examples or aspects that are not the run's.
+
+        They would count in its means.
 
         Args:
             pairs: Returns every pair of example and aspect of the run; called twice where a score
@@ -223,8 +228,8 @@ class RunFolder:
             score = parse_score(path, number, line)
             if digest(score.id, score.aspect) not in known:
                 raise DataError(
-                    f"{path}:{number}: {score.id!r} on {score.aspect!r} is no example and aspect of "
-                    "this run: the file was edited; remove the line"
+                    f"{path}:{number}: {score.id!r} on {score.aspect!r} is no example and aspect of"
+                    " this run: the file was edited; remove the line"
                 )
 
     def summary(self) -> dict[str, Any]:
@@ -266,7 +271,9 @@ class RunFolder:
             raise StorageError(f"{path} cannot be written: {error}") from error
 
     def discard(self) -> bool:
-        """Have `close` remove the run, so that it can be begun anew; refused where it holds any score.
+        """Have `close` remove the run, so that it can be begun anew.
+
+        Refused where it holds any score.
 
         Returns:
             Whether it will be removed.
@@ -464,7 +471,8 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse a folder for a new run unless it is absent, empty, or left by a run without any score."""
     if (path / MANIFEST).exists() and not _is_empty_run(path):
         raise RunFolderError(
-            f"{path} holds a run already; go on with `textassay resume {path}`, or name another folder"
+            f"{path} holds a run already; go on with `textassay resume {path}`, or name another"
+            " folder"
         )
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; name a folder for the run")
@@ -538,7 +546,8 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
         lock.acquire(blocking=False)
     except filelock.Timeout as error:
         raise RunFolderError(
-            f"the run folder {path} is in use by another process; wait until that has ended, or name another folder"
+            f"the run folder {path} is in use by another process; wait until that has ended, or"
+            " name another folder"
         ) from error
     except OSError as error:
         raise _not_writable(path, error) from error

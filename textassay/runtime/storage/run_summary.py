@@ -1,4 +1,6 @@
-"""What a run amounts to so far: how many scores of which outcome, means by aspect, cost, and what is settled.
+"""What a run amounts to so far.
+
+How many scores of which outcome, means by aspect, cost, and what is settled.
 
 Knows scores, not files. A later score of the same example and aspect replaces the earlier, but both
 were paid for.
@@ -41,7 +43,10 @@ class ExactSum:
         return self._units / (1 << _UNIT_BITS)
 
     def mean(self, n: int) -> float:
-        """Return the mean of `n` values; what `math.fsum(values) / n` gives, but for sums beyond the largest float."""
+        """Return the mean of `n` values.
+
+        What `math.fsum(values) / n` gives, but for sums beyond the largest float.
+        """
         try:
             return self.value / n
         except OverflowError:

@@ -10,7 +10,9 @@ R = TypeVar("R")
 
 
 async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
-    """Return what `work` returns, which runs in a thread; a cancellation waits until that has ended.
+    """Return what `work` returns, which runs in a thread.
+
+    A cancellation waits until that has ended.
 
     `asyncio.to_thread` leaves a cancelled caller without the result, so that nobody closes it, and
     drops work that no thread has begun yet, such as closing a file.

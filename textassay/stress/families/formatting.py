@@ -12,7 +12,10 @@ _LONE_HYPHEN = re.compile(r"(?<!\S)-(?!\S)")
 
 
 def normalized(text: str) -> str:
-    """Return a text without what formatting edits may change: white space, bullets, bold, curly quotes."""
+    """Return a text without what formatting edits may change.
+
+    White space, bullets, bold, curly quotes.
+    """
     plain = text.translate(_CURLY).replace("**", "")
     return " ".join(_LONE_HYPHEN.sub(" ", plain).split())
 

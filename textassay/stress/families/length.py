@@ -9,7 +9,10 @@ NEUTRAL = (
     "These lines add nothing to what is said above.",
     "They are set here so that the text takes up more room on the page.",
     "A reader who has come this far may stop, since no further point is made.",
-    "The words are plain, the sentences are short, and none of them names a person, a place or a date.",
+    (
+        "The words are plain, the sentences are short, and none of them names a person, a place or"
+        " a date."
+    ),
     "Nothing above is changed by what stands here, and nothing in it is explained any better.",
     "The remaining lines are of the same kind as the ones before them.",
     "They can be read or left out, and the meaning of the whole stays the same in either case.",

@@ -1,4 +1,6 @@
-"""Must-see changes: each makes a text worse in one respect, and a judge of that respect has to notice.
+"""Must-see changes.
+
+Each makes a text worse in one respect, and a judge of that respect has to notice.
 
 The edits of numbers, names and negation are for English text; where they find nothing to change,
 the example is left out of the test.

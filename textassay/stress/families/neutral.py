@@ -1,4 +1,7 @@
-"""Neutral text of a given length: what an insertion is read against, so that its words count and not its length."""
+"""Neutral text of a given length.
+
+What an insertion is read against, so that its words count and not its length.
+"""
 
 from __future__ import annotations
 

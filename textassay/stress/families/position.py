@@ -30,7 +30,10 @@ A = TypeVar("A")
 
 
 def reversed_scale(prompt: str) -> str:
-    """Return a prompt that shows its scale from high to low; what stands between delimiters is left alone."""
+    """Return a prompt that shows its scale from high to low.
+
+    What stands between delimiters is left alone.
+    """
     pieces = _FENCED.split(prompt)
     # split gives: words, fenced text, its kind, words, ...
     for at in range(0, len(pieces), 3):

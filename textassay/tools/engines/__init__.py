@@ -1,1 +1,4 @@
-"""Engines that run transformer encoders: PyTorch with transformers, or onnxruntime with tokenizers."""
+"""Engines that run transformer encoders.
+
+PyTorch with transformers, or onnxruntime with tokenizers.
+"""

@@ -1,4 +1,7 @@
-"""What an engine is: texts to tokens, batches of tokens to arrays. Knows no metric and imports no framework."""
+"""What an engine is: texts to tokens, batches of tokens to arrays.
+
+Knows no metric and imports no framework.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,10 @@ class Engine(Protocol):
 
 
 def labels(config: Mapping[str, Any]) -> dict[int, str]:
-    """Return the labels of a classifier by index, from `id2label`; empty where the configuration names none."""
+    """Return the labels of a classifier by index, from `id2label`.
+
+    Empty where the configuration names none.
+    """
     return {int(index): str(label) for index, label in (config.get("id2label") or {}).items()}
 
 

@@ -1,4 +1,6 @@
-"""Where the files of a model are: a local folder, or a repository of the Hugging Face Hub in a pinned revision.
+"""Where the files of a model are.
+
+A local folder, or a repository of the Hugging Face Hub in a pinned revision.
 
 `HF_HUB_OFFLINE` and the Hub's cache folders are honoured by the Hub's own client. Nothing here
 reads weights.
@@ -61,7 +63,10 @@ class ModelFiles:
         )
 
     def digest(self) -> str:
-        """Return 12 hex digits that stand for configuration, tokenizer and weights; reads all of them."""
+        """Return 12 hex digits that stand for configuration, tokenizer and weights.
+
+        Reads all of them.
+        """
         total = hashlib.sha256()
         texts = [
             p
@@ -100,7 +105,8 @@ def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelF
     match = _HUB_ID.fullmatch(model)
     if match is None:
         raise ConfigurationError(
-            f"no model at {model!r}: it is neither a folder nor a Hub id such as organisation/name@revision"
+            f"no model at {model!r}: it is neither a folder nor a Hub id such as"
+            " organisation/name@revision"
         )
     fetched = _fetch(match["id"], match["revision"], engine, download=download)
     # the cache names the folder of a snapshot after its commit
@@ -129,8 +135,8 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
         )
     if not folder.is_dir() or not (folder / "config.json").is_file():
         raise ConfigurationError(
-            f"{str(folder)!r} is no model: expected a folder with config.json, weights and tokenizer, as "
-            "`save_pretrained` or `hf download` leave it"
+            f"{str(folder)!r} is no model: expected a folder with config.json, weights and"
+            " tokenizer, as `save_pretrained` or `hf download` leave it"
         )
     config = _json(folder / "config.json")
     static = _is_static(folder, config)
@@ -157,7 +163,8 @@ def _packaged() -> ModelFiles:
     spec = find_spec(PACKAGED_VECTORS)
     if spec is None or spec.origin is None:
         raise ConfigurationError(
-            f"the vectors of {PACKAGED_VECTORS!r} are not installed: pip install 'textassay[static]'"
+            f"the vectors of {PACKAGED_VECTORS!r} are not installed: pip install"
+            " 'textassay[static]'"
         )
     folder = Path(spec.origin).parent
     vectors = sorted((folder / "weights").glob("*.safetensors"))
@@ -212,6 +219,7 @@ def _fetch(repository: str, revision: str | None, engine: str, *, download: bool
         at = f" --revision {revision}" if revision else ""
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigurationError(
-            f"the model {repository!r} is not on this machine and could not be fetched ({reason}); fetch it where "
-            f"there is a network with `hf download {repository}{at}`, or name a folder that holds it instead"
+            f"the model {repository!r} is not on this machine and could not be fetched ({reason});"
+            f" fetch it where there is a network with `hf download {repository}{at}`, or name a"
+            " folder that holds it instead"
         ) from error

@@ -49,8 +49,8 @@ class OnnxEngine:
             )
         if files.onnx is None:
             raise ConfigurationError(
-                f"{str(files.folder)!r} holds no model.onnx; export one with `optimum-cli export onnx`, or use "
-                "engine=transformers"
+                f"{str(files.folder)!r} holds no model.onnx; export one with `optimum-cli export"
+                " onnx`, or use engine=transformers"
             )
         self.files, self.head = files, head
         self.config: Mapping[str, Any] = files.config
@@ -80,12 +80,13 @@ class OnnxEngine:
         needs = {"input_ids", "attention_mask"}
         if found is None or len(found.shape) != rank:
             raise ConfigurationError(
-                f"{str(self.files.onnx)!r} has the outputs {', '.join(outputs)}, but {names[0]} with {rank} axes is "
-                "needed"
+                f"{str(self.files.onnx)!r} has the outputs {', '.join(outputs)}, but {names[0]}"
+                f" with {rank} axes is needed"
             )
         if not needs <= self._inputs:
             raise ConfigurationError(
-                f"{str(self.files.onnx)!r} does not take {', '.join(sorted(needs - self._inputs))}; export it anew"
+                f"{str(self.files.onnx)!r} does not take {', '.join(sorted(needs - self._inputs))};"
+                " export it anew"
             )
         return str(found.name)
 

@@ -116,7 +116,8 @@ class PytorchEngine:
         # without any of these transformers makes up a tokenizer that knows no word
         if not any((self.files.folder / name).is_file() for name in _VOCABULARIES):
             raise ConfigurationError(
-                f"{str(self.files.folder)!r} holds no tokenizer ({', '.join(_VOCABULARIES[:3])}, ...)"
+                f"{str(self.files.folder)!r} holds no tokenizer ({', '.join(_VOCABULARIES[:3])},"
+                " ...)"
             )
         if not (self.files.folder / "tokenizer.json").is_file() and any(
             self.files.folder.glob("*.model")
@@ -192,7 +193,10 @@ def _unreadable(files: ModelFiles, what: str, error: Exception) -> Configuration
 
 @contextmanager
 def _quiet(transformers: Any) -> Any:
-    """Keep progress bars and load reports off the terminal; what matters in them is checked and raised."""
+    """Keep progress bars and load reports off the terminal.
+
+    What matters in them is checked and raised.
+    """
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

@@ -43,7 +43,8 @@ def build_bleurt(torch: Any, files: ModelFiles) -> Any:
         module.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         raise ConfigurationError(
-            f"the weights of {files.label} do not fit a BLEURT regressor: {' '.join(str(error).split())[:300]}"
+            f"the weights of {files.label} do not fit a BLEURT regressor:"
+            f" {' '.join(str(error).split())[:300]}"
         ) from error
     return module.float()
 

@@ -1,4 +1,7 @@
-"""A model behind a batcher: found and read at first use, one worker thread, shared by the tools that name it alike."""
+"""A model behind a batcher.
+
+Found and read at first use, one worker thread, shared by the tools that name it alike.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +158,8 @@ class Runner:
             wanted = "static"
         elif wanted == "static":
             raise ConfigurationError(
-                f"{str(files.folder)!r} holds no table of vectors; leave engine=static out to run it as a network"
+                f"{str(files.folder)!r} holds no table of vectors; leave engine=static out to run"
+                " it as a network"
             )
         elif wanted == "auto":
             wanted = "onnx" if files.onnx and not files.weights else "transformers"

@@ -1,4 +1,6 @@
-"""The engine of the extra `static`: one vector per token from a table, with numpy and tokenizers alone.
+"""The engine of the extra `static`.
+
+One vector per token from a table, with numpy and tokenizers alone.
 
 Reads folders as model2vec and sentence-transformers' StaticEmbedding write them, and the vectors
 that the package wordllama ships (MIT, 16 MB). A token's vector does not depend on its context, so
@@ -62,8 +64,8 @@ class StaticEngine:
         """
         if head != "encode" or layer is not None:
             raise ConfigurationError(
-                f"{files.label} is a table of static vectors: it embeds texts (the tool `embedding`) and has neither "
-                "layers nor a head that judges"
+                f"{files.label} is a table of static vectors: it embeds texts (the tool"
+                " `embedding`) and has neither layers nor a head that judges"
             )
         if device not in ("auto", "cpu"):
             raise ConfigurationError(f"static vectors are read on the CPU, not on {device!r}")
@@ -103,7 +105,8 @@ def _read_vectors(
     table = next((found[name] for name in _TABLES if name in found), None)
     if table is None or table.ndim != 2:
         raise ConfigurationError(
-            f"{str(files.vectors)!r} holds no table of vectors: expected a matrix called {' or '.join(_TABLES)}"
+            f"{str(files.vectors)!r} holds no table of vectors: expected a matrix called"
+            f" {' or '.join(_TABLES)}"
         )
     rows, weights = found.get("mapping"), found.get("weights")
     return (

@@ -1,4 +1,7 @@
-"""Local models through llama.cpp; `library.py` is the only file that imports llama_cpp, on first use."""
+"""Local models through llama.cpp.
+
+`library.py` is the only file that imports llama_cpp, on first use.
+"""
 
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 

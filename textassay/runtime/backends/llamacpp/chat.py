@@ -55,8 +55,9 @@ class ChatTemplate:
         """
         if self._failed is not None:
             raise ConfigurationError(
-                f"the chat template of {self._file!r} cannot be used: {self._failed}. Ask with a plain prompt instead "
-                "of messages (Request(prompt=...)), or take an instruction-tuned model's file"
+                f"the chat template of {self._file!r} cannot be used: {self._failed}. Ask with a"
+                " plain prompt instead of messages (Request(prompt=...)), or take an"
+                " instruction-tuned model's file"
             )
         turns = [{"role": message.role, "content": message.content} for message in messages]
         try:
@@ -71,7 +72,8 @@ class ChatTemplate:
         ) as error:
             roles = ", ".join(message.role for message in messages)
             raise RequestRefused(
-                f"the chat template of {self._file!r} refuses messages of the roles {roles}: {error}"
+                f"the chat template of {self._file!r} refuses messages of the roles {roles}:"
+                f" {error}"
             ) from error
 
 

@@ -27,7 +27,10 @@ class Chunk(NamedTuple):
 
 
 def first_output(first: int, length: int) -> int:
-    """Return the position from which logits are computed so that those from `first` on are; at most `first`."""
+    """Return the position from which logits are computed so that those from `first` on are.
+
+    At most `first`.
+    """
     return max(0, min(first, length - MIN_ROWS))
 
 

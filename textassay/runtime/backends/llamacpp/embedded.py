@@ -1,4 +1,7 @@
-"""The model that comes with the package: `embedded`, a GGUF file of a few megabytes and the SHA-256 it must have."""
+"""The model that comes with the package.
+
+`embedded`, a GGUF file of a few megabytes and the SHA-256 it must have.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,8 @@ def _expected(folder: Path) -> str:
     for name in (FILE, CHECKSUM):
         if not (folder / name).is_file():
             raise ConfigurationError(
-                f"the embedded model is missing from this installation ({folder / name}); install textassay again "
-                f"(pip install --force-reinstall textassay). {_WITHOUT}"
+                f"the embedded model is missing from this installation ({folder / name}); install"
+                f" textassay again (pip install --force-reinstall textassay). {_WITHOUT}"
             )
     words = (folder / CHECKSUM).read_text(encoding="utf-8", errors="replace").split()
     return words[0] if words else ""

@@ -88,8 +88,9 @@ class LlamaEngine:
         )
         if not self._context:
             raise ConfigurationError(
-                f"llama.cpp cannot make a context of {n_ctx} tokens x {sequences}: {logged() or 'no reason given'}; "
-                "ask for a smaller n_ctx, fewer sequences or, on a GPU, fewer n_gpu_layers"
+                f"llama.cpp cannot make a context of {n_ctx} tokens x {sequences}:"
+                f" {logged() or 'no reason given'}; ask for a smaller n_ctx, fewer sequences or, on"
+                " a GPU, fewer n_gpu_layers"
             )
         self._memory = self._lib.llama_get_memory(self._context)
         self._batch = _Batch(self._lib, batch, sequences)
@@ -170,7 +171,10 @@ class LlamaEngine:
         self.cached[sequence] = self.cached[source]
 
     def decode(self) -> NDArray[np.float32]:
-        """Decode the batch; return the logits it asked for, shape (outputs, vocabulary), valid until the next."""
+        """Decode the batch.
+
+        Return the logits it asked for, shape (outputs, vocabulary), valid until the next.
+        """
         forget_log()
         tokens, outputs = self._batch.tokens, self._batch.outputs
         assert 0 < tokens <= self.batch_tokens
@@ -179,7 +183,8 @@ class LlamaEngine:
         if code:
             self.forget()
             raise FatalModelError(
-                f"llama.cpp failed to evaluate {tokens} tokens (code {code}): {logged() or 'no reason'}"
+                f"llama.cpp failed to evaluate {tokens} tokens (code {code}):"
+                f" {logged() or 'no reason'}"
             )
         self.evaluated_tokens += tokens
         self.decodes += 1
@@ -212,7 +217,10 @@ class LlamaEngine:
 
 
 class _Batch:
-    """llama.cpp's batch over numpy memory: filling it token by token through ctypes takes longer than a small model."""
+    """llama.cpp's batch over numpy memory.
+
+    Filling it token by token through ctypes takes longer than a small model.
+    """
 
     def __init__(self, lib: Any, size: int, sequences: int) -> None:
         self.tokens = self.outputs = 0
@@ -239,7 +247,10 @@ class _Batch:
         self.tokens = self.outputs = 0
 
     def add(self, sequence: int, ids: Ids, position: int, output: int) -> None:
-        """Append tokens of one sequence that stand at `position` and after; logits are wanted from `output` on."""
+        """Append tokens of one sequence that stand at `position` and after.
+
+        Logits are wanted from `output` on.
+        """
         start, stop = self.tokens, self.tokens + len(ids)
         self._ids[start:stop] = ids
         self._positions[start:stop] = np.arange(position, position + len(ids))

@@ -1,4 +1,7 @@
-"""Makes a prompt fit the context: an error with both lengths, or, where asked for, a source cut at its end."""
+"""Makes a prompt fit the context.
+
+An error with both lengths, or, where asked for, a source cut at its end.
+"""
 
 from __future__ import annotations
 

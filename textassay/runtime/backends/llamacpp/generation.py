@@ -1,4 +1,7 @@
-"""Sampled answers: one growing text per sample, its stops, and the log-probabilities of what was picked."""
+"""Sampled answers.
+
+One growing text per sample, its stops, and the log-probabilities of what was picked.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ class Draft:
         )
 
     def sample(self) -> Sample:
-        """Return the answer; bytes that are no text come out as U+FFFD, a character cut off at the end is dropped."""
+        """Return the answer.
+
+        Bytes that are no text come out as U+FFFD, a character cut off at the end is dropped.
+        """
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._bytes))
         kept = [entry for start, entry in self._logprobs if start < max(1, len(self._bytes))]
         return Sample(
@@ -101,8 +107,8 @@ class Generation:
         self.most = room if request.max_tokens is None else request.max_tokens
         if room < 1 or self.most > room:
             raise ContextTooLong(
-                f"a prompt of {len(ids)} tokens and an answer of {request.max_tokens or 'at least 1'} do not fit into "
-                f"the context of {n_ctx}"
+                f"a prompt of {len(ids)} tokens and an answer of"
+                f" {request.max_tokens or 'at least 1'} do not fit into the context of {n_ctx}"
             )
         given = request.seed if request.seed is not None else seed
         self._seed = None if given is None else given + request.draw
@@ -125,7 +131,10 @@ class Generation:
         return self.drafts
 
     def run(self, engine: LlamaEngine, abandoned: Callable[[], bool]) -> None:
-        """Write all samples one after the other on the first sequence; the prompt is evaluated once."""
+        """Write all samples one after the other on the first sequence.
+
+        The prompt is evaluated once.
+        """
         try:
             for draft in self.begin():
                 row: Row = engine.last_row(self.ids, abandoned)

@@ -1,4 +1,6 @@
-"""JSON schema to GBNF, the grammar that llama.cpp samples under; knows nothing of llama.cpp otherwise.
+"""JSON schema to GBNF, the grammar that llama.cpp samples under.
+
+Knows nothing of llama.cpp otherwise.
 
 What the grammar cannot enforce is refused by name rather than dropped: an answer either satisfies
 the whole schema or is not given. Objects are written with their properties in the schema's order.
@@ -31,8 +33,10 @@ _PRIMITIVES = {
     "number": '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?',
     # Unicode scalar values by name: a complement would let through what is no UTF-8, and each such
     # byte comes out as a character of its own, beyond a string's maxLength.
-    "char": r"[\x20-\x21\x23-\x5b\x5d-\x7e\u0080-\uD7FF\uE000-\U0010FFFF] | "
-    r'"\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})',
+    "char": (
+        r"[\x20-\x21\x23-\x5b\x5d-\x7e\u0080-\uD7FF\uE000-\U0010FFFF] | "
+        r'"\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})'
+    ),
     "string": r'"\"" char* "\""',
     "array": '"[" ws (value ("," ws value)*)? ws "]"',
     "object": '"{" ws (string ws ":" ws value ("," ws string ws ":" ws value)*)? ws "}"',
@@ -154,7 +158,10 @@ class _Writer:
         self.primitive("ws")
         pairs = [
             (
-                f'{_literal(name, place)} ws ":" ws {self._named(sub, f"{place}/properties/{name}", depth + 1)}',
+                (
+                    f'{_literal(name, place)} ws ":" ws'
+                    f" {self._named(sub, f'{place}/properties/{name}', depth + 1)}"
+                ),
                 name in required,
             )
             for name, sub in properties.items()
@@ -214,7 +221,8 @@ class _Writer:
             or high % 1
         ):
             raise _Unusable(
-                f"{place}: a number can be bounded by minimum and maximum, whole and not negative, both"
+                f"{place}: a number can be bounded by minimum and maximum, whole and not negative,"
+                " both"
             )
         self._check_count(int(low), int(high), place)
         whole = self._any(f'"{value}"' for value in range(int(low), int(high)))
@@ -284,7 +292,8 @@ class _Writer:
     def _only(keys: set[str], known: set[str], place: str) -> None:
         if foreign := sorted(map(str, keys - known)):
             raise _Unusable(
-                f"{place} has {', '.join(foreign)}, which {'is' if len(foreign) == 1 else 'are'} not supported there"
+                f"{place} has {', '.join(foreign)}, which {'is' if len(foreign) == 1 else 'are'}"
+                " not supported there"
             )
 
     @staticmethod

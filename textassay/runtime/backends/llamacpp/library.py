@@ -1,4 +1,6 @@
-"""The one file that imports llama_cpp: loads the shared library on first use and keeps what it logs.
+"""The one file that imports llama_cpp.
+
+Loads the shared library on first use and keeps what it logs.
 
 llama.cpp says why a file was refused only in its log, so the log is caught here, per thread, and
 handed to whoever raises the error. Nothing is printed: llama.cpp's own output on standard error is
@@ -20,10 +22,11 @@ from typing import Any
 from textassay.runtime.errors import ConfigurationError
 
 INSTALL = (
-    'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"`, which compiles it and needs a '
-    "C++ compiler (Debian, Ubuntu: apt-get install g++; macOS: xcode-select --install; Windows: Visual Studio Build "
-    "Tools; docs/local-models.md has the lines for CUDA and Metal). Models behind an API need none of this, such as "
-    "--model openai/gpt-4.1-mini"
+    'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"`, which'
+    " compiles it and needs a C++ compiler (Debian, Ubuntu: apt-get install g++; macOS:"
+    " xcode-select --install; Windows: Visual Studio Build Tools; docs/local-models.md has the"
+    " lines for CUDA and Metal). Models behind an API need none of this, such as --model"
+    " openai/gpt-4.1-mini"
 )
 
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
@@ -134,7 +137,10 @@ def free_gpu_bytes() -> int | None:
 
 
 def has_amx() -> bool:
-    """Return whether this build runs AMX kernels: with gcc 12 they crash on every quantised model."""
+    """Return whether this build runs AMX kernels.
+
+    With gcc 12 they crash on every quantised model.
+    """
     return b"AMX_INT8 = 1" in library().llama_print_system_info()
 
 

@@ -1,4 +1,7 @@
-"""Opens a model file on its owner thread: weights, context, tokenizer and chat template together."""
+"""Opens a model file on its owner thread.
+
+Weights, context, tokenizer and chat template together.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,8 @@ class Loader:
             return min(trained, DEFAULT_CONTEXT)
         if self.n_ctx > trained:
             raise ConfigurationError(
-                f"n_ctx={self.n_ctx} is beyond the {trained} tokens that {str(self.path)!r} was trained on"
+                f"n_ctx={self.n_ctx} is beyond the {trained} tokens that {str(self.path)!r} was"
+                " trained on"
             )
         return self.n_ctx
 

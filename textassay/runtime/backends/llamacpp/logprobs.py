@@ -14,7 +14,9 @@ Row = NDArray[np.float32]
 
 
 def log_total(row: Row) -> float:
-    """Return the natural log of the sum of exponentials of one row: what turns logits into log-probabilities.
+    """Return the natural log of the sum of exponentials of one row.
+
+    What turns logits into log-probabilities.
 
     Exponentials are single, the sum double precision: within 1e-6 of double precision throughout,
     at a tenth of its time.
@@ -25,8 +27,8 @@ def log_total(row: Row) -> float:
     top = float(row.max())
     if not np.isfinite(top):
         raise FatalModelError(
-            "the model computes NaN or infinite logits: its weights or their quantisation are broken "
-            "(check_tensors=True tells at load whether the file holds them)"
+            "the model computes NaN or infinite logits: its weights or their quantisation are"
+            " broken (check_tensors=True tells at load whether the file holds them)"
         )
     return top + float(np.log(np.exp(row - np.float32(top)).sum(dtype=np.float64)))
 

@@ -1,4 +1,7 @@
-"""Whether a context fits into memory: asked before llama.cpp allocates it, since the kernel answers by killing."""
+"""Whether a context fits into memory.
+
+Asked before llama.cpp allocates it, since the kernel answers by killing.
+"""
 
 from __future__ import annotations
 

@@ -86,8 +86,8 @@ class LlamaCppModel:
             threads: Threads of one evaluation; as many as this process may use where not given.
             mode: `"exact"`, or `"throughput"` for several sequences in one batch.
             kv: Type of the cached keys and values.
-            truncate: `"source"` cuts a request's `truncatable` text at its end where the request is too
-                long; `"error"` refuses it.
+            truncate: `"source"` cuts a request's `truncatable` text at its end where the request is
+                too long; `"error"` refuses it.
             sequences: Sequences in one batch in throughput mode, 2 to 64, by default 8; each takes
                 the memory of one context.
             batch: Most tokens evaluated together, 36 to 8192.
@@ -140,8 +140,8 @@ class LlamaCppModel:
             raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
         if self._flash_attention and self._mode == "exact":
             raise ConfigurationError(
-                "flash_attention needs mode='throughput': its results depend on how a prompt was cut, "
-                "which exact mode rules out"
+                "flash_attention needs mode='throughput': its results depend on how a prompt was"
+                " cut, which exact mode rules out"
             )
 
     @property
@@ -151,7 +151,9 @@ class LlamaCppModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What determines a score: the file's content, the context, how it is evaluated, and by which version.
+        """What determines a score.
+
+        The file's content, the context, how it is evaluated, and by which version.
 
         The number of threads is left out: it changes nothing.
 
@@ -161,7 +163,8 @@ class LlamaCppModel:
         loaded = self._loaded
         if loaded is None:
             raise ConfigurationError(
-                f"model {self._name!r} is not open: its file decides what it is (await model.open())"
+                f"model {self._name!r} is not open: its file decides what it is (await"
+                " model.open())"
             )
         return {
             "backend": "llamacpp",
@@ -172,9 +175,9 @@ class LlamaCppModel:
             "mode": self._mode if self._mode == "exact" else f"throughput{self._sequences}",
             "flash_attention": self._flash_attention,
             **({} if self._batch == BATCH else {"batch": self._batch}),
-            "gpu_layers": (-1 if self._gpu_layers is None else self._gpu_layers)
-            if offloads()
-            else 0,
+            "gpu_layers": (
+                (-1 if self._gpu_layers is None else self._gpu_layers) if offloads() else 0
+            ),
             "truncate": self._truncate,
             "seed": self._seed,
             "library": f"llama-cpp-python {library_version()}",
@@ -220,9 +223,10 @@ class LlamaCppModel:
     def _check_digest(self, path: Path, digest: str) -> None:
         if self._sha256 is not None and digest != self._sha256:
             raise ConfigurationError(
-                f"the file of model {self._name!r} is damaged: {path} has the SHA-256 {digest}, where {self._sha256!r} "
-                "was expected; install it again (pip install --force-reinstall textassay). Models behind an API need "
-                "no file, such as --model openai/gpt-4.1-mini"
+                f"the file of model {self._name!r} is damaged: {path} has the SHA-256 {digest},"
+                f" where {self._sha256!r} was expected; install it again (pip install"
+                " --force-reinstall textassay). Models behind an API need no file, such as --model"
+                " openai/gpt-4.1-mini"
             )
 
     async def _load(self, path: Path, digest: str) -> None:
@@ -258,8 +262,9 @@ class LlamaCppModel:
         asked = bool(self._gpu_layers) or (self._gpu_layers is None and gpu_in_sight())
         if asked and not offloads():
             warnings.warn(
-                f"{self._name}: this build of llama-cpp-python cannot use a GPU, so the model runs on the CPU; "
-                "docs/local-models.md has the line that builds it for CUDA or Metal, n_gpu_layers=0 silences this",
+                f"{self._name}: this build of llama-cpp-python cannot use a GPU, so the model runs"
+                " on the CPU; docs/local-models.md has the line that builds it for CUDA or Metal,"
+                " n_gpu_layers=0 silences this",
                 stacklevel=4,
             )
 
@@ -311,7 +316,10 @@ class LlamaCppModel:
         return await self._worker.submit(task)
 
     async def aclose(self) -> None:
-        """Stop, failing what is queued with `ModelClosed`, and free the memory; safe to call twice."""
+        """Stop, failing what is queued with `ModelClosed`, and free the memory.
+
+        Safe to call twice.
+        """
         self._closed = True
         if self._worker is not None:
             self._worker.stop()

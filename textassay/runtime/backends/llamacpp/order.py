@@ -58,7 +58,10 @@ class Order(Generic[E]):
         self._arrivals.append(entry)
 
     def pop(self, most: int) -> list[E]:
-        """Take the next entry, and up to `most` - 1 that follow it in order; those nobody waits for are dropped."""
+        """Take the next entry, and up to `most` - 1 that follow it in order.
+
+        Those nobody waits for are dropped.
+        """
         chosen: list[E] = []
         self._turn += 1
         place = self._next() if self._sorted else 0
@@ -81,7 +84,10 @@ class Order(Generic[E]):
         return left
 
     def _next(self) -> int:
-        """Place of the entry to run: the longest waiting once it is out of patience, else the one most alike."""
+        """Place of the entry to run.
+
+        The longest waiting once it is out of patience, else the one most alike.
+        """
         while self._arrivals and self._arrivals[0].done:
             self._arrivals.popleft()
         if (
@@ -93,7 +99,10 @@ class Order(Generic[E]):
         return max(self._neighbours(), key=self._shared_at)
 
     def _neighbours(self) -> list[int]:
-        """Places next to where the last key belongs: in a sorted list, the longest common prefix is always there."""
+        """Places next to where the last key belongs.
+
+        In a sorted list, the longest common prefix is always there.
+        """
         after = bisect.bisect_left(self._sorted, (self._last, -1))
         return [place for place in (after, after - 1) if 0 <= place < len(self._sorted)]
 

@@ -42,7 +42,8 @@ class Vocabulary(Protocol):
 
     size: int
     merges_pairs: bool
-    """Whether ids come from merging neighbors, as in BPE, until no token of the vocabulary is made."""
+    """Whether ids come from merging neighbors, as in BPE, until no token of the vocabulary is
+    made."""
 
     def encode(self, text: str) -> Ids:
         """Return the ids of plain text, or raise `RequestRefused`."""

@@ -87,7 +87,10 @@ class Sampler:
         seed: tuple[int, int] | None,
         grammar: Grammar | None,
     ) -> None:
-        """Take what the request asks for; `seed` is the request's with the sample's number, `None` for any."""
+        """Take what the request asks for.
+
+        `seed` is the request's with the sample's number, `None` for any.
+        """
         self._temperature, self._top_p, self._grammar = temperature, top_p, grammar
         entropy = None if seed is None else [seed[0] % 2**64, seed[1]]
         self._rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

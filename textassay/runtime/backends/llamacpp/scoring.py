@@ -189,8 +189,8 @@ def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
     base = min(common_prefix(prompt.ids, joint) for joint in joints)
     if base == 0:
         raise RequestRefused(
-            "nothing stands before the text to score, and this model has no token that begins a text: "
-            "its first token has no probability; give a prompt that is not empty"
+            "nothing stands before the text to score, and this model has no token that begins a"
+            " text: its first token has no probability; give a prompt that is not empty"
         )
     return base
 

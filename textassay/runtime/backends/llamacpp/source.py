@@ -1,4 +1,7 @@
-"""What stands after `llamacpp/`: a path, or a file in a Hugging Face repository, which is downloaded once."""
+"""What stands after `llamacpp/`.
+
+A path, or a file in a Hugging Face repository, which is downloaded once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ class HubFile:
 
 
 def parse(spec: str) -> Path | HubFile:
-    r"""Tell a path from `HF_REPO:FILE` (`HF_REPO@REVISION:FILE`); a drive such as `C:\models\m.gguf` is a path.
+    r"""Tell a path from `HF_REPO:FILE` (`HF_REPO@REVISION:FILE`).
+
+    A drive such as `C:\models\m.gguf` is a path.
 
     Raises:
         ConfigurationError: Nothing is named.
@@ -37,7 +42,9 @@ def parse(spec: str) -> Path | HubFile:
 
 
 def locate(spec: str) -> Path:
-    """Return the file a spec names, downloading it where it is not here yet; blocks, with a progress bar on stderr.
+    """Return the file a spec names, downloading it where it is not here yet.
+
+    Blocks, with a progress bar on stderr.
 
     `HF_HUB_OFFLINE`, `HF_HOME`, `HF_TOKEN` and the hub's other settings hold as its own library
     reads them.
@@ -73,8 +80,9 @@ def _download(source: HubFile) -> Path:
         return Path(hf_hub_download(source.repo, source.file, revision=source.revision))
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         raise NothingListening(
-            f"{name} is not in the local cache, and the Hugging Face hub cannot be reached (offline, or HF_HUB_OFFLINE "
-            "is set): download it where there is a network, or name a local file (llamacpp/PATH.gguf)"
+            f"{name} is not in the local cache, and the Hugging Face hub cannot be reached"
+            " (offline, or HF_HUB_OFFLINE is set): download it where there is a network, or name a"
+            " local file (llamacpp/PATH.gguf)"
         ) from error
     except errors.GatedRepoError as error:
         raise ModelNotFound(

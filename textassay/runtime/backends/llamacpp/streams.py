@@ -1,4 +1,6 @@
-"""Throughput mode: several sequences in one batch, for GPUs, where one short sequence leaves most of the chip idle.
+"""Throughput mode.
+
+Several sequences in one batch, for GPUs, where one short sequence leaves most of the chip idle.
 
 What shares a batch changes the rounding, so scores differ a little from exact mode's and between
 runs. Texts to score are taken in groups: sequence 0 evaluates what a group shares, and the others
@@ -99,7 +101,9 @@ def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
 def generate_together(
     engine: LlamaEngine, generations: Sequence[Generation], abandoned: Callable[[], bool]
 ) -> list[TextassayError | None]:
-    """Write all samples of all requests; a sequence that has finished takes the next sample at once.
+    """Write all samples of all requests.
+
+    A sequence that has finished takes the next sample at once.
 
     Returns:
         For each request why it failed, or `None`; one that fails leaves the others alone.
@@ -169,7 +173,10 @@ def _write_all(
 def _begin(
     engine: LlamaEngine, sequence: int, ids: Ids, known: Row | None, abandoned: Callable[[], bool]
 ) -> Row:
-    """Bring a sequence to exactly `ids`, by a copy where another one has more of them; return what follows."""
+    """Bring a sequence to exactly `ids`, by a copy where another one has more of them.
+
+    Return what follows.
+    """
     shared = [common_prefix(cached, ids) for cached in engine.cached]
     donor = max(range(engine.sequences), key=shared.__getitem__)
     if shared[donor] >= shared[sequence] + _WORTH_A_COPY:

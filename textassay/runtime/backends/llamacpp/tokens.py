@@ -1,4 +1,6 @@
-"""Prompts to token ids: control tokens are read out of the template's own words, never out of evaluated text.
+"""Prompts to token ids.
+
+Control tokens are read out of the template's own words, never out of evaluated text.
 
 Each stretch of text between two control tokens is tokenized in one piece, template words and
 evaluated text together, since that is how the model saw them in training.

@@ -83,8 +83,8 @@ class Weights:
             or not causal
         ):
             raise ConfigurationError(
-                f"{str(self.path)!r} is a {architecture!r} model, which does not predict the next token; "
-                "take a decoder-only language model"
+                f"{str(self.path)!r} is a {architecture!r} model, which does not predict the next"
+                " token; take a decoder-only language model"
             )
         if lib.llama_model_is_diffusion(model):
             raise ConfigurationError(
@@ -129,7 +129,10 @@ class Weights:
 
     @cached_property
     def special_texts(self) -> Mapping[str, int]:
-        """Text of each control token and of each user-defined one, with its id; these are parsed in templates only."""
+        """Text of each control token and of each user-defined one, with its id.
+
+        These are parsed in templates only.
+        """
         lib, found = self._lib, {}
         wanted = (
             lib.LLAMA_TOKEN_ATTR_CONTROL
@@ -185,7 +188,10 @@ class Weights:
         return buffer[:count].copy()
 
     def piece(self, token: int, *, special: bool = True) -> bytes:
-        """Return the bytes a token stands for; special tokens give their name, or nothing if not `special`."""
+        """Return the bytes a token stands for.
+
+        Special tokens give their name, or nothing if not `special`.
+        """
         size = 64
         while True:
             buffer = ctypes.create_string_buffer(size)

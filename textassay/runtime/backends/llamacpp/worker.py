@@ -158,7 +158,10 @@ class Worker(Generic[R]):
             raise
 
     def stop(self) -> None:
-        """Ask the thread to end; what is queued fails with `ModelClosed`. Safe to call twice and from any thread."""
+        """Ask the thread to end; what is queued fails with `ModelClosed`.
+
+        Safe to call twice and from any thread.
+        """
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -202,7 +205,10 @@ class Worker(Generic[R]):
                 self._end()
 
     def _collect(self, resource: R) -> bool:
-        """Prepare and queue what came in; wait where there is nothing to do. Return whether to go on."""
+        """Prepare and queue what came in; wait where there is nothing to do.
+
+        Return whether to go on.
+        """
         with self._wake:
             while not (self._inbox or self._queue or self._stopping):
                 self._wake.wait()
@@ -307,7 +313,10 @@ def _fulfil(future: asyncio.Future[None]) -> None:
 
 
 def _join_at_exit(worker: weakref.ref[Worker[Any]]) -> None:
-    """Let the thread end before the interpreter does: the C library's memory goes away under it otherwise."""
+    """Let the thread end before the interpreter does.
+
+    The C library's memory goes away under it otherwise.
+    """
     alive = worker()
     if alive is not None:
         alive.join(_EXIT_SECONDS)

@@ -1,4 +1,7 @@
-"""Models of the transformers library in this process: decoder-only, and encoder-decoder such as T5."""
+"""Models of the transformers library in this process.
+
+Decoder-only, and encoder-decoder such as T5.
+"""
 
 from textassay.runtime.backends.transformers.model import TransformersModel
 

@@ -1,8 +1,10 @@
-"""Forward passes over batches: log-probabilities of given tokens, and answers that grow step by step.
+"""Forward passes over batches.
+
+Log-probabilities of given tokens, and answers that grow step by step.
 
 Rows of a batch are padded on the left, so that the last positions, which are wanted, stand under
-each other. What all rows of a batch begin with is evaluated once. A prompt that several texts follow
-goes through an encoder once.
+each other. What all rows of a batch begin with is evaluated once. A prompt that several texts
+follow goes through an encoder once.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from textassay.runtime.backends.transformers.loading import LoadedTransformer
 from textassay.runtime.errors import FatalModelError
 
 MIN_SHARED = 16
-"""Fewest tokens that all rows of a batch must begin with to be evaluated apart: it costs a second pass."""
+"""Fewest tokens that all rows of a batch must begin with to be evaluated apart: it costs a second
+pass."""
 MAX_LOGITS = 2**26
 """Most logits held at once, 256 MB in single precision."""
 
@@ -137,7 +140,10 @@ class TransformersEngine:
             self._take(one.evaluation, logits[number, first:last])
 
     def _take(self, evaluation: Evaluation, logits: Any) -> None:
-        """Keep the log-probabilities of the wanted tokens; logits of shape (positions, vocabulary)."""
+        """Keep the log-probabilities of the wanted tokens.
+
+        Logits of shape (positions, vocabulary).
+        """
         logits = logits.float()
         totals = logits.logsumexp(dim=-1)
         if not bool(totals.isfinite().all()):
@@ -186,7 +192,10 @@ class TransformersEngine:
         keep: int = 1,
         use_cache: bool = False,
     ) -> Any:
-        """Run a decoder-only model; `shared` tokens stand before `tokens` in the cache of every row."""
+        """Run a decoder-only model.
+
+        `shared` tokens stand before `tokens` in the cache of every row.
+        """
         if isinstance(tokens, np.ndarray):
             tokens = self._torch.as_tensor(tokens.astype(np.int64), device=self.loaded.device)
         if mask is None:

@@ -1,4 +1,7 @@
-"""Reads a model of the transformers library into memory: class, number format, device, tokenizer, limits."""
+"""Reads a model of the transformers library into memory.
+
+Class, number format, device, tokenizer, limits.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +124,10 @@ def _config(folder: Path, label: str) -> dict[str, Any]:
 
 
 def _length(config: dict[str, Any], wanted: int | None, label: str) -> int:
-    """Return the longest sequence; models with relative positions (T5) set no limit by themselves."""
+    """Return the longest sequence.
+
+    Models with relative positions (T5) set no limit by themselves.
+    """
     relative = "relative_attention_num_buckets" in config
     known = [config[name] for name in _LENGTHS if isinstance(config.get(name), int)]
     own = NO_LIMIT if relative or not known else min(known)
@@ -196,7 +202,10 @@ def _unreadable(what: str, label: str, error: Exception) -> ConfigurationError:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Keep progress bars and load reports off the terminal; what matters in them is checked and raised."""
+    """Keep progress bars and load reports off the terminal.
+
+    What matters in them is checked and raised.
+    """
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

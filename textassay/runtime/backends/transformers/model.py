@@ -1,4 +1,7 @@
-"""`TransformersModel`: answers prompts and scores given text by the transformers library, in process."""
+"""`TransformersModel`.
+
+Answers prompts and scores given text by the transformers library, in process.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +39,18 @@ from textassay.runtime.model import (
 
 BATCH_TOKENS = 8192
 PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
-"""How messages become a prompt of an encoder-decoder model without a template of its own: FLAN-T5 and
-its like were trained on plain instructions."""
+"""How messages become a prompt of an encoder-decoder model without a template of its own: FLAN-T5
+and its like were trained on plain instructions."""
 
 
 class TransformersModel:
-    """A model of the transformers library on one thread of its own; the first use, or `open`, loads it.
+    """A model of the transformers library on one thread of its own.
 
-    Decoder-only models (GPT-2, OPT, Llama, ...) and encoder-decoder models (T5, FLAN-T5, BART, ...).
-    Requests that wait are evaluated in batches of like lengths; a score depends on its batch by
-    rounding alone (below 1e-5 in float32).
+    The first use, or `open`, loads it.
+
+    Decoder-only models (GPT-2, OPT, Llama, ...) and encoder-decoder models (T5, FLAN-T5, BART,
+    ...). Requests that wait are evaluated in batches of like lengths; a score depends on its batch
+    by rounding alone (below 1e-5 in float32).
 
     A continuation's log-probabilities are of its own tokens; the end mark that an encoder-decoder
     model would write after it is not among them.
@@ -101,7 +106,8 @@ class TransformersModel:
         """
         if self._loaded is None:
             raise ConfigurationError(
-                f"model {self._name!r} is not open: its files decide what it is (await model.open())"
+                f"model {self._name!r} is not open: its files decide what it is (await"
+                " model.open())"
             )
         return {
             "backend": "transformers",

@@ -1,4 +1,7 @@
-"""What stands after `transformers/`: a folder, or a repository of the Hugging Face hub, downloaded once."""
+"""What stands after `transformers/`.
+
+A folder, or a repository of the Hugging Face hub, downloaded once.
+"""
 
 from __future__ import annotations
 

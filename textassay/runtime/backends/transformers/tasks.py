@@ -1,4 +1,7 @@
-"""What a request asks of the engine: tokenized, measured, and turned into an answer once evaluated."""
+"""What a request asks of the engine.
+
+Tokenized, measured, and turned into an answer once evaluated.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ class EncodedPrompt:
         self.ids: Ids = np.array([loaded.start], np.int32)
 
     def followed_by(self, text: str) -> Ids:
-        """Return the decoder's ids for a text; a leading space is none, since nothing stands before it."""
+        """Return the decoder's ids for a text.
+
+        A leading space is none, since nothing stands before it.
+        """
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 
 

@@ -1,4 +1,7 @@
-"""Result files of other evaluation tools as examples: their texts to judge, their scores as `metrics`."""
+"""Result files of other evaluation tools as examples.
+
+Their texts to judge, their scores as `metrics`.
+"""
 
 from textassay.runtime.data.results.reading import FORMATS, Imported, read_results
 

@@ -81,7 +81,10 @@ def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield the samples of lm-evaluation-harness; where choices were weighed, the likeliest is the text."""
+    """Yield the samples of lm-evaluation-harness.
+
+    Where choices were weighed, the likeliest is the text.
+    """
     for one in lines:
         requests = _requests(one.get("arguments"))
         names = one.get("metrics") or [
@@ -105,7 +108,10 @@ _OF_THE_HARNESS = {
 
 
 def _requests(arguments: Any) -> list[list[Any]]:
-    """Return the requests of a sample, each prompt first; the harness has written them in two forms."""
+    """Return the requests of a sample, each prompt first.
+
+    The harness has written them in two forms.
+    """
     items = arguments.values() if isinstance(arguments, Mapping) else arguments or ()
     return [list(item.values()) if isinstance(item, Mapping) else list(item) for item in items]
 

@@ -1,4 +1,7 @@
-"""What the readers of result files share: rows in our format, numbers out of verdicts, texts out of chats."""
+"""What the readers of result files share.
+
+Rows in our format, numbers out of verdicts, texts out of chats.
+"""
 
 from __future__ import annotations
 
