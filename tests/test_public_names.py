@@ -15,13 +15,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PUBLIC = (
     "agents", "calibration", "demo", "learning", "meta", "methods", "prompts", "report", "runtime",
-    "testing", "tools",
+    "telemetry", "testing", "tools",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 IMPORT = re.compile(r"(?m)^(?:from textassay[\w.]* import [^(\n]+|import textassay[\w.]*)$")
-NAMED = re.compile(rf"`(?:textassay\.)?((?:{'|'.join(PUBLIC)})(?:\.\w+)+)`")
+NAMED = re.compile(rf"`(?:textassay\.)?((?:{'|'.join(PUBLIC)})(?:\.(?!json`|txt`|html`)\w+)+)`")
 
 
 def imports_of(code: str) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,17 @@ from textassay.lazy import lazy
 from textassay.version import __version__
 
 if TYPE_CHECKING:
-    from textassay import agents, calibration, learning, meta, methods, runtime, tools
+    from textassay import (
+        agents,
+        calibration,
+        learning,
+        meta,
+        methods,
+        runtime,
+        telemetry,
+        testing,
+        tools,
+    )
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
     from textassay.runtime.backends.scripted import ScriptedModel
@@ -94,6 +104,8 @@ __all__ = [
     "methods",
     "runtime",
     "stream",
+    "telemetry",
+    "testing",
     "tools",
 ]
 

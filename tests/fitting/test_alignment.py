@@ -166,7 +166,7 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
 @pytest.mark.asyncio
 async def test_another_order_does_not_go_on_in_the_same_folder(tmp_path):
     planted = Planted(60)
-    refused = ScriptedModel([AuthenticationFailed("no")], name="scripted")
+    refused = ScriptedModel(lambda _: AuthenticationFailed("no"), name="scripted")
     with pytest.raises(AuthenticationFailed):
         await alignment(planted, tmp_path / "ev", model=refused).run()
     with pytest.raises(RunFolderError, match="another alignment: its growth was"):

@@ -201,7 +201,7 @@ def test_models_are_chosen_by_role():
     method = build("g-eval", {"scorer": strict, "steps": cheap}, task="summarization")
     assert "|model:strict|" in method.signature
     assert "|model:cheap|" in build("llm-score", {"": cheap}).signature
-    with pytest.raises(ConfigurationError, match=r"role 'scorer'.*--model scorer=NAME"):
+    with pytest.raises(ConfigurationError, match=r"role 'scorer'.*model"):
         build("llm-score", {"planner": cheap})
 
 
