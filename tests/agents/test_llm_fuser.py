@@ -135,7 +135,7 @@ async def test_texts_come_first_in_a_shared_prefix():
 
 async def test_evidence_holds_the_tools_scores_and_the_samples():
     [_, groundedness, _] = await fused(ScriptedModel([ANSWER.format(2, 1, 4)]))
-    nli, lm_prob, samples = groundedness.evidence
+    nli, lm_prob, *explanations, samples = groundedness.evidence
     assert nli == {
         "text": "nli",
         "value": NLI.value,
@@ -147,6 +147,7 @@ async def test_evidence_holds_the_tools_scores_and_the_samples():
     assert lm_prob["problem"] == "MissingSource: none"
     assert lm_prob["selected"] is False
     assert samples == {"text": "8 of 8 samples usable", "ratings": [1.0] * 8}
+    assert all(explanation["text"] for explanation in explanations)
 
 
 async def test_an_aspect_that_is_left_out_takes_no_other_aspects_rating():
