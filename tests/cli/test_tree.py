@@ -58,7 +58,7 @@ async def test_chains_of_relevant_aspects_are_written_as_a_tree(mock_server, tmp
     )
     tree = trees.load(str(out))
     assert [len(tree.children(root.id)) for root in tree.roots] == [5] * 6
-    assert tree["engagingness/respect-1"].scale == (1, 3)
+    assert tree["engagingness/respect-1"].scale == (1, 5)  # a scale of their own, not the target's
 
 
 async def test_nothing_is_asked_where_the_file_cannot_be_written(mock_server, tmp_path):
