@@ -128,7 +128,7 @@ def test_a_refusal_says_what_to_do() -> None:
     async def main() -> None:
         budget = Budget(MOST / 2)
         with pytest.raises(
-            BudgetReached, match=r"cost limit of \$.* \$0\.0000 is spent .* --max-cost"
+            BudgetReached, match=r"cost limit of \$.* \$0\.0000 is spent .* max_cost="
         ):
             await BudgetedModel(ScriptedModel(["5"]), budget, PRICE).generate(REQUEST)
         assert (budget.spent, budget.reserved) == (0, 0)
@@ -200,7 +200,7 @@ def test_an_unknown_cost_under_a_cap_is_an_error_that_names_the_option() -> None
 
     async def main() -> None:
         model = BudgetedModel(ScriptedModel([costing(None)]), Budget(1.0), None)
-        with pytest.raises(ConfigurationError, match="--price"):
+        with pytest.raises(ConfigurationError, match="price="):
             await model.generate(REQUEST)
 
     run_virtual(main())
@@ -244,5 +244,5 @@ def test_without_a_price_the_first_request_goes_alone_and_tells_it(
 @pytest.mark.parametrize("cap", [0, -1, float("nan"), float("inf")])
 def test_a_cap_must_be_a_positive_number(cap: float) -> None:
     """The message names the option."""
-    with pytest.raises(ConfigurationError, match="--max-cost"):
+    with pytest.raises(ConfigurationError, match="max_cost="):
         Budget(cap)
