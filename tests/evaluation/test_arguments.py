@@ -33,7 +33,8 @@ def test_every_parameter_is_shown_and_documented():
         assert f"\n        {name}: " in inspect.getsource(inspect.unwrap(evaluate)), name
     shown = inspect.signature(connect).parameters
     assert set(shown) == {"model", "settings", "budget", *Settings.model_fields}
-    assert all(f"        {name}: " in connect.__doc__ for name in Settings.model_fields)
+    documented = {line.strip().partition(":")[0] for line in connect.__doc__.splitlines()}
+    assert documented >= set(Settings.model_fields)
     assert shown["rpm"].default is None
     assert shown["concurrency"].default == 64
 

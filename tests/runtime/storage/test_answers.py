@@ -411,6 +411,7 @@ async def test_a_folder_that_is_deleted_stops_the_writer(tmp_path):
 
 READ_ONLY = """
 import os, sys
+import urllib.parse  # newer Pythons import it late, when another user may not read it
 from pathlib import Path
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.answers import verify
