@@ -57,7 +57,10 @@ def test_options_are_read_as_what_they_are():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("bleu?lowercas=false", "unknown option of the tool bleu 'lowercas'; did you mean 'lowercase'?"),
+        (
+            "bleu?lowercas=false",
+            "unknown option of the tool bleu 'lowercas'; did you mean 'lowercase'?",
+        ),
         ("bleu?lowercase=maybe", "option lowercase of the tool bleu: 'maybe'"),
         ("bleu?tokenize=ja-mecab", "option tokenize of the tool bleu"),
         ("nli:/m?engine=tensorflow", "option engine of the tool nli"),
