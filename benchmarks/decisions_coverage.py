@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import expit
 
+from textassay.calibration.bradley_terry import Comparisons, fit_strengths
 from textassay.calibration.conformal import fit_cells, grid_of
 from textassay.calibration.correction import correct_mean
 from textassay.calibration.intervals import Linearized, mean_over_groups
@@ -142,6 +144,35 @@ def intervals(draws: int, rated: int, texts: int, skew: float, coverage: float =
     return found
 
 
+def rankings(draws: int, sources: int, systems: int) -> Tally:
+    """Return coverage of the difference of two systems' Bradley-Terry strengths.
+
+    Each source's systems are compared once with each other; how much better a system is differs by
+    source, so comparisons of one source are alike.
+    """
+    first, second = np.triu_indices(systems, 1)
+    strengths = np.linspace(0.9, -0.9, systems)
+
+    def draw(rng: np.random.Generator, sources: int) -> Comparisons:
+        own = strengths + 0.8 * rng.normal(size=(sources, systems))
+        chance = expit(own[:, first] - own[:, second])
+        values = (rng.random(chance.shape) < chance).astype(float)
+        values[rng.random(chance.shape) < 0.2] = 0.5
+        codes = np.repeat(np.arange(sources), len(first))
+        return Comparisons(
+            np.tile(first, sources), np.tile(second, sources), values.ravel(), codes, systems
+        )
+
+    found = Tally()
+    whole = fit_strengths(draw(np.random.default_rng(10**6), 10_000))
+    assert whole is not None
+    for seed in range(draws):
+        fitted = fit_strengths(draw(np.random.default_rng(seed), sources))
+        if fitted is not None:  # else the user is told that strengths are not finite
+            found.add(fitted[0].minus(fitted[1]), whole[0].value - whole[1].value)
+    return found
+
+
 def summeval(path: Path, aspect: str, judge: str = "gpt-4o") -> tuple[Floats, Floats, Codes]:
     """Read scores, mean ratings and sources of recorded judgements."""
     scores, ratings, groups = [], [], []
@@ -213,6 +244,10 @@ def main() -> None:
         for rated, texts in ((30, 1), (30, 5), (40, 5), (60, 1), (200, 1)):
             one = intervals(options.draws, rated, texts, skew)
             print(f"  {rated} sources x {texts}: {one.coverage:.1%} ({one.half_width:.2f})")
+    print("rank: coverage of a difference of strengths (half-width)")
+    for sources, systems in ((15, 2), (15, 4), (25, 4), (60, 6), (200, 3)):
+        one = rankings(options.draws, sources, systems)
+        print(f"  {sources} sources x {systems} systems: {one.coverage:.1%} ({one.half_width:.2f})")
     if options.data is not None:
         for aspect in ASPECTS:
             columns = summeval(options.data / "alttest" / "summeval.jsonl.gz", aspect)

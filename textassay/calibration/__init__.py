@@ -14,6 +14,7 @@ Example:
 """
 
 from textassay.calibration.alternative_annotator import AltTest, alt_test
+from textassay.calibration.bradley_terry import Comparisons, fit_strengths
 from textassay.calibration.calibration import AspectCalibration, Calibrated, calibrate
 from textassay.calibration.columns import (
     Columns,
@@ -46,6 +47,7 @@ from textassay.calibration.maps import Learned, Scales, learn_map
 from textassay.calibration.ordinal import Ordinal, fit_ordinal
 from textassay.calibration.paired import PairedDifference, paired_difference, sign_flip_p
 from textassay.calibration.prepared import scales_of
+from textassay.calibration.ranking import RankDifference, Ranking, RankRow, rank_systems
 from textassay.calibration.stand_in import StandIn, may_stand_in, may_stand_in_pooled
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "Calibration",
     "Columns",
     "CompareRow",
+    "Comparisons",
     "Corrected",
     "Estimate",
     "EstimateRow",
@@ -68,6 +71,9 @@ __all__ = [
     "PairedDifference",
     "People",
     "Prevalence",
+    "RankDifference",
+    "RankRow",
+    "Ranking",
     "Scales",
     "StandIn",
     "SystemDifference",
@@ -82,6 +88,7 @@ __all__ = [
     "fit_line",
     "fit_ordinal",
     "fit_shift",
+    "fit_strengths",
     "gate",
     "grid_of",
     "holm",
@@ -94,6 +101,7 @@ __all__ = [
     "paired_difference",
     "plan_labels",
     "power_tuned",
+    "rank_systems",
     "read_judged",
     "read_plan",
     "rogan_gladen",

@@ -23,7 +23,7 @@ from textassay.calibration.intervals import (
     Linearized,
     holm,
     mean_over_groups,
-    tie_groups,
+    paired_ranks,
 )
 from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.calibration.prepared import MAX_UNSCORED, assumptions
@@ -405,15 +405,12 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
     """Return the rows with the ranks that significant differences leave open."""
     ranked = [row for row in rows if row.corrected.value is not None]
     at = {row.system: number for number, row in enumerate(ranked)}
-    differ = [
-        (at[one.a], at[one.b])
-        for one in differences
-        if one.p_holm is not None and one.p_holm < _ALPHA
-    ]
-    tested = any(one.p_holm is not None for one in differences)
-    ranks = tie_groups([row.corrected.value or 0.0 for row in ranked], differ)
+    tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
+    ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests, _ALPHA)
+    if ranks is None:
+        return rows
     found = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
-    return [replace(row, rank=found.get(row.system) if tested else None) for row in rows]
+    return [replace(row, rank=found.get(row.system)) for row in rows]
 
 
 def _mean_residual(f: Floats, y: Floats, groups: Codes, count: int) -> Linearized:

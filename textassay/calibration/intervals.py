@@ -151,3 +151,18 @@ def tie_groups(values: Sequence[float], differ: Sequence[tuple[int, int]]) -> li
         above[lower] += 1
         below[higher] += 1
     return [(1 + above[at], len(values) - below[at]) for at in range(len(values))]
+
+
+def paired_ranks(
+    values: Sequence[float], tests: Sequence[tuple[int, int, float | None]], alpha: float
+) -> list[tuple[int, int]] | None:
+    """Return the range of ranks of each item; `None` if no pair could be tested.
+
+    Args:
+        values: Value of each item.
+        tests: Pairs of items with the adjusted p-value of their difference.
+        alpha: Level below which a difference is significant.
+    """
+    if all(p is None for *_, p in tests):
+        return None
+    return tie_groups(values, [(a, b) for a, b, p in tests if p is not None and p < alpha])

@@ -22,6 +22,7 @@ COMMANDS = (
     "calibrate",
     "estimate",
     "compare",
+    "rank",
     "alt_test",
     "stress",
     "label_plan",

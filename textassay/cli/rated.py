@@ -5,7 +5,7 @@ DATA, or those of the run, with its field map.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from textassay.cli import arguments
 from textassay.cli.commands.score import score_keys
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.pairs import Paired
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_folder import MANIFEST, read_manifest
 
 
@@ -40,6 +42,26 @@ def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) ->
     if fields is None and spec is not None and _same(data, spec):
         fields = spec.fields
     return Examples(data, fields=fields or None)
+
+
+def compared_examples(
+    scores: Path, data: Path | None, given: Mapping[str, Any], pair: str | None
+) -> Iterable[Example]:
+    """Open the comparisons that scores belong to, see `rated_examples`.
+
+    Args:
+        scores: Run folder, or a file of scores.
+        data: The data; `None` for those that the run was made of.
+        given: The flags `config` and `field`.
+        pair: `system` to pair the systems of each group; `None` does so if the run did.
+
+    Raises:
+        ConfigurationError: There are no data, or the map does not fit.
+    """
+    examples, spec = rated_examples(scores, data, given), _spec(scores)
+    if pair is None and (spec is None or spec.pair is None):
+        return examples
+    return Paired(examples)
 
 
 def _spec(scores: Path) -> RunSpec | None:

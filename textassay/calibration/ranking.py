@@ -1,0 +1,350 @@
+"""A ranking of systems from a run of comparisons, with intervals over sources.
+
+Knows recorded scores of pairs and the data that say who made each text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from textassay.calibration.bradley_terry import Comparisons, fit_strengths
+from textassay.calibration.intervals import (
+    NOTHING,
+    Estimate,
+    Linearized,
+    holm,
+    paired_ranks,
+)
+from textassay.display import Displayed, Shown, first
+from textassay.learning.splits import group_codes
+from textassay.meta.score_files import RecordedRow, read_rows
+from textassay.runtime.data.pairs import OTHER_SYSTEM
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Example
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One system on one aspect.
+
+    Attributes:
+        aspect: What was compared.
+        system: The system.
+        n: Comparisons that it took part in.
+        groups: Their sources.
+        wins: Comparisons that it won.
+        ties: Ties, with choices that flipped with the order.
+        losses: Comparisons that it lost.
+        flips: Choices that flipped with the order of the texts.
+        win_rate: Share won, ties as half.
+        strength: Bradley-Terry strength in log odds, mean 0 over systems; no value if not finite.
+        rank: Best and worst rank that the tests leave open; `None` without tests.
+    """
+
+    aspect: str
+    system: str
+    n: int
+    groups: int
+    wins: int
+    ties: int
+    losses: int
+    flips: int
+    win_rate: Estimate
+    strength: Estimate
+    rank: tuple[int, int] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        plain = ("aspect", "system", "n", "groups", "wins", "ties", "losses", "flips")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "win_rate": self.win_rate.as_dict(),
+            "strength": self.strength.as_dict(),
+            "rank": None if self.rank is None else list(self.rank),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RankDifference:
+    """Two systems: the difference of their strengths, or of their win rates if there are none.
+
+    Attributes:
+        aspect: What was compared.
+        a: The stronger system.
+        b: The other.
+        difference: `a - b` with its interval.
+        wins: Probability by the model that `a` beats `b`; `None` without strengths.
+        p: Two-sided p-value; `None` if undefined.
+        p_holm: The same, adjusted over all pairs of the aspect.
+    """
+
+    aspect: str
+    a: str
+    b: str
+    difference: Estimate
+    wins: float | None
+    p: float | None
+    p_holm: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "aspect": self.aspect, "a": self.a, "b": self.b, **self.difference.as_dict(),
+            "win_probability": self.wins, "p": self.p, "p_holm": self.p_holm,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Displayed):
+    """The ranking of one aspect.
+
+    Attributes:
+        aspect: What was compared.
+        rows: Systems, the strongest first.
+        differences: Pairs of systems.
+        n: Comparisons with a score.
+        flips: Choices among them that flipped with the order.
+        unscored: Comparisons without a score.
+        has_strengths: Whether there are finite strengths; else systems are ranked by win rate.
+    """
+
+    aspect: str
+    rows: tuple[RankRow, ...]
+    differences: tuple[RankDifference, ...]
+    n: int
+    flips: int
+    unscored: int
+    has_strengths: bool
+
+    def _shown(self) -> list[Shown]:
+        rows = [
+            (row.aspect, row.system, row.n, row.wins, row.ties, row.losses, _ends(row.win_rate),
+             _ends(row.strength), "-" if row.rank is None else f"{row.rank[0]}-{row.rank[1]}")
+            for row in self.rows
+        ]  # fmt: skip
+        return [
+            first(
+                rows, "ranking", "aspect", "system", "compared", "wins", "ties", "losses",
+                "win rate", "strength", "rank",
+            )
+        ]  # fmt: skip
+
+
+def rank_systems(
+    scores: str | Path,
+    pairs: Iterable[Example],
+    *,
+    aspects: Iterable[str] | None = None,
+    confidence: float = 0.95,
+) -> list[Ranking]:
+    """Rank the systems of a run of `pairwise`, aspect by aspect.
+
+    Args:
+        scores: Run folder or score file; values are 1, 0.5 or 0.
+        pairs: The compared examples, with `system` and `system_b`.
+        aspects: What to rank on; all aspects if left out.
+        confidence: Confidence of the intervals.
+
+    Raises:
+        DataError: Scores and pairs do not meet, systems are missing, or were never compared.
+        ConfigurationError: The scores are not of comparisons, of several judges, or an aspect is
+            not among them.
+    """
+    known = _pairs_by_id(pairs)
+    found = _read(scores, known)
+    wanted = list(dict.fromkeys(aspects)) if aspects is not None else list(found)
+    for name in wanted:
+        if name not in found:
+            raise ConfigurationError(
+                f"{scores} has no comparisons on {name!r}; it has {', '.join(found)}"
+            )
+    return [_ranked(name, found[name], known, confidence) for name in wanted]
+
+
+@dataclass(slots=True)
+class _Judged:
+    values: dict[str, float | None] = field(default_factory=dict)
+    flipped: set[str] = field(default_factory=set)
+    signatures: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    a: str
+    b: str
+    group: str | None
+
+
+def _pairs_by_id(pairs: Iterable[Example]) -> dict[str, _Pair]:
+    found: dict[str, _Pair] = {}
+    for one in pairs:
+        other = one.meta.get(OTHER_SYSTEM)
+        if one.system is None or not isinstance(other, str) or not other:
+            lacking = "system" if one.system is None else OTHER_SYSTEM
+            raise DataError(
+                f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
+                f" {OTHER_SYSTEM!r} for each pair, or --pair system over texts with 'group' and"
+                " 'system'"
+            )
+        if one.system == other:
+            raise DataError(f"the comparison {one.id!r} is of {other!r} with itself")
+        found[one.id] = _Pair(one.system, other, one.group)
+    return found
+
+
+def _read(scores: str | Path, known: Mapping[str, _Pair]) -> dict[str, _Judged]:
+    found: dict[str, _Judged] = {}
+    seen = None
+    for row in read_rows(scores):
+        seen = row.id
+        if row.id in known:
+            _keep(found.setdefault(row.aspect, _Judged()), row, scores)
+    if seen is None:
+        raise DataError(f"{scores} holds no scores")
+    if not found:
+        shown = next(iter(known), "nothing")
+        raise DataError(
+            f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
+            "a run with --pair system needs it here too unless it is a run folder"
+        )
+    return found
+
+
+def _keep(judged: _Judged, row: RecordedRow, scores: str | Path) -> None:
+    if row.value is not None and not 0 <= row.value <= 1:
+        raise ConfigurationError(
+            f"{scores} has the score {row.value:g} at {row.id!r}, and a comparison is 0, 0.5 or 1;"
+            " rank takes a run of --method pairwise"
+        )
+    judged.values[row.id] = row.value
+    judged.flipped.discard(row.id)
+    if row.value is None:
+        return
+    judged.signatures[str(row.fields.get("signature") or "")] = None
+    evidence = row.fields.get("evidence") or ()
+    if any(isinstance(one, dict) and one.get("flipped") for one in evidence):
+        judged.flipped.add(row.id)
+
+
+def _ranked(aspect: str, judged: _Judged, known: Mapping[str, _Pair], confidence: float) -> Ranking:
+    if len(judged.signatures) > 1:
+        raise ConfigurationError(
+            f"the comparisons on {aspect!r} come from {len(judged.signatures)} different judges,"
+            " which are not comparable; split them into a file each"
+        )
+    scored = {id_: value for id_, value in judged.values.items() if value is not None}
+    if not scored:
+        raise DataError(f"no comparison on {aspect!r} has a score; all are unscored")
+    pairs = [known[id_] for id_ in scored]
+    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
+    code = {name: at for at, name in enumerate(names)}
+    table = Comparisons(
+        first=np.array([code[pair.a] for pair in pairs], np.intp),
+        second=np.array([code[pair.b] for pair in pairs], np.intp),
+        values=np.array(list(scored.values())),
+        groups=group_codes(pair.group for pair in pairs),
+        systems=len(names),
+    )
+    _refuse_unconnected(aspect, table, names)
+    strengths = fit_strengths(table)
+    rates = [table.win_rate(at) for at in range(len(names))]
+    flipped = np.array([id_ in judged.flipped for id_ in scored])
+    rows = [
+        _row(aspect, name, at, table, flipped, rates[at], strengths, confidence)
+        for at, name in enumerate(names)
+    ]
+    order = strengths or rates
+    differences = _differences(aspect, names, order, strengths is not None, confidence)
+    return Ranking(
+        aspect=aspect,
+        rows=_in_order(rows, [one.value for one in order], names, differences),
+        differences=tuple(differences),
+        n=len(scored),
+        flips=int(flipped.sum()),
+        unscored=len(judged.values) - len(scored),
+        has_strengths=strengths is not None,
+    )
+
+
+def _refuse_unconnected(aspect: str, table: Comparisons, names: list[str]) -> None:
+    parts = table.connected()
+    if not parts.any():
+        return
+    sides = [[n for n, part in zip(names, parts, strict=True) if part == own] for own in (0, 1)]
+    raise DataError(
+        f"on {aspect!r} the systems {', '.join(sides[0])} were never compared with "
+        f"{', '.join(sides[1])}, not even through others, so they cannot be ranked together; "
+        "compare some of them, or rank them in files of their own"
+    )
+
+
+def _row(
+    aspect: str,
+    name: str,
+    at: int,
+    table: Comparisons,
+    flipped: np.ndarray[Any, np.dtype[np.bool_]],
+    rate: Linearized,
+    strengths: tuple[Linearized, ...] | None,
+    confidence: float,
+) -> RankRow:
+    inside = (table.first == at) | (table.second == at)
+    own = np.where(table.first == at, table.values, 1 - table.values)[inside]
+    return RankRow(
+        aspect=aspect,
+        system=name,
+        n=int(inside.sum()),
+        groups=rate.clusters,
+        wins=int((own > 0.5).sum()),
+        ties=int((own == 0.5).sum()),
+        losses=int((own < 0.5).sum()),
+        flips=int(flipped[inside].sum()),
+        win_rate=_told(rate, confidence).clipped(0, 1),
+        strength=NOTHING if strengths is None else _told(strengths[at], confidence),
+    )
+
+
+def _differences(
+    aspect: str, names: list[str], order: Any, by_model: bool, confidence: float
+) -> list[RankDifference]:
+    found = []
+    for a, b in combinations(range(len(names)), 2):
+        if order[a].value < order[b].value:
+            a, b = b, a
+        delta = order[a].minus(order[b])
+        wins = float(expit(delta.value)) if by_model else None
+        found.append((names[a], names[b], _told(delta, confidence), wins, delta.p_value()))
+    adjusted = holm([p for *_, p in found])
+    return [
+        RankDifference(aspect, *one, p_holm) for one, p_holm in zip(found, adjusted, strict=True)
+    ]
+
+
+def _in_order(
+    rows: list[RankRow], values: list[float], names: list[str], differences: list[RankDifference]
+) -> tuple[RankRow, ...]:
+    code = {name: at for at, name in enumerate(names)}
+    ranks = paired_ranks(
+        values, [(code[one.a], code[one.b], one.p_holm) for one in differences], _ALPHA
+    )
+    ranked = [row if ranks is None else replace(row, rank=ranks[at]) for at, row in enumerate(rows)]
+    return tuple(ranked[at] for at in sorted(range(len(rows)), key=lambda at: -values[at]))
+
+
+def _told(found: Linearized, confidence: float) -> Estimate:
+    told = found.estimate(confidence)
+    # sources that agree to the last digit do not show how far others would differ
+    return told if found.variance > 1e-24 else Estimate(told.value)
+
+
+def _ends(found: Estimate) -> tuple[float | None, float | None, float | None]:
+    return found.value, found.low, found.high

@@ -1,0 +1,51 @@
+"""`textassay rank`: a ranking of systems from comparisons in pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from textassay.cli import arguments
+from textassay.cli.commands.calibrate import Confidence
+from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
+from textassay.cli.registry import DECIDING, command
+
+
+@command(
+    "rank",
+    panel=DECIDING,
+    examples=(
+        "textassay score data.jsonl --method pairwise --pair system -m MODEL -o runs/pairs",
+        "textassay rank runs/pairs",
+        "textassay rank comparisons.jsonl data.jsonl --pair system --json",
+    ),
+)
+def rank(
+    scores: Scores,
+    data: RatedData = None,
+    *,
+    pair: Annotated[
+        Literal["system"] | None,
+        typer.Option(
+            help="The scores are of pairs of the systems of each group (default: as in the run)."
+        ),
+    ] = None,
+    aspects: Annotated[
+        str | None, typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to rank on.")
+    ] = None,
+    confidence: Confidence = 0.95,
+    as_json: AsJson = False,
+    given: Annotated[Given, CONFIG | FIELDS],
+) -> None:
+    """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
+    from textassay.cli.rank import show
+    from textassay.cli.rated import compared_examples
+
+    show(
+        scores,
+        compared_examples(scores, data, given, pair),
+        aspects=arguments.names(aspects),
+        confidence=confidence,
+        as_json=as_json,
+    )
