@@ -173,8 +173,8 @@ def test_what_fit_needs_is_named(planted, judge, tmp_path):
     )
     assert "keep lies between" in fit(data, tmp_path / "ev", judge, "--keep", "0").err
     assert (
-        "option tree does not go with fit"
-        in fit(data, tmp_path / "ev", judge, "--set", "tree=model").err
+        "option depth does not go with fit"
+        in fit(data, tmp_path / "ev", judge, "--set", "depth=3").err
     )
     assert (
         "--features and --scores from recorded"

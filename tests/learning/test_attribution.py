@@ -8,7 +8,7 @@ import pytest
 
 from tests.learning.planted import planted
 from textassay.learning import (
-    AGGREGATORS,
+    NAMES,
     Aggregator,
     explain,
     global_importance,
@@ -17,7 +17,7 @@ from textassay.learning import (
 )
 from textassay.runtime.errors import ConfigurationError, DataError
 
-EXACT = [name for name in AGGREGATORS if name != "mlp"]
+EXACT = [name for name in NAMES if not name.startswith("mlp")]
 
 
 def exact_shapley(function, row, background):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learning.planted import planted
-from textassay.learning import AGGREGATORS, Aggregator
+from textassay.learning import NAMES, Aggregator
 from textassay.learning.standardizer import Standardizer
 
 BEFORE = {
@@ -38,7 +38,7 @@ def test_an_aggregator_of_format_1_predicts_what_it_did():
     assert again.predict(rows, clip=False).ravel().tolist() == PREDICTED
 
 
-@pytest.mark.parametrize("name", list(AGGREGATORS))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_value_beyond_training_counts_as_the_bound(name):
     x, y, groups = planted(90)
     aggregator = Aggregator(name).fit(x, y, groups=groups)

@@ -18,8 +18,9 @@ from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import Fit, Learning, check_out, fit_recorded
 from textassay.fitting.fit_tree import Alignment, AlignmentOrder
 from textassay.fitting.text import text_of
-from textassay.learning import AGGREGATORS
+from textassay.learning import NAMES
 from textassay.methods import HDEval
+from textassay.methods.hd_eval import BY_MODEL
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -58,6 +59,9 @@ def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
         "layers",
         "children",
         "keep",
+        "tree",
+        "saliency",
+        "noise",
         "task",
         "n",
         "temperature",
@@ -82,12 +86,14 @@ def learning_from(flags: dict[str, Any]) -> Learning:
     """
     names = tuple(flags.get("aggregator") or ("auto",))
     for name in names:
-        if name not in AGGREGATORS:
-            raise UnknownName("aggregator", name, list(AGGREGATORS))
+        if name not in NAMES:
+            raise UnknownName("aggregator", name, list(NAMES))
     if flags.get("split") not in (None, "group", "row"):
         raise UnknownName("split", flags["split"], ["group", "row"])
     given = {
         "train_fraction": flags.get("train_fraction"),
+        "test_fraction": flags.get("test_fraction"),
+        "repeats": flags.get("repeats"),
         "seed": flags.get("seed"),
         "depth": flags.get("report"),
         "aspects": flags.get("aspects"),
@@ -127,6 +133,8 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any]) -> int
         error.__notes__ = ["what is finished is kept; go on by giving the same command again"]
         raise Stopped from error
     write(found, Path(flags["out"]))
+    for warning in found.report["warnings"]:
+        say(f"warning: {warning}", style="yellow")
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in alignment.unscored.items())
     if unscored:
         say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
@@ -150,8 +158,13 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
     options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
     runtime |= settings_in(flags)
     growth = {
-        name: flags[name] for name in ("layers", "children", "keep") if flags.get(name) is not None
+        name: flags[name]
+        for name in ("layers", "children", "keep", "saliency", "noise")
+        if flags.get(name) is not None
     }
+    tree = flags.get("tree") or options.pop("tree", BY_MODEL)  # `score` takes it by --set
+    if tree != BY_MODEL and "children" in growth:
+        raise ConfigurationError("--children is for a tree that the model grows; leave it out")
     return AlignmentOrder(
         data=Examples(flags["data"], fields=flags.get("fields")),
         models=flags["model"],
@@ -162,6 +175,7 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
         learning=learning_from(flags),
         settings=Settings(**runtime),
         limit=flags.get("limit"),
+        tree=tree,
     )
 
 

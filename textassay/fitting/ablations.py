@@ -5,6 +5,8 @@ Layers of criteria, and learning how to weigh them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from textassay.fitting.curves import agreement
@@ -15,21 +17,37 @@ from textassay.runtime.messages import slug
 from textassay.runtime.model import Json
 
 
-def table(
-    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, depth: int = 1
-) -> list[Json]:
+def layers_of(names: Iterable[str]) -> dict[str, int]:
+    """Return the layer of each feature in a tree of criteria, counted from 1.
+
+    A feature stands below another whose name is the beginning of its own, up to a slash: recorded
+    ratings of `coherence` and `coherence/logical-flow` are two layers, `gpt-4/coherence` by itself
+    is one.
+    """
+    known = set(names)
+    return {
+        name: 1 + sum(name[:at] in known for at, mark in enumerate(name) if mark == "/")
+        for name in known
+    }
+
+
+def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> list[Json]:
     """Return agreement on the held-out rows of the whole and of what is left without its parts.
+
+    Layers are taken away where the features are those of a tree, whoever grew it and wherever they
+    were rated.
 
     Args:
         name: The aggregator.
         train: Training rows.
         test: Held-out rows.
         fitter: How aggregators are fitted.
-        depth: Layers of the tree whose nodes the features are; 1 where there is no tree.
     """
+    layers = layers_of(train.names)
+    depth = max(layers.values())
     rows = [{"without": "nothing", **_learnt(name, train, test, fitter)}]
     for kept in range(depth - 1, 0, -1):
-        features = [f for f in train.names if f.count("/") < kept]
+        features = [f for f in train.names if layers[f] <= kept]
         gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
         rows.append(
             {
@@ -54,7 +72,7 @@ def _learnt(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) 
 
 
 def _aspects_alone(test: FeatureTable) -> Json | None:
-    columns = {name: at for at, name in enumerate(test.names)}
+    columns = {slug(name): at for at, name in enumerate(test.names) if "/" not in name}
     if not all(slug(aspect) in columns for aspect in test.aspects):
         return None
     return agreement(

@@ -13,15 +13,24 @@ up to and including j.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 import numpy as np
 
 from textassay.agents.decomposer import Decomposition
 from textassay.fitting.curves import agreement
-from textassay.fitting.learn import Choice, Fitter, choose, importance_over_folds, predicted_by
+from textassay.fitting.learn import (
+    Choice,
+    Fitter,
+    choose,
+    importance_over_folds,
+    predicted_by,
+    saliency_over_folds,
+)
 from textassay.fitting.report import Parts
 from textassay.fitting.table import FeatureTable, refuse_leaks
+from textassay.learning import Importance
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph.concurrency import gather
@@ -36,26 +45,51 @@ TakeApart = Callable[[int, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]
 """Yields the parts of criteria that become a layer."""
 
 
+KEEP = 4
+"""Criteria that are taken apart in a layer of a tree that the model grows, by default."""
+MAX_KEEP = 1000
+_NOISE = 0.05
+"""Probability that criteria which say nothing are taken for some that do."""
+
+
 @dataclass(frozen=True)
 class Growth:
     """How far the tree grows.
 
     Attributes:
         layers: Layers of criteria; the first is what people rate.
-        children: Most parts of a criterion.
-        keep: Criteria that are taken apart from the second layer on; all of the first are.
+        children: Most parts of a criterion, in a tree that the model grows.
+        keep: Criteria that are taken apart from the second layer on; all of the first are. By
+            default 4 in a tree that the model grows, and all in one that is given.
+        saliency: What criteria are ranked by: growth of the error when shuffled, or mean size of
+            the Shapley values (section 4.4 has both).
+        noise: What happens where the importance of no criterion of a layer can be told from 0, so
+            that chance would choose: the tree stops there, or is pruned all the same.
     """
 
     layers: int = 3
     children: int = 4
-    keep: int = 4
+    keep: int | None = None
+    saliency: Literal["permutation", "shapley"] = "permutation"
+    noise: Literal["stop", "prune"] = "stop"
 
     def __post_init__(self) -> None:
-        for name, most in (("layers", 6), ("children", 26), ("keep", 1000)):
-            if not 1 <= getattr(self, name) <= most:
-                raise ConfigurationError(
-                    f"{name} lies between 1 and {most}, not {getattr(self, name)}"
-                )
+        for name, most in (("layers", 6), ("children", 26), ("keep", MAX_KEEP)):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= most:
+                raise ConfigurationError(f"{name} lies between 1 and {most}, not {value}")
+
+    def kept(self, *, given: bool) -> int:
+        """Return how many criteria of a layer are taken apart, in a given tree or a grown one."""
+        return self.keep or (MAX_KEEP if given else KEEP)
+
+    def as_dict(self, *, given: bool) -> Json:
+        """Return JSON values; what earlier versions did not have is left out at its default."""
+        told = asdict(self) | {"keep": self.kept(given=given)}
+        for name in ("saliency", "noise"):
+            if told[name] == type(self).__dataclass_fields__[name].default:
+                del told[name]
+        return told
 
 
 @dataclass(frozen=True)
@@ -67,12 +101,14 @@ class Aligned:
         choice: The last layer's aggregator, over all nodes.
         parts: Training and held-out rows with the ratings of all nodes.
         layers: What was found and decided at each layer, as JSON values.
+        warnings: What people should know of how it was decided.
     """
 
     tree: AspectTree
     choice: Choice
     parts: Parts
     layers: list[Json]
+    warnings: tuple[str, ...] = ()
 
 
 async def align(
@@ -85,6 +121,7 @@ async def align(
     fitter: Fitter,
     rate: Rate,
     take_apart: TakeApart,
+    given: bool = False,
 ) -> Aligned:
     """Grow a tree layer by layer and learn how people weigh its nodes.
 
@@ -99,6 +136,7 @@ async def align(
         fitter: How aggregators are fitted.
         rate: Rates nodes.
         take_apart: Takes criteria apart.
+        given: Whether the tree is given, so that some criteria have no parts.
 
     Raises:
         DataError: The ratings do not allow to learn from them.
@@ -107,7 +145,9 @@ async def align(
     tree = AspectTree(aspects=tuple(roots))
     ratings: dict[str, Mapping[str, float | None]] = {}
     told: list[Json] = []
+    warnings: list[str] = []
     expanded: Sequence[Aspect] = ()
+    keep = growth.kept(given=given)
     for layer in range(1, growth.layers + 1):
         notes: list[Json] = []
         if layer > 1:
@@ -115,16 +155,35 @@ async def align(
             tree = tree.with_children(part for one in found for part in one.aspects)
             notes = [{**note, "under": one.of.id} for one in found for note in one.notes]
         nodes = tree.layer(layer)
+        if not nodes:  # no criterion that was kept has parts in the given tree
+            break
         ratings |= await rate(layer, tree, nodes)
         parts = parts_of(people, train, {node.id: ratings[node.id] for node in tree})
         choice = choose(aggregators, parts.train, fitter)
-        ranking = _ranking(choice.chosen, parts.train, fitter, nodes)
-        last = layer == growth.layers
-        expanded = (
-            () if last else nodes if layer == 1 else [node for node, _ in ranking[: growth.keep]]
-        )
+        ranking = _rank(choice.chosen, parts.train, fitter, nodes, growth.saliency)
+        prunes = 1 < layer < growth.layers and keep < len(nodes)
+        if prunes and ranking.is_noise:
+            warnings.append(_noise_warning(layer, keep, growth))
+        stops = prunes and ranking.is_noise and growth.noise == "stop"
+        last = layer == growth.layers or stops
+        expanded = () if last else nodes if layer == 1 else ranking.nodes[:keep]
         told.append(_layer(layer, nodes, choice, parts, ranking, expanded, notes))
-    return Aligned(tree, choice, parts, told)
+        if stops:
+            break
+    return Aligned(tree, choice, parts, told, tuple(warnings))
+
+
+def _noise_warning(layer: int, keep: int, growth: Growth) -> str:
+    found = (
+        f"layer {layer}: the importance of none of its criteria can be told from 0, so that which"
+        f" {keep} to take apart would be chance"
+    )
+    if growth.noise == "prune":
+        return f"{found}; the tree was pruned all the same"
+    return (
+        f"{found}: the tree stops at this layer. Rate more rows, keep all criteria"
+        f" (--keep {MAX_KEEP}), or prune all the same (--noise prune)"
+    )
 
 
 def rehearse(
@@ -146,7 +205,7 @@ def rehearse(
     parts = parts_of(people, train, _stand_ins(people, roots, fitter.seed))
     try:
         choice = choose(aggregators, parts.train, fitter)
-        _ranking(choice.chosen, parts.train, fitter, list(roots))
+        _rank(choice.chosen, parts.train, fitter, list(roots), "permutation")
     except DataError as error:
         groups = len(np.unique(parts.train.groups))
         raise DataError(
@@ -192,16 +251,51 @@ def parts_of(people: FeatureTable, train: Mask, ratings: Ratings) -> Parts:
     return Parts(table.rows(train & filled), table.rows(~train & filled))
 
 
-def _ranking(
-    name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect]
-) -> list[tuple[Aspect, float]]:
-    """Return a layer's nodes by importance, averaged over the human aspects, most important first."""
-    by_id = {node.id: node for node in nodes}
-    return [
-        (by_id[f], value)
-        for f, value in importance_over_folds(name, train, fitter).ranking()
-        if f in by_id
-    ]
+@dataclass(frozen=True)
+class _Ranking:
+    """A layer's nodes by importance, averaged over the human aspects, most important first."""
+
+    nodes: list[Aspect]
+    saliency: dict[str, float]
+    permutation: Importance
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether no node's permutation importance can be told from 0.
+
+        Intervals hold for all nodes of the layer together (Bonferroni): of many criteria that say
+        nothing, the interval of one would miss 0 by chance.
+        """
+        spans = self.permutation.overall_interval(1 - _NOISE / len(self.nodes))
+        low = dict(zip(self.permutation.names, spans, strict=True))
+        return not any(low[node.id][0] > 0 for node in self.nodes)
+
+    def told(self, expanded: set[str]) -> list[Json]:
+        """Return JSON values."""
+        found = self.permutation
+        spans = dict(zip(found.names, found.overall_interval(), strict=True))
+        return [
+            {
+                "criterion": node.id,
+                "importance": self.saliency[node.id],
+                "permutation_ci": None
+                if np.isnan(spans[node.id]).any()
+                else spans[node.id].tolist(),
+                "expanded": node.id in expanded,
+            }
+            for node in self.nodes
+        ]
+
+
+def _rank(
+    name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect], saliency: str
+) -> _Ranking:
+    permutation = importance_over_folds(name, train, fitter)
+    values = dict(permutation.ranking())
+    if saliency == "shapley":
+        values = saliency_over_folds(name, train, fitter)
+    by_importance = sorted(nodes, key=lambda node: -values[node.id])
+    return _Ranking(by_importance, values, permutation)
 
 
 def _layer(
@@ -209,11 +303,10 @@ def _layer(
     nodes: Sequence[Aspect],
     choice: Choice,
     parts: Parts,
-    ranking: Sequence[tuple[Aspect, float]],
+    ranking: _Ranking,
     expanded: Sequence[Aspect],
     notes: Sequence[Json],
 ) -> Json:
-    chosen = {node.id for node in expanded}
     return {
         "layer": layer,
         "criteria": [
@@ -223,10 +316,8 @@ def _layer(
         "aggregator": choice.chosen,
         "features": len(parts.train.names),
         "agreement": agreement(predicted_by(choice.aggregator, parts.test), parts.test),
-        "importance": [
-            {"criterion": node.id, "importance": value, "expanded": node.id in chosen}
-            for node, value in ranking
-        ],
+        "importance": ranking.told({node.id for node in expanded}),
+        "is_noise": ranking.is_noise,
         "unused": list(notes),
     }
 

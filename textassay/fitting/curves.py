@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from textassay.fitting.learn import Fitter, importance_over_folds, predicted_by
@@ -18,7 +20,9 @@ SEEDS = 3
 _BASELINE = "avg"
 
 
-def over_data(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> list[Json]:
+def over_data(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = SEEDS
+) -> list[Json]:
     """Return agreement on the held-out rows after learning from parts of the training rows, drawn with several seeds.
 
     Parts are drawn by source, and a smaller part under a seed lies within a larger. Where a part is
@@ -27,22 +31,25 @@ def over_data(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
     return [
         {
             "fraction": fraction,
-            name: _over_seeds(name, train, test, fitter, fraction),
-            **(
-                {}
-                if name == _BASELINE
-                else {_BASELINE: _over_seeds(_BASELINE, train, test, fitter, fraction)}
-            ),
+            **{
+                one: _over_seeds(one, train, test, fitter, fraction, repeats)
+                for one in dict.fromkeys((name, _BASELINE))
+            },
         }
         for fraction in FRACTIONS
     ]
 
 
 def _over_seeds(
-    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, fraction: float
+    name: str,
+    train: FeatureTable,
+    test: FeatureTable,
+    fitter: Fitter,
+    fraction: float,
+    repeats: int,
 ) -> Json:
     found, rows, problem = [], [], None
-    for seed in range(SEEDS if fraction < 1 else 1):
+    for seed in range(repeats if fraction < 1 else 1):
         try:
             part = (
                 train
@@ -63,20 +70,55 @@ def _over_seeds(
 
 
 def over_criteria(
-    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = 1
 ) -> list[Json] | Json:
-    """Return agreement on the held-out rows with the top 1, 2, .
+    """Return agreement on the held-out rows with the top 1, 2, ... features by importance in training rows.
 
-    Features by importance in training rows.
+    Args:
+        name: The aggregator.
+        train: Training rows.
+        test: Held-out rows.
+        fitter: How aggregators are fitted.
+        repeats: Samples that are averaged over: the split as it is, and further ones of the same
+            rows by source, each with an order of importance of its own.
     """
     try:
-        order = [
-            feature
-            for feature, _ in importance_over_folds(name, train, fitter, repeats=3).ranking()
+        curves = [
+            _over_one_sample(name, learnt, rest, fitter)
+            for learnt, rest in _samples(train, test, fitter, repeats)
         ]
     except DataError as error:
         return {"failed": str(error)}
+    return curves[0] if repeats == 1 else [_mean_of(points) for points in zip(*curves, strict=True)]
+
+
+def _samples(
+    train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
+) -> Iterator[tuple[FeatureTable, FeatureTable]]:
+    yield train, test
+    whole = train.joined(test)
+    for sample in range(1, repeats):
+        share = len(train.ids) / len(whole.ids)
+        learnt = split_rows(whole.groups, share, seed=fitter.seed + sample)
+        yield whole.rows(learnt), whole.rows(~learnt)
+
+
+def _over_one_sample(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> list[Json]:
+    ranking = importance_over_folds(name, train, fitter, repeats=3).ranking()
+    order = [feature for feature, _ in ranking]
     return [_with_top(order[:count], name, train, test, fitter) for count in steps(len(order))]
+
+
+def _mean_of(points: Sequence[Json]) -> Json:
+    """Return one point of the mean curve: means and standard deviations over the samples."""
+    told: Json = {"count": points[0]["count"], "last": points[0]["last"], "sd": {}}
+    for coefficient in ("pearson", "spearman"):
+        values = [one[coefficient] for one in points if one.get(coefficient) is not None]
+        told[coefficient] = float(np.mean(values)) if values else None
+        told["sd"][coefficient] = float(np.std(values)) if values else None
+    return told | {"samples": len(points)}
 
 
 def steps(count: int) -> list[int]:

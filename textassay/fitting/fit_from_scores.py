@@ -16,7 +16,8 @@ from textassay.fitting.report import Depth, Parts, report_of
 from textassay.fitting.scales import scales_of
 from textassay.fitting.table import FeatureTable, Wanted, read_table, refuse_leaks
 from textassay.fitting.text import text_of
-from textassay.learning import split_rows
+from textassay.learning import hold_out, split_rows
+from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, save
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
@@ -37,12 +38,16 @@ class Learning:
         aggregators: Names; of several the one with the least error over folds of the training rows
             is taken.
         train_fraction: Share of the rows to learn from; the others are held out for the report.
+        test_fraction: Share of the rows to hold out, the same ones whatever `train_fraction` is
+            under one seed; rows of neither share are not used.
         seed: Seed of the split and of everything random.
         depth: `basic`, or `full` with curves and ablations.
         aspects: Human aspects; `None` for all that people rated.
         scales: Scale by human aspect; where absent, the whole numbers around the ratings.
         by_row: Whether to split row by row, which lets rows of one source stand on both sides.
         threads: Threads that training may use.
+        repeats: Samples over which the curves of a full report are averaged (the paper: 5); by
+            default 3 for data and 1 for criteria.
     """
 
     aggregators: tuple[str, ...] = ("auto",)
@@ -53,6 +58,12 @@ class Learning:
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     by_row: bool = False
     threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
+    test_fraction: float | None = None
+    repeats: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.repeats is not None and not 1 <= self.repeats <= 100:
+            raise ConfigurationError(f"repeats lies between 1 and 100, not {self.repeats}")
 
 
 @dataclass(frozen=True)
@@ -132,21 +143,39 @@ def fit_recorded(
         background=background_of(parts.train, choice.aggregator),
         made=made,
     )
-    return Fit(
-        evaluator,
-        report_of(choice, parts, fitter, depth=learning.depth, made={"kind": "recorded", **made}),
+    report = report_of(
+        choice,
+        parts,
+        fitter,
+        depth=learning.depth,
+        made={"kind": "recorded", **made},
+        repeats=learning.repeats,
     )
+    return Fit(evaluator, report)
 
 
 def split(table: FeatureTable, learning: Learning) -> Parts:
     """Return training and held-out rows.
 
     Raises:
-        ConfigurationError: The fraction is not between 0 and 1.
+        ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.
+        DataError: There are fewer than two groups.
+    """
+    train, test = sides(table, learning)
+    return Parts(table.rows(train), table.rows(test))
+
+
+def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
+    """Return which rows are learnt from and which are held out.
+
+    Raises:
+        ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.
         DataError: There are fewer than two groups.
     """
     train = split_rows(table.groups, learning.train_fraction, seed=learning.seed)
-    return Parts(table.rows(train), table.rows(~train))
+    if learning.test_fraction is None:
+        return train, ~train
+    return train, hold_out(table.groups, learning.test_fraction, train, seed=learning.seed)
 
 
 def made_of(table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning) -> Json:
@@ -163,6 +192,7 @@ def made_of(table: FeatureTable, parts: Parts, info: DataInfo, learning: Learnin
             "by": table.grouped_by,
             "seed": learning.seed,
             "train_fraction": learning.train_fraction,
+            **({} if learning.test_fraction is None else {"test_fraction": learning.test_fraction}),
             "train": _size(parts.train),
             "held_out": _size(parts.test),
         },

@@ -25,16 +25,24 @@ from textassay.evaluation.opening import open_models, open_store
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.fitting.alignment import Aligned, Growth, Ratings, align, in_parallel, rehearse
-from textassay.fitting.fit_from_scores import Fit, Learning, check_out, human_aspect, made_of
+from textassay.fitting.fit_from_scores import (
+    Fit,
+    Learning,
+    check_out,
+    human_aspect,
+    made_of,
+    sides,
+)
+from textassay.fitting.given_tree import given_tree, parts_in
 from textassay.fitting.learn import Fitter, background_of
 from textassay.fitting.report import report_of
 from textassay.fitting.scales import scales_of
 from textassay.fitting.table import Wanted, human_aspects, read_table
-from textassay.learning import split_rows
+from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
-from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
-from textassay.methods.library import tasks
+from textassay.methods.hd_eval import BY_MODEL, SCALE, HDEvalOptions, decomposer_for
+from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as rooted_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS
@@ -69,6 +77,9 @@ class AlignmentOrder:
         learning: How to learn.
         settings: How models are asked.
         limit: Only the first so many rated examples.
+        tree: `model` for a tree that the model grows, `published` for that of the task, or the
+            name or file of one that is given: it is rated layer by layer, and pruned by
+            `growth.keep` alone.
     """
 
     data: Examples
@@ -80,6 +91,7 @@ class AlignmentOrder:
     learning: Learning = field(default_factory=Learning)
     settings: Settings = field(default_factory=Settings)
     limit: int | None = None
+    tree: str = BY_MODEL
 
 
 @asynccontextmanager
@@ -103,9 +115,10 @@ class Alignment:
         """
         self.order = order
         for name in OF_THE_TREE:
-            if getattr(order.options, name) != type(order.options).model_fields[name].default:
+            if name in order.options.model_fields_set:
                 raise ConfigurationError(
-                    f"option {name} does not go with fit, which grows the tree itself"
+                    f"option {name} does not go with fit, which decides it itself; a tree is named"
+                    " by AlignmentOrder.tree (--tree), its layers by Growth.layers (--layers)"
                 )
         self.task = task_for(order.task, human_aspects(order.data.check(), order.learning.aspects))
         self.examples = rated(order.data, order.learning, order.limit)
@@ -115,11 +128,12 @@ class Alignment:
             order.learning.seed,
             order.learning.threads,
         )
-        self.train = split_rows(
-            self.people.groups, order.learning.train_fraction, seed=order.learning.seed
-        )
-        self.roots = tuple(
-            aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects
+        self.train = self._split(order.learning)
+        self.tree = given_tree(order.tree, self.task)
+        self.roots = (
+            tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects)
+            if self.tree is None
+            else self.tree.roots
         )
         self.unscored: dict[str, int] = {}
         rehearse(
@@ -129,6 +143,15 @@ class Alignment:
             aggregators=order.learning.aggregators,
             fitter=self.fitter,
         )
+
+    def _split(self, learning: Learning) -> Mask:
+        """Return which rows are learnt from; those of neither side are dropped, nobody rates them."""
+        train, test = sides(self.people, learning)
+        used = train | test
+        kept = {id_ for id_, wanted in zip(self.people.ids, used, strict=True) if wanted}
+        self.examples = [example for example in self.examples if example.id in kept]
+        self.people = self.people.rows(used)
+        return train[used]
 
     async def run(self, watch: Watch = _unwatched) -> Fit:
         """Align; go on where an earlier call with the same order, or with other aggregators, was stopped.
@@ -158,6 +181,7 @@ class Alignment:
                     fitter=self.fitter,
                     rate=layers.rate,
                     take_apart=layers.take_apart,
+                    given=self.tree is not None,
                 )
                 self.unscored = layers.unscored
                 return self._fit(aligned, models)
@@ -179,22 +203,31 @@ class Alignment:
             connected = await open_models(self.order.models, self.order.settings, stack)
             store = await open_store(self.order.settings, None, stack)
             models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
-            decomposer = decomposer_for(models, self.task, self.judging)
             tree, nodes = AspectTree(aspects=self.roots), self.roots
             for layer in range(1, self.order.growth.layers + 1):
                 if layer > 1:
-                    expanded = nodes if layer == 2 else nodes[: self.order.growth.keep]
-                    await in_parallel(decomposer, expanded)
-                    tree = tree.with_children(
-                        _stand_ins(expanded, layer, self.order.growth.children)
-                    )
+                    tree = tree.with_children(await self._largest(layer, nodes, models))
                     nodes = tree.layer(layer)
+                if not nodes:
+                    break
                 method = NodeRatings(models, self.task, tree, nodes, self.judging)
                 async with self.session(method, connected, None) as session, watch(session):
                     async for _ in session.engine.scores():
                         pass
             ledgers = {id(model): ledger_of(model).usage for model in models.values()}
             return sum(ledgers.values(), Usage())
+
+    async def _largest(
+        self, layer: int, nodes: Sequence[Aspect], models: Mapping[str, Model]
+    ) -> list[Aspect]:
+        """Return as many criteria as a layer may have, given those of the layer above it."""
+        growth = self.order.growth
+        keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
+        if self.tree is None:
+            await in_parallel(decomposer_for(models, self.task, self.judging), nodes[:keep])
+            return _stand_ins(nodes[:keep], layer, growth.children)
+        parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
+        return [part for one in parts[:keep] for part in one.aspects]
 
     @property
     def judging(self) -> HDEvalOptions:
@@ -250,7 +283,11 @@ class Alignment:
         layer's parts differs.
         """
         learning = asdict(self.order.learning)
-        del learning["threads"], learning["depth"], learning["aggregators"]
+        for name in ("threads", "depth", "aggregators", "repeats"):
+            del learning[name]
+        if learning["test_fraction"] is None:  # as earlier versions have it
+            del learning["test_fraction"]
+        tree = {} if self.tree is None else {"tree": trees.digest(self.tree)}
         names = {role: m if isinstance(m, str) else m.name for role, m in self.order.models.items()}
         plan: Json = json.loads(
             json.dumps(
@@ -262,8 +299,9 @@ class Alignment:
                     "roots": [root.name for root in self.roots],
                     "models": names,
                     "options": self.order.options.model_dump(mode="json"),
-                    "growth": asdict(self.order.growth),
+                    "growth": self.order.growth.as_dict(given=self.tree is not None),
                     "learning": learning,
+                    **tree,
                 }
             )
         )
@@ -315,8 +353,12 @@ class Alignment:
             options=options.model_dump(mode="json"),
             made=made
             | {
-                "growth": asdict(self.order.growth),
-                "decomposer": model_for(models, "decomposer").name,
+                "growth": self.order.growth.as_dict(given=self.tree is not None),
+                **(
+                    {"decomposer": model_for(models, "decomposer").name}
+                    if self.tree is None
+                    else {"tree": self.order.tree}
+                ),
             },
         )
         report = report_of(
@@ -328,9 +370,10 @@ class Alignment:
                 "kind": "hd-eval",
                 **made,
                 "alignment": aligned.layers,
+                "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
             },
-            layers=aligned.tree.depth,
+            repeats=self.order.learning.repeats,
         )
         return Fit(evaluator, report)
 
@@ -349,7 +392,7 @@ class _Layers:
         self._alignment, self._folder, self._watch = alignment, folder, watch
         self._models, self._connected = models, connected
         self._options = alignment.judging
-        if alignment.order.growth.layers > 1:
+        if alignment.order.growth.layers > 1 and alignment.tree is None:
             decomposer_for(
                 models, alignment.task, self._options
             )  # one that cannot write is refused before it is asked
@@ -385,6 +428,8 @@ class _Layers:
         Those that an earlier call settled are read from its file.
         """
         file = self._folder / f"{layer}.json"
+        if self._alignment.tree is not None:
+            return parts_in(self._alignment.tree, aspects)
         if file.exists():
             return _read(file, aspects)
         decomposer = decomposer_for(self._models, self._alignment.task, self._options)

@@ -5,7 +5,7 @@ Where several are named, the one with the least error over folds wins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,22 @@ import numpy as np
 
 from textassay.fitting.scales import Scales
 from textassay.fitting.table import FeatureTable
-from textassay.learning import Aggregator, Importance, folds, permutation_importance, pooled
+from textassay.learning import (
+    Aggregator,
+    Importance,
+    explain,
+    folds,
+    global_importance,
+    permutation_importance,
+    pooled,
+)
 from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
 
 _FOLDS = 5
 _ROWS_TO_CHOOSE = 5_000
 _ROWS_TO_SHUFFLE = 1_000
+_ROWS_TO_EXPLAIN = 300
 _NUMBERS_FOR_THREADS = 500_000
 """Numbers in a table below which threads wait for each other longer than they work."""
 
@@ -155,17 +164,53 @@ def importance_over_folds(
     Raises:
         DataError: The folds are too small to learn from.
     """
+    found = [
+        importance_on(fitted, rows, seed=fitter.seed, repeats=repeats)
+        for fitted, rows in _fitted_over_folds(name, train, fitter, count)
+    ]
+    return pooled(found)
+
+
+def saliency_over_folds(
+    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2
+) -> dict[str, float]:
+    """Return the mean size of each feature's Shapley values, from training rows alone.
+
+    In standard deviations of an aspect's ratings, averaged over the aspects; each fold's by an
+    aggregator that has not seen it.
+
+    Args:
+        name: Name of the aggregator.
+        train: The training rows.
+        fitter: How it is fitted.
+        count: Number of folds, as for `importance_over_folds`.
+
+    Raises:
+        DataError: The folds are too small to learn from.
+    """
+    spreads = np.nanstd(train.human, axis=0)
+    sizes = []
+    for fitted, rows in _fitted_over_folds(name, train, fitter, count):
+        rows = _at_most(rows, _ROWS_TO_EXPLAIN, fitter.seed)
+        others = train.rows(~np.isin(train.ids, rows.ids))
+        found = explain(
+            fitted, rows.features, others.features, systems=rows.systems, seed=fitter.seed
+        )
+        sizes.append(global_importance(found.values) / spreads[:, None])
+    overall = np.mean(sizes, axis=(0, 1))
+    return dict(zip(train.names, overall.tolist(), strict=True))
+
+
+def _fitted_over_folds(
+    name: str, train: FeatureTable, fitter: Fitter, count: int
+) -> Iterator[tuple[Aggregator, FeatureTable]]:
+    """Yield an aggregator for each fold with the fold's rows, which it has not seen."""
     groups = len(np.unique(train.groups))
     if groups < 2 * count:  # with one group to learn from, nothing that needs folds of its own fits
         count = max(count, groups)
     fold = folds(train.groups, count, seed=fitter.seed)
-    found = []
     for number in range(int(fold.max()) + 1):
-        aggregator = fitter.fit(name, train.rows(fold != number))
-        found.append(
-            importance_on(aggregator, train.rows(fold == number), seed=fitter.seed, repeats=repeats)
-        )
-    return pooled(found)
+        yield fitter.fit(name, train.rows(fold != number)), train.rows(fold == number)
 
 
 def importance_on(

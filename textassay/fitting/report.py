@@ -34,7 +34,13 @@ class Parts:
 
 
 def report_of(
-    choice: Choice, parts: Parts, fitter: Fitter, *, depth: Depth, made: Json, layers: int = 1
+    choice: Choice,
+    parts: Parts,
+    fitter: Fitter,
+    *,
+    depth: Depth,
+    made: Json,
+    repeats: int | None = None,
 ) -> Json:
     """Return the report as JSON values.
 
@@ -44,7 +50,7 @@ def report_of(
         fitter: How it was fitted.
         depth: `basic`, or `full` with curves, ablations, ranking and the expert ceiling.
         made: What the evaluator tells of how it was made.
-        layers: Layers of the tree whose nodes the features are; 1 where there is no tree.
+        repeats: Samples over which curves are averaged; by default 3 for data, 1 for criteria.
     """
     train, test = parts.train, parts.test
     report: Json = {
@@ -61,9 +67,13 @@ def report_of(
         "importance": importance(choice, parts, fitter),
     }
     if depth == "full":
-        report["data_efficiency"] = curves.over_data(choice.chosen, train, test, fitter)
-        report["criteria_efficiency"] = curves.over_criteria(choice.chosen, train, test, fitter)
-        report["ablations"] = ablations.table(choice.chosen, train, test, fitter, depth=layers)
+        report["data_efficiency"] = curves.over_data(
+            choice.chosen, train, test, fitter, repeats=repeats or curves.SEEDS
+        )
+        report["criteria_efficiency"] = curves.over_criteria(
+            choice.chosen, train, test, fitter, repeats=repeats or 1
+        )
+        report["ablations"] = ablations.table(choice.chosen, train, test, fitter)
         report["ranking"] = ceiling.ranking(choice, train, test)
         report["experts"] = ceiling.experts(choice.aggregator, test)
     return report

@@ -71,6 +71,21 @@ class FeatureTable:
             annotators={name: values[chosen] for name, values in self.annotators.items()},
         )
 
+    def joined(self, other: FeatureTable) -> FeatureTable:
+        """Return these rows and those of another part of the same table."""
+        return replace(
+            self,
+            ids=self.ids + other.ids,
+            features=np.concatenate([self.features, other.features]),
+            human=np.concatenate([self.human, other.human]),
+            groups=np.concatenate([self.groups, other.groups]),
+            systems=self.systems + other.systems,
+            annotators={
+                name: np.concatenate([values, other.annotators[name]])
+                for name, values in self.annotators.items()
+            },
+        )
+
     def only(self, names: Sequence[str]) -> FeatureTable:
         """Return the table with some of its features."""
         columns = [self.names.index(name) for name in names]

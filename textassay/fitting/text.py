@@ -14,6 +14,8 @@ def text_of(report: Json) -> str:
     parts = [_head(report), *_held_out(report["held_out"]), _importance(report["importance"])]
     if "alignment" in report:
         parts.insert(1, _alignment(report["alignment"]))
+    if report.get("warnings"):
+        parts.insert(1, "\n".join(f"warning: {told}" for told in report["warnings"]))
     if "data_efficiency" in report:
         parts += [
             _data_curve(report),

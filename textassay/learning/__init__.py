@@ -9,7 +9,7 @@ Example:
     [[3.0]]
 """
 
-from textassay.learning.aggregators import AGGREGATORS, Aggregator, Contributions
+from textassay.learning.aggregators import AGGREGATORS, JOINT, NAMES, Aggregator, Contributions
 from textassay.learning.attribution import (
     Importance,
     Sampled,
@@ -21,10 +21,12 @@ from textassay.learning.attribution import (
 )
 from textassay.learning.checks import find_leaks
 from textassay.learning.naming import features_for
-from textassay.learning.splits import folds, group_codes, split_rows
+from textassay.learning.splits import folds, group_codes, hold_out, split_rows
 
 __all__ = [
     "AGGREGATORS",
+    "JOINT",
+    "NAMES",
     "Aggregator",
     "Contributions",
     "Importance",
@@ -35,6 +37,7 @@ __all__ = [
     "folds",
     "global_importance",
     "group_codes",
+    "hold_out",
     "permutation_importance",
     "pooled",
     "sampled_shapley",

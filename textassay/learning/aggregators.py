@@ -8,7 +8,8 @@ a row's system take part where that helps (`systems`, `pooling`).
 
 What happens to gaps: a feature without a value counts as its mean over the training rows. A row
 without any feature is not learnt from, and its prediction is NaN. A row without a rating for an
-aspect is left out for that aspect only. Features that never vary take no part.
+aspect is left out for that aspect only; aggregators that learn all aspects at once leave it out.
+Features that never vary take no part.
 """
 
 from __future__ import annotations
@@ -27,14 +28,23 @@ from textassay.learning.aspect import LearnedAspect
 from textassay.learning.auto import learn_auto
 from textassay.learning.averages import learn_avg, learn_corrw
 from textassay.learning.checks import find_leaks, limits_of, matrix, names_of, without_features
+from textassay.learning.joint_trees import learn_joint_forest, learn_joint_tree
 from textassay.learning.linear import learn_linear, learn_nnls, learn_ridge
-from textassay.learning.mlp import learn_mlp
+from textassay.learning.mlp import learn_joint_mlp, learn_mlp
 from textassay.learning.naming import features_for
 from textassay.learning.pooling import compare
 from textassay.learning.splits import Codes, Mask, group_codes
 from textassay.learning.standardizer import Standardizer
 from textassay.learning.systems import MIN_SYSTEMS, SystemMeans, Systems
-from textassay.learning.training import Explaining, Floats, Learner, Predictor, Training
+from textassay.learning.training import (
+    Explaining,
+    Floats,
+    JointLearner,
+    Learned,
+    Learner,
+    Predictor,
+    Training,
+)
 from textassay.learning.trees import learn_forest, learn_lightgbm, learn_tree
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
 
@@ -52,12 +62,22 @@ AGGREGATORS: dict[str, Learner] = {
 }
 """Learners of one aspect by name."""
 
+JOINT: dict[str, JointLearner] = {
+    "tree-joint": learn_joint_tree,
+    "forest-joint": learn_joint_forest,
+    "mlp-joint": learn_joint_mlp,
+}
+"""Learners of all aspects at once by name, as HD-Eval's are (equation 2, appendix C.3)."""
+
+NAMES = (*AGGREGATORS, *JOINT)
+"""Names of all aggregators."""
+
 FORMAT = 2
 """Version of what `to_dict` returns; 1 has neither bounds of features nor means of systems."""
 
-UNPOOLED = ("avg", "corrw", "mlp")
-"""Aggregators that take no means of systems: the plain averages, and what has no exact
-contributions."""
+UNPOOLED = ("avg", "corrw", "mlp", *JOINT)
+"""Aggregators that take no means of systems: the plain averages, what has no exact contributions,
+and what learns all aspects at once, which cannot decide aspect by aspect."""
 
 _MIN_ROWS = 5
 
@@ -84,7 +104,7 @@ class Aggregator:
     """Learns human ratings of one or more aspects from features.
 
     Args:
-        name: One of `AGGREGATORS`.
+        name: One of `AGGREGATORS` or `JOINT`.
         scales: Lowest and highest rating by aspect; where absent, the lowest and highest seen in
             training. Predictions stay within.
         seed: Seed of everything random; equal data, seed and versions give equal predictions.
@@ -106,8 +126,8 @@ class Aggregator:
         seed: int = 0,
         threads: int = 1,
     ) -> None:
-        if name not in AGGREGATORS:
-            raise UnknownName("aggregator", name, list(AGGREGATORS))
+        if name not in NAMES:
+            raise UnknownName("aggregator", name, list(NAMES))
         self.name, self.scales, self.seed, self.threads = name, dict(scales or {}), seed, threads
 
     def fit(
@@ -180,6 +200,9 @@ class Aggregator:
             self._systems = SystemMeans.learn(
                 self._standardizer(matrix(pooled, "pooled features"), keep_gaps=True), labels
             )
+        if self.name in JOINT:
+            self._aspects = self._learn_together(x, y, codes, filled)
+            return self
         self._aspects = [
             self._learn(x, y[:, column], codes, filled, of_rows, (name, named))
             for column, name in enumerate(self.targets_)
@@ -264,7 +287,7 @@ class Aggregator:
 
     @property
     def explains_exactly(self) -> bool:
-        """Whether `contributions` can be told: for all but `mlp`."""
+        """Whether `contributions` can be told: for all but `mlp` and `mlp-joint`."""
         return all(isinstance(aspect.predictor, Explaining) for aspect in self._fitted())
 
     def contributions(
@@ -370,17 +393,7 @@ class Aggregator:
         name, named = names
         rows = filled & ~np.isnan(ratings)
         target = ratings[rows]
-        if len(target) < _MIN_ROWS:
-            raise DataError(
-                f"aspect {name!r}: {len(target)} rated rows with features; at least {_MIN_ROWS}"
-                " needed"
-            )
-        mean, sd = float(target.mean()), float(target.std())
-        if target.min() == target.max():
-            raise DataError(
-                f"aspect {name!r}: people rate all rows {target[0]:g}, so nothing can be learnt"
-            )
-        limits = limits_of(target, self.scales.get(name), name)
+        mean, sd, limits = self._spread(target, name)
         training = Training(
             features=self._standardizer(x)[rows],
             target=(target - mean) / sd,
@@ -396,14 +409,56 @@ class Aggregator:
             )
         except DataError as error:
             raise DataError(f"aspect {name!r}: {error}") from error
-        fitted = np.clip(mean + sd * learned.predictor.predict(training.features), *limits)
+        notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
+        made = LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **told}, pooled)
+        self._refuse_constant(made, training.features, name)
+        return made
+
+    def _learn_together(
+        self, x: Floats, y: Floats, codes: Codes, filled: Mask
+    ) -> list[LearnedAspect]:
+        """Learn all aspects at once, from the rows that are rated on each of them."""
+        rows = filled & ~np.isnan(y).any(axis=1)
+        if rows.sum() < _MIN_ROWS:
+            raise DataError(
+                f"aggregator {self.name!r} learns all aspects at once and {int(rows.sum())} rows are"
+                f" rated on each of {', '.join(self.targets_)}; at least {_MIN_ROWS} needed. Take one"
+                " that learns aspect by aspect, such as 'mlp' or 'forest'"
+            )
+        ratings = y[rows]
+        spreads = [self._spread(t, name) for t, name in zip(ratings.T, self.targets_, strict=True)]
+        means, sds = np.array([one[0] for one in spreads]), np.array([one[1] for one in spreads])
+        features = self._standardizer(x)[rows]
+        found: list[Learned] = JOINT[self.name](features, (ratings - means) / sds, seed=self.seed)
+        groups = len(np.unique(codes[rows]))
+        aspects = []
+        for name, learned, spread in zip(self.targets_, found, spreads, strict=True):
+            notes = {"rows": len(ratings), "groups": groups, **learned.notes}
+            aspects.append(LearnedAspect(learned.predictor, *spread, notes))
+            self._refuse_constant(aspects[-1], features, name)
+        return aspects
+
+    def _spread(self, target: Floats, name: str) -> tuple[float, float, tuple[float, float]]:
+        """Return mean, standard deviation and limits of an aspect's ratings."""
+        if len(target) < _MIN_ROWS:
+            raise DataError(
+                f"aspect {name!r}: {len(target)} rated rows with features; at least {_MIN_ROWS}"
+                " needed"
+            )
+        if target.min() == target.max():
+            raise DataError(
+                f"aspect {name!r}: people rate all rows {target[0]:g}, so nothing can be learnt"
+            )
+        limits = limits_of(target, self.scales.get(name), name)
+        return float(target.mean()), float(target.std()), limits
+
+    def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
+        fitted = np.clip(made.mean + made.sd * made.predictor.predict(features), *made.limits)
         if fitted.min() == fitted.max():
             raise DataError(
                 f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of"
-                f" {len(target)} rows; use 'avg' or 'ridge', or more rows"
+                f" {len(features)} rows; use 'avg' or 'ridge', or more rows"
             )
-        notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
-        return LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **told}, pooled)
 
     def _learn_pooled(
         self, training: Training, systems: Systems

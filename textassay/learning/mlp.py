@@ -67,50 +67,67 @@ class Mlp:
 
 def learn_mlp(training: Training) -> Learned:
     """Train the networks; their mean varies less with the seed than one of them."""
-    rng = np.random.default_rng(training.seed)
-    nets = [_train(training, rng) for _ in range(_NETS)]
-    return Learned(
-        Mlp(
-            inner=np.concatenate([inner for inner, *_ in nets]),
-            bias=np.concatenate([bias for _, bias, *_ in nets]),
-            outer=np.concatenate([outer for _, _, outer, _ in nets]) / _NETS,
-            intercept=float(np.mean([intercept for *_, intercept in nets])),
-        ),
-        {},
-    )
+    return learn_joint_mlp(training.features, training.target[:, None], seed=training.seed)[0]
 
 
-def _train(training: Training, rng: np.random.Generator) -> tuple[Floats, Floats, Floats, float]:
+def learn_joint_mlp(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
+    """Train networks whose hidden layers serve all targets, as HD-Eval's do; a predictor for each.
+
+    Args:
+        features: Standardised, shape (n, features).
+        targets: Standardised, shape (n, targets).
+        seed: Of the networks' starts.
+    """
+    rng = np.random.default_rng(seed)
+    nets = [_train(features, targets, rng) for _ in range(_NETS)]
+    inner = np.concatenate([inner for inner, *_ in nets])
+    bias = np.concatenate([bias for _, bias, *_ in nets])
+    outer = np.concatenate([outer for _, _, outer, _ in nets]) / _NETS
+    intercept = np.mean([intercept for *_, intercept in nets], axis=0)
+    notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}
+    return [
+        Learned(
+            Mlp(inner, bias, np.ascontiguousarray(outer[:, target]), float(intercept[target])),
+            notes,
+        )
+        for target in range(targets.shape[1])
+    ]
+
+
+def _train(
+    features: Floats, targets: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats, Floats]:
     from scipy.optimize import minimize  # heavy, so on first use
 
-    features, target = training.features, training.target
     n, width = features.shape
-    shapes = (_HIDDEN * width, _HIDDEN, _HIDDEN, 1)
+    outputs = targets.shape[1]
+    shapes = (_HIDDEN * width, _HIDDEN, _HIDDEN * outputs, outputs)
     bounds = np.cumsum(shapes)[:-1]
+    decay = _DECAY * outputs  # the hidden layer's errors add up over the targets, and so does this
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         inner, bias, outer, intercept = np.split(flat, bounds)
-        inner = inner.reshape(_HIDDEN, width)
+        inner, outer = inner.reshape(_HIDDEN, width), outer.reshape(_HIDDEN, outputs)
         hidden = np.maximum(features @ inner.T + bias, 0.0)
-        error = hidden @ outer + intercept - target
-        back = np.outer(error, outer) * (hidden > 0)
+        error = hidden @ outer + intercept - targets
+        back = (error @ outer.T) * (hidden > 0)
         slopes = (
-            back.T @ features + _DECAY * inner,
+            back.T @ features + decay * inner,
             back.sum(axis=0),
             hidden.T @ error + _DECAY * outer,
-            error.sum(),
+            error.sum(axis=0),
         )
-        value = error @ error + _DECAY * ((inner**2).sum() + outer @ outer)
+        value = (error**2).sum() + decay * (inner**2).sum() + _DECAY * (outer**2).sum()
         return float(value) / (2 * n), np.concatenate([np.ravel(slope) for slope in slopes]) / n
 
     start = [
         rng.uniform(-1, 1, shapes[0]) * np.sqrt(6 / (width + _HIDDEN)),
         np.zeros(_HIDDEN),
-        rng.uniform(-1, 1, _HIDDEN) * np.sqrt(6 / (_HIDDEN + 1)),
-        np.zeros(1),
+        rng.uniform(-1, 1, shapes[2]) * np.sqrt(6 / (_HIDDEN + outputs)),
+        np.zeros(outputs),
     ]
     found = minimize(
         loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}
     ).x
     inner, bias, outer, intercept = np.split(found, bounds)
-    return inner.reshape(_HIDDEN, width), bias, outer, float(intercept[0])
+    return inner.reshape(_HIDDEN, width), bias, outer.reshape(_HIDDEN, outputs), intercept

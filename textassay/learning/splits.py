@@ -68,6 +68,39 @@ def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
     return np.isin(groups, order[: min(count, len(sizes) - 1)])
 
 
+def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
+    """Draw the groups that are held out where they are not simply all that is not trained on.
+
+    They are drawn from the other end of the order in which `split_rows` draws, so that under one
+    seed the same rows are held out whatever share is trained on.
+
+    Args:
+        groups: Code of each row's group, shape (n,).
+        fraction: Share of the rows to hold out, above 0 and below 1.
+        train: Which rows are trained on, shape (n,), as from `split_rows` with the same seed.
+        seed: Seed of the draw.
+
+    Returns:
+        Whether each row is held out, shape (n,).
+
+    Raises:
+        ConfigurationError: The fraction is not between 0 and 1, or the rows do not suffice for both.
+    """
+    if not 0 < fraction < 1:
+        raise ConfigurationError(f"a fraction to hold out lies between 0 and 1, not {fraction!r}")
+    sizes = np.bincount(groups)
+    order = np.random.default_rng(seed).permutation(len(sizes))[::-1]
+    filled = np.cumsum(sizes[order])
+    count = int(np.abs(filled - fraction * len(groups)).argmin()) + 1
+    chosen = np.isin(groups, order[:count])
+    if (chosen & train).any():
+        raise ConfigurationError(
+            f"{train.mean():.0%} of the rows to learn from and {fraction:.0%} to hold out are more"
+            " than there are; make one of the fractions smaller"
+        )
+    return chosen
+
+
 def folds(groups: Codes, count: int, *, seed: int) -> Codes:
     """Deal groups into folds of about equal numbers of rows.
 

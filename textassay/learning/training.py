@@ -103,6 +103,18 @@ Raises:
 """
 
 
+class JointLearner(Protocol):
+    """Learns several targets at once.
+
+    Raises:
+        DataError: The rows do not allow it.
+    """
+
+    def __call__(self, features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
+        """Return a predictor for each target, given arrays of shape (n, features) and (n, targets)."""
+        ...
+
+
 def dot(features: Floats, weights: Floats) -> Floats:
     """Return the product of each row with the weights, shape (n,).
 

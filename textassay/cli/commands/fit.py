@@ -46,8 +46,9 @@ LEARNING = Group(
         typer.Option(
             metavar="NAME",
             help=(
-                "Aggregator: auto (default), avg, corrw, linear, nnls, ridge, tree, forest, mlp "
-                "or lightgbm; may repeat."
+                "Aggregator: auto (default), avg, corrw, linear, nnls, ridge, tree, forest, mlp, "
+                "lightgbm, or for all aspects at once tree-joint, forest-joint, mlp-joint; may "
+                "repeat."
             ),
             rich_help_panel="Learning",
         ),
@@ -73,6 +74,22 @@ LEARNING = Group(
         typer.Option(
             metavar="F",
             help="Share of the rows to learn from (default: 0.5).",
+            rich_help_panel="Learning",
+        ),
+    ],
+    test_fraction=Annotated[
+        float | None,
+        typer.Option(
+            metavar="F",
+            help="Share of the rows to hold out, the same whatever --train-fraction is (default: all others).",
+            rich_help_panel="Learning",
+        ),
+    ],
+    repeats=Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Samples that the curves of --report full average over (default: 3 for data, 1 for criteria).",
             rich_help_panel="Learning",
         ),
     ],
@@ -103,7 +120,29 @@ GROWTH = Group(
         int | None,
         typer.Option(
             metavar="N",
-            help="Criteria expanded per layer, from layer 2 on (default: 4).",
+            help="Criteria expanded per layer, from layer 2 on (default: 4; all with --tree).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+    tree=Annotated[
+        str | None,
+        typer.Option(
+            metavar="TREE",
+            help="Tree to learn on: a file, published, a published tree's name, or model (default).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+    saliency=Annotated[
+        Literal["permutation", "shapley"] | None,
+        typer.Option(
+            help="What criteria are ranked by (default: permutation).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+    noise=Annotated[
+        Literal["stop", "prune"] | None,
+        typer.Option(
+            help="If no importance can be told from 0: stop growing (default), or prune all the same.",
             rich_help_panel="Criteria tree",
         ),
     ],
