@@ -74,14 +74,15 @@ def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
         fill(
             f"{name}: {' '.join((item.description or '').split())}",
             width=100,
-            initial_indent=" " * 8,
-            subsequent_indent=" " * 12,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * 8,
         )
         for name, item in Settings.model_fields.items()
     ]
     shown = cast("Any", function)
     shown.__signature__ = signature.replace(parameters=[*own, *settings])
-    shown.__doc__ = (function.__doc__ or "").replace(
-        "        **overrides: Fields of `Settings`.", "\n".join(lines)
+    # Python 3.13 strips the indentation of docstrings, earlier versions keep it
+    shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
+        "    **overrides: Fields of `Settings`.", "\n".join(lines)
     )
     return strict_keywords(function)

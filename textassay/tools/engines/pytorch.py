@@ -11,7 +11,7 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, longest_input, pad
 from textassay.tools.engines.extras import need
 from textassay.tools.engines.files import ModelFiles
-from textassay.tools.engines.rembert import build_bleurt, is_bleurt
+from textassay.tools.engines.rembert import is_bleurt, load_bleurt
 
 _AUTO_CLASSES: dict[Head, str] = {
     "classify": "AutoModelForSequenceClassification",
@@ -148,7 +148,7 @@ class PytorchEngine:
                     f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`"
                 )
             try:
-                return build_bleurt(self.torch, self.files)
+                return load_bleurt(self.transformers, self.files, dtype=self.torch.float32)
             except ConfigurationError:
                 raise
             except Exception as error:  # whatever a damaged file makes the libraries raise
