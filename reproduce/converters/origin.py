@@ -1,0 +1,136 @@
+"""What a converter is: the files that a data set is published in, and how they become our rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from reproduce.plain_pickle import read_plain_pickle
+from textassay.runtime.errors import ConfigurationError, DataError
+
+Json = dict[str, Any]
+Convert = Callable[[Sequence[Path]], Iterable[Json]]
+"""From the files, in the order in which `DataSet.files` lists them, to rows of our format."""
+
+
+@dataclass(frozen=True)
+class OriginFile:
+    """A file as its origin ships it.
+
+    Attributes:
+        name: Its name.
+        where: Where to get it.
+        licence: The licence stated there.
+        sha256: Digest of the file that the converter was tried on; `None` if it was not checked:
+            the file could not be had where this was written.
+        optional: Whether the data set can do without it.
+        adds: What it adds, if it is optional.
+    """
+
+    name: str
+    where: str
+    licence: str
+    sha256: str | None = None
+    optional: bool = False
+    adds: str = ""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set with human ratings.
+
+    Attributes:
+        name: How tables name it.
+        what: What it holds, in a few words.
+        files: Its files.
+        convert: Makes rows of them.
+    """
+
+    name: str
+    what: str
+    files: tuple[OriginFile, ...]
+    convert: Convert
+
+
+def converted(data: DataSet, files: Sequence[Path]) -> list[Json]:
+    """Return the rows of a data set.
+
+    Raises:
+        ConfigurationError: Too many or too few files are given.
+        DataError: A file cannot be read or is laid out otherwise; names it.
+    """
+    needed = sum(not file.optional for file in data.files)
+    if not needed <= len(files) <= len(data.files):
+        listed = ", ".join(file.name + ("?" * file.optional) for file in data.files)
+        raise ConfigurationError(f"{data.name} is made from {listed}; {len(files)} files are given")
+    try:
+        rows = list(data.convert(files))
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{', '.join(map(str, files))}: not laid out as {data.files[0].name} of"
+            f" {data.files[0].where} ({type(error).__name__}: {error})"
+        ) from error
+    if not rows:
+        raise DataError(f"{files[0]}: no rows")
+    return rows
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def read_lines(path: Path) -> Iterator[Json]:
+    """Iterate over a JSON Lines file.
+
+    Raises:
+        DataError: It cannot be read; names the line.
+    """
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    try:
+                        yield json.loads(line)
+                    except ValueError as error:
+                        raise DataError(f"{path}, line {number}: {error}") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def read_pickle(path: Path) -> Any:
+    """Return the content of a pickle of plain data; see `read_plain_pickle`."""
+    return read_plain_pickle(path)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean, exactly rounded, so that ties between averages stay ties."""
+    return fsum(values) / len(values)
+
+
+def means(ratings: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return the mean of each aspect that anybody rated."""
+    return {aspect: mean(given) for aspect, given in ratings.items() if given}
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    """Return texts without repetitions, in order."""
+    return list(dict.fromkeys(texts))

@@ -1,0 +1,162 @@
+"""A whole table: what it would cost, and its figures beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from reproduce.agreement import Figure, Figures, against_people, averages, between_raters
+from reproduce.learned import held_out
+from reproduce.scores import NotHere, Request, Scorer, requests_of
+from reproduce.table import Published, Row, Table
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.messages import Usage
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of the paper and ours.
+
+    Attributes:
+        head: The column.
+        statistic: The coefficient.
+        published: The paper's figure; `-` if it has none.
+        ours: Ours, on the paper's scale.
+    """
+
+    head: str
+    statistic: str
+    published: Published
+    ours: Figure
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run would ask.
+
+    Attributes:
+        request: The run.
+        asked: Calls, tokens and cost at most; `None` if it cannot be made.
+        why_not: Why it cannot.
+    """
+
+    request: Request
+    asked: Usage | None
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table.
+
+    Attributes:
+        row: What the table's file says.
+        cells: Its figures.
+        how: Where our scores come from; empty if there are none.
+        why_not: Why figures are missing; empty if none is.
+    """
+
+    row: Row
+    cells: tuple[Cell, ...]
+    how: str
+    why_not: str
+
+
+def chosen(table: Table, patterns: Sequence[str], *, recorded: bool) -> list[Row]:
+    """Return the rows that are asked for.
+
+    Args:
+        table: The table.
+        patterns: Names of rows, or globs; all rows if empty.
+        recorded: Whether rows that ask a model are left out.
+
+    Raises:
+        UnknownName: A pattern matches no row.
+    """
+    for pattern in patterns:
+        if not any(fnmatchcase(row.name, pattern) for row in table.rows):
+            raise UnknownName("row", pattern, [row.name for row in table.rows])
+    return [
+        row
+        for row in table.rows
+        if (not patterns or any(fnmatchcase(row.name, one) for one in patterns))
+        and not (recorded and row.needs_model)
+    ]
+
+
+async def estimates(scorer: Scorer, rows: Sequence[Row]) -> list[Estimate]:
+    """Return the runs that the rows need, and what each would ask."""
+    found = []
+    for request in requests_of(scorer, rows):
+        try:
+            found.append(Estimate(request, await scorer.estimate(request)))
+        except ConfigurationError as error:  # its rows will say so as well
+            found.append(Estimate(request, None, str(error)))
+    return found
+
+
+async def reproduce(scorer: Scorer, rows: Sequence[Row], *, bootstrap: int) -> list[Line]:
+    """Return the rows with the paper's figures and ours.
+
+    Raises:
+        TextassayError: A run was stopped; what is finished is kept if it has a folder.
+    """
+    return [await _line(scorer, row, bootstrap=bootstrap) for row in rows]
+
+
+async def _line(scorer: Scorer, row: Row, *, bootstrap: int) -> Line:
+    found: Figures = {}
+    hows: list[str] = []
+    reasons: list[str] = [] if row.missing is None else [row.missing]
+    for data in () if row.missing is not None else scorer.table.data:
+        try:
+            found |= await _figures(scorer, row, data, bootstrap=bootstrap)
+            hows.append("" if row.raters else _how(scorer, row, data))
+            reasons.append(scorer.unscored(row, data))
+        except (NotHere, ConfigurationError, DataError) as error:  # says why a figure is missing
+            reasons.append(str(error))
+    found |= averages(scorer.table.columns, found)
+    return Line(
+        row,
+        tuple(_cells(scorer.table, row, found)),
+        ", ".join(dict.fromkeys(filter(None, hows))),
+        "; ".join(dict.fromkeys(filter(None, reasons))),
+    )
+
+
+async def _figures(scorer: Scorer, row: Row, data: str, *, bootstrap: int) -> Figures:
+    if row.learned is not None:
+        return await held_out(scorer, row, data)
+    if row.raters is not None:
+        return between_raters(scorer, row, data, bootstrap=bootstrap)
+    return await against_people(scorer, row, data, bootstrap=bootstrap)
+
+
+def _how(scorer: Scorer, row: Row, data: str) -> str:
+    if row.learned is not None:
+        return f"{row.learned.aggregator} on {row.learned.train_fraction:.0%}"
+    return scorer.how(row, data)
+
+
+def _cells(table: Table, row: Row, found: Figures) -> list[Cell]:
+    none: list[Published] = ["-" for _ in range(table.width)]
+    published = iter(row.published or none)
+    scale = 100 if table.percent else 1
+    cells = []
+    for column in table.columns:
+        for statistic in column.statistics:
+            figure = found.get((column, statistic), Figure(None))
+            cells.append(Cell(column.head, statistic, next(published), _scaled(figure, scale)))
+    return cells
+
+
+def _scaled(figure: Figure, scale: float) -> Figure:
+    if scale == 1 or figure.value is None:
+        return figure
+    ends = figure.interval
+    return Figure(
+        figure.value * scale,
+        None if ends is None else (ends[0] * scale, ends[1] * scale),
+        figure.n,
+    )

@@ -1,0 +1,258 @@
+"""The tables: figures as the papers print them, rows that come out today, and the way through."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from reproduce.command import main
+from reproduce.table import load, names
+from tests.benchmark_data import FOLDER, benchmark, paper
+
+PAPERS = {
+    "coascore": "coascore.txt",
+    "decomp-eval": "decompeval.txt",
+    "fusion-eval": "fusion-eval.txt",
+    "gptscore": "gptscore.txt",
+    "hd-eval": "hd-eval.txt",
+}
+
+
+def run(capsys, *command):
+    """The exit status and the JSON document of a command."""
+    status = main([*command, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def figures(row):
+    return {(one["column"], one["statistic"]): one for one in row["figures"]}
+
+
+def printed(text):
+    """The numbers of a paper in order, to three decimals."""
+    return [f"{float(number):.3f}" for number in re.findall(r"-?\d*\.\d+|-?\d+", text)]
+
+
+@pytest.mark.parametrize("name", names())
+def test_published_figures_stand_in_the_paper(name):
+    """Those of a row stand there in this order, not far from each other."""
+    table = load(name)
+    rows = [row for row in table.rows if any(figure != "-" for figure in row.published)]
+    if not rows:
+        assert table.missing or table.notes
+        return
+    stream = printed(paper(PAPERS[name.split("-table-")[0].split("-figure-")[0]]))
+    for row in rows:
+        wanted = [f"{figure:.3f}" for figure in row.published if figure != "-"]
+        reach = 20 * len(wanted) + 20  # copies of the papers print columns of several rows by turns
+        starts = [at for at, number in enumerate(stream) if number == wanted[0]]
+        assert any(follows(wanted, stream[at : at + reach]) for at in starts), row.name
+
+
+def follows(wanted, found):
+    """Whether the wanted numbers stand among those found, in order."""
+    rest = iter(found)
+    return all(number in rest for number in wanted)
+
+
+def test_all_five_papers_have_tables(capsys):
+    """Each table of the list runs, needs data by name, or says why there is nothing to run."""
+    assert main(["--data", "."]) == 0
+    shown = capsys.readouterr().out
+    for name in names():
+        table = load(name)
+        state = shown.split(f"  {name} ", 1)[1].splitlines()[1].strip()
+        expected = "nothing to run" if table.missing else f"needs data {', '.join(table.data)}"
+        assert state.startswith(expected)
+    assert {name.split("-table-")[0].split("-figure-")[0] for name in names()} == set(PAPERS)
+
+
+def test_the_guide_has_every_table():
+    """With the number of rows that need no model, and of those that ask one."""
+    guide = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    for name in names():
+        table = load(name)
+        free = sum(not row.needs_model and row.missing is None for row in table.rows)
+        asking = sum(row.needs_model for row in table.rows)
+        counts = " | | nothing to run" if table.missing else f" {free} | {asking} |"
+        assert f"| `{name}` |{counts}" in guide
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "columns"),
+    [
+        ("decomp-eval-table-3", "UniEval (Dial)", 8),
+        ("fusion-eval-table-3", "UniEval", 6),
+    ],
+)
+def test_recorded_rows_print_the_published_numbers(name, row, columns, capsys):
+    """UniEval's scores were published, and the papers' figures come out of them to the third decimal."""
+    benchmark("topical_chat/topical_chat.jsonl")
+    command = [name, "--recorded", "--rows", row, "--bootstrap", "0", "--data", str(FOLDER)]
+    status, found = run(capsys, *command)
+    assert status == 0
+    compared = [one for one in found["rows"][0]["figures"] if one["paper"] is not None]
+    assert len(compared) == columns
+    for one in compared:
+        assert one["ours"] == pytest.approx(one["paper"], abs=0.0006), one["column"]
+
+
+def test_experts_agree_as_published(capsys):
+    """HD-Eval's table 9 is of a part of the rows, so that it comes out nearly."""
+    benchmark("alttest/summeval.jsonl.gz")
+    given = f"summeval_raters={FOLDER / 'alttest' / 'summeval.jsonl.gz'}"
+    command = ["hd-eval-table-9", "--rows", "Expert*", "--data", given, "--bootstrap", "0"]
+    status, found = run(capsys, *command)
+    assert status == 0
+    for row in found["rows"]:
+        for one in row["figures"]:
+            assert one["ours"] == pytest.approx(one["paper"], abs=0.04)
+            assert one["n"] == 1600
+
+
+# ---- the way through, on a few rows and models that know nothing ----
+
+FACTORS = (1, 2, 3, 4, 6, 7)  # none shares a divisor with 5, so that every rating varies
+WORDS = ["the cat sat", "a dog ran home", "it is red", "the sun and the moon", "no bird ate fish"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder with tiny data of every data set that the tests ask for."""
+
+    def rows(name, aspects, **more):
+        with (tmp_path / f"{name}.jsonl").open("w", encoding="utf-8") as lines:
+            for number in range(20):
+                text = WORDS[number % 5] + "." + f" {WORDS[number % 3]}." * (number % 2)
+                rated = {
+                    aspect: 1 + number * factor % 5
+                    for aspect, factor in zip(aspects, FACTORS, strict=False)
+                }
+                row = {
+                    "id": f"{name}-{number}",
+                    "output": text,
+                    "source": WORDS[(number + 1) % 5],
+                    "references": [WORDS[(number + 2) % 5]],
+                    "group": f"g{number // 4}",
+                    "system": f"s{number % 4}",
+                    "human": rated,
+                }
+                lines.write(json.dumps(row | more) + "\n")
+
+    chat = ["naturalness", "coherence", "engagingness", "groundedness", "understandability"]
+    rows("topical_chat", [*chat, "overall"], context="the cat is red")
+    for name in ("sfres", "sfhot", "bagel"):
+        rows(name, ["informativeness", "naturalness", "quality"])
+    return str(tmp_path)
+
+
+def tiny(family, folder):
+    """A model with random weights; skips without transformers."""
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("needs transformers, which is not installed (extra transformers)")
+    from tests.runtime.backends.tiny_transformers import save
+
+    save(family, folder)
+    return f"transformers/{folder}"
+
+
+@pytest.fixture
+def embedded():
+    if importlib.util.find_spec("llama_cpp") is None:
+        pytest.skip("needs llama-cpp-python, which is not installed (extra llamacpp)")
+    return ["--model", "embedded", "--set", "profile=embedded", "--bootstrap", "0"]
+
+
+def complete(found):
+    """Whether every figure of every row was computed over all rows."""
+    return all(
+        one["ours"] is not None and one["n"] > 0
+        for row in found["rows"]
+        for one in row["figures"]
+        if "verage" not in one["column"]
+    )
+
+
+def test_decomp_eval_end_to_end(data, tmp_path, capsys):
+    """Table 3 on a tiny T5, estimated first, kept and gone on with."""
+    model = ["--model", tiny("t5", tmp_path / "t5"), "--limit", "3", "--bootstrap", "0"]
+    command = ["decomp-eval-table-6", "--data", data, *model, "--rows", "w/o Decomp*"]
+    assert main([*command, "--dry-run"]) == 0
+    estimate = capsys.readouterr().out
+    assert "cost estimate: 12 calls" in estimate
+    out = ["--out", str(tmp_path / "runs")]
+    status, found = run(capsys, *command, *out)
+    assert status == 0
+    [row] = found["rows"]
+    assert figures(row)["Coh.", "spearman"]["paper"] == 0.399
+    assert figures(row)["Coh.", "spearman"]["n"] == 3
+    assert len(list((tmp_path / "runs" / "decomp-eval-table-6").glob("*/manifest.json"))) == 1
+    assert run(capsys, *command, *out) == (0, found)
+
+
+def test_gptscore_end_to_end(data, tmp_path, capsys):
+    """Table 5 on a tiny GPT-2, named as the paper's model of these rows alone."""
+    given = f"GPT2={tiny('gpt2', tmp_path / 'gpt2')}"
+    rows = ["--rows", "GPT2 VAL", "--rows", "OPT VAL"]
+    command = ["gptscore-table-5", "--data", data, "--model", given, *rows, "--limit", "8"]
+    status, found = run(capsys, *command)
+    assert status == 1
+    scored, other = found["rows"]
+    assert figures(scored)["BAGEL INF", "spearman"]["paper"] == 40.8
+    assert complete({"rows": [scored]})
+    assert other["why_not"] == "needs --model MODEL (the paper: OPT)"
+
+
+def test_coascore_end_to_end(data, embedded, capsys):
+    """Table 5 on the embedded model; no public copy has its figures."""
+    command = ["coascore-table-5", "--data", data, *embedded, "--limit", "4", "--rows", "CoAScore*"]
+    status, found = run(capsys, *command)
+    assert status == 0
+    assert [row["row"] for row in found["rows"]] == ["CoAScore inter", "CoAScore"]
+    assert complete(found)
+
+
+def test_fusion_eval_end_to_end(data, embedded, capsys):
+    """Rows of table 3 that judge, average tools, or stand on a tool alone; others say what they need."""
+    tools = ["--tools", "lm_prob=rougeL", "--tools", "bleurt=chrf"]
+    rows = [part for name in ("FE-GPT-4", "AVG (AE)", "BLEURT") for part in ("--rows", name)]
+    command = ["fusion-eval-table-3", "--data", data, *embedded, "--limit", "5", *rows]
+    status, found = run(capsys, *command, *tools)
+    assert status == 0
+    assert complete(found)
+    status, found = run(capsys, *command)
+    assert status == 1
+    assert [row["why_not"] for row in found["rows"]] == [
+        "needs --tools bleurt=KIND:MODEL (see docs/tools.md)",
+        "needs --tools lm_prob=KIND:MODEL (see docs/tools.md)",
+        "needs --tools lm_prob=KIND:MODEL (see docs/tools.md)",
+    ]
+
+
+def test_hd_eval_end_to_end(data, embedded, capsys):
+    """Table 3 learns from the nodes of the published tree, one run of each data set."""
+    rows = ["--rows", "HD-Eval-NN, 50 %"]
+    status, found = run(capsys, "hd-eval-table-3", "--data", data, *embedded, *rows)
+    assert status == 0
+    [row] = found["rows"]
+    assert row["source"] == "mlp on 50%"
+    assert {one["n"] for one in row["figures"] if one["column"] != "Average"} <= set(range(8, 13))
+    assert figures(row)["Average", "pearson"]["ours"] is not None
+
+
+def test_what_is_missing_is_told(data, capsys):
+    """Unknown tables and rows, tables without figures, and data that are not here."""
+    assert main(["hd-eval-table-99"]) == 2
+    assert "hd-eval-table-9" in capsys.readouterr().err
+    assert main(["hd-eval-table-1", "--rows", "Nobody"]) == 2
+    assert "ROUGE-1" in capsys.readouterr().err
+    assert main(["gptscore-table-12"]) == 1
+    assert "prompts, no figures" in capsys.readouterr().out
+    assert main(["decomp-eval-table-2", "--data", data, "--recorded"]) == 1
+    shown = capsys.readouterr().out
+    assert "fetch https://github.com/Yale-LILY/SummEval" in shown
+    assert "the paper: 0.167 0.126" in shown
+    assert main(["decomp-eval-table-2", "--data", "nowhere"]) == 2
+    assert "no folder nowhere" in capsys.readouterr().err
