@@ -14,7 +14,7 @@ def rows(turns: bool, files: Sequence[Path]) -> Iterator[Json]:
     name = "fed_turn" if turns else "fed_dialog"
     content = read_json(files[0])
     dialogues = [one["context"] for one in content if "response" not in one]
-    whole = number = 0
+    whole, number = 0, 0
     for one in content:
         is_turn = "response" in one
         if is_turn == turns:
@@ -34,12 +34,12 @@ def rows(turns: bool, files: Sequence[Path]) -> Iterator[Json]:
                 "annotators": ratings,
             }
             number += 1
-        whole += not is_turn
+        whole += 0 if is_turn else 1
 
 
 def _dialogue(context: str, dialogues: Sequence[str], at: int) -> int:
     """Return which dialogue a context is from: the file has the turns of one before itself."""
-    order = [*range(at, len(dialogues)), *range(at)]
+    order: list[int] = [*range(at, len(dialogues)), *range(at)]
     return next(number for number in order if str(dialogues[number]).startswith(context))
 
 
