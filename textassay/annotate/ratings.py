@@ -13,11 +13,11 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from textassay.annotate.study import Study
 from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.json_text import encode
 
@@ -109,7 +109,7 @@ class Answers:
         return pairs
 
 
-class CollectedRatings:
+class CollectedRatings(AsyncResource):
     """All answers so far.
 
     Args:
@@ -141,12 +141,7 @@ class CollectedRatings:
             self._fresh = False
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def aclose(self) -> None:
         """Close the journal."""
         await self._journal.aclose()
 

@@ -11,7 +11,6 @@ Knows files and scores; nothing of models.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from textassay.calibration.calibration import AspectCalibration, read_aspect
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import write_json, write_text
+from textassay.runtime.storage.sealed_json import read_sealed, write_sealed
 from textassay.version import __version__
 
 FORMAT = 1
@@ -114,7 +114,7 @@ def save(
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
         write_text(out / TEXT, text)
-        write_json(out / FILE, {"format": FORMAT, **content, "digest": _digest(content)})
+        write_sealed(out / FILE, content, format=FORMAT)
     except OSError as error:
         raise StorageError(f"the calibration cannot be written to {out}: {error}") from error
 
@@ -137,26 +137,13 @@ def load(folder: str | Path) -> Calibration:
         DataError: Its content is damaged.
     """
     path = Path(folder) / FILE
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ConfigurationError(
-            f"{folder} holds no {FILE}; make a calibration with textassay calibrate"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} holds no calibration")
-    version = content.pop("format", None)
-    if version != FORMAT or isinstance(version, bool):
-        raise ConfigurationError(
-            f"{path} has format {version!r}; this version of textassay reads format {FORMAT}"
-        )
-    if content.pop("digest", None) != _digest(content):
-        raise ConfigurationError(
-            f"{path} was edited or damaged since it was written (its digest differs); calibrate "
-            "again, or restore the file"
-        )
+    content = read_sealed(
+        path,
+        format=FORMAT,
+        kind="calibration",
+        missing=f"{folder} holds no {FILE}; make a calibration with textassay calibrate",
+        repair="calibrate again",
+    )
     aspects, sources = content.get("aspects"), content.get("sources")
     if not isinstance(aspects, list) or not isinstance(sources, list):
         raise DataError(f"{path} holds no calibration")
@@ -166,8 +153,3 @@ def load(folder: str | Path) -> Calibration:
 def source_digest(source: str) -> str:
     """Return 12 hex digits that stand for a source, so that its ratings are known again."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -37,6 +37,14 @@ RatedData = Annotated[
     typer.Argument(metavar="DATA", help="Examples with human ratings (default: those of the run)."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+MethodName = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        metavar="METHOD",
+        help="Method, such as g-eval, or the folder of a fitted evaluator.",
+    ),
+]
 Models = Annotated[
     list[str] | None,
     typer.Option(

@@ -20,7 +20,7 @@ from textassay.runtime.errors import (
     TextassayError,
 )
 from textassay.runtime.graph.graph import Graph
-from textassay.runtime.keywords import strict_keywords
+from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import Settings
 from textassay.tools import Tool
@@ -95,23 +95,8 @@ async def evaluate(
         return await finish(session)
 
 
-@strict_keywords
-def evaluate_sync(
-    examples: Any,
-    *,
-    method: str | Method | Graph,
-    model: ModelsByRole | None = None,
-    task: str | None = None,
-    aspects: str | Aspect | Sequence[str | Aspect] | None = None,
-    out: str | Path | None = None,
-    resume: bool = False,
-    options: Mapping[str, Any] | None = None,
-    settings: Settings | None = None,
-    fields: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    tools: str | Tool | Sequence[str | Tool] = (),
-    progress: Watch = None,
-) -> Run:
+@takes_arguments_of(evaluate)
+def evaluate_sync(*args: Any, **arguments: Any) -> Run:
     """Do what `evaluate` does, with the same arguments, from code that is not async.
 
     Raises:
@@ -128,28 +113,7 @@ def evaluate_sync(
             "evaluate_sync cannot run inside a running event loop (a notebook or a web server has "
             "one); write `await textassay.evaluate(...)` instead"
         )
-    request = EvaluationRequest(
-        method=method,
-        model=model,
-        task=task,
-        aspects=aspects,
-        out=out,
-        resume=resume,
-        options=options,
-        settings=settings,
-        fields=fields,
-        limit=limit,
-        tools=tools,
-    )
-
-    async def judged() -> Run:
-        async with (
-            session_of(examples, request) as session,
-            watched(lambda: session.engine.progress, progress),
-        ):
-            return await finish(session)
-
-    return asyncio.run(judged())
+    return asyncio.run(evaluate(*args, **arguments))
 
 
 @strict_keywords

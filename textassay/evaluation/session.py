@@ -146,13 +146,8 @@ async def open_session(
         judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
         if folder is not None:
             manifest = manifest_of(spec, method, asked, info, settings)
-            if resume:
-                check_same_run(folder.manifest, manifest)
-                await in_thread(lambda: _check_scores(folder, judged, method))
-            else:
-                folder.write_manifest(manifest)
+            await _bind(folder, manifest, judged, method, resume=resume)
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
-        in_flight = max([settings.concurrency, *(m.settings.concurrency for m in connected)])
         engine = Engine(
             judged,
             method,
@@ -160,16 +155,48 @@ async def open_session(
             folder=folder,
             settled=folder.settled() if folder is not None and resume else None,
             models={model.name: model for model in connected},
-            workers=(
-                max(1, int(in_flight * SPARE_WORKERS))
-                if book is None
-                else max(1, min(total, MAX_WAITING))
-            ),
+            workers=_workers(settings, connected, total, batched=book is not None),
             adjust=adjust,
         )
         yield Session(
             engine=engine, method=method, examples=data, data=info, models=asked, folder=folder
         )
+
+
+async def _bind(
+    folder: RunFolder,
+    manifest: dict[str, Any],
+    judged: Iterable[Example],
+    method: Method,
+    *,
+    resume: bool,
+) -> None:
+    """Write what a new run does, or check that a resumed one does the same on the same data.
+
+    Raises:
+        ConfigurationError: The resumed run is another.
+    """
+    if not resume:
+        folder.write_manifest(manifest)
+        return
+    check_same_run(folder.manifest, manifest)
+    labels = [aspect.label for aspect in method.aspects]
+    # scores of something else than the data are refused before anything is asked
+    await in_thread(
+        lambda: folder.check_pairs(
+            lambda: ((example.id, label) for example in judged for label in labels)
+        )
+    )
+
+
+def _workers(
+    settings: Settings, models: Sequence[ConnectedModel], total: int, *, batched: bool
+) -> int:
+    """Return how many examples are in work at once; all of them if a model is asked in batches."""
+    if batched:
+        return max(1, min(total, MAX_WAITING))
+    in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
+    return max(1, int(in_flight * SPARE_WORKERS))
 
 
 async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples, DataInfo]:
@@ -193,12 +220,6 @@ def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Too
     return build(
         spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools
     )
-
-
-def _check_scores(folder: RunFolder, judged: Iterable[Example], method: Method) -> None:
-    """Refuse a run with scores of something else than its data, before anything is asked."""
-    labels = [aspect.label for aspect in method.aspects]
-    folder.check_pairs(lambda: ((example.id, label) for example in judged for label in labels))
 
 
 def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

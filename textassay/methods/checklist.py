@@ -30,7 +30,6 @@ from textassay.runtime.messages import (
     How,
     Message,
     Score,
-    slug,
 )
 
 QUESTIONS_PROMPT, P_YES_PROMPT = "checklist_questions", "decomp_eval"
@@ -380,17 +379,8 @@ def _given(
         return none, chosen
     tree = checklists.load(task.name if published else options.checklist, task)
     known = {root.id: checklists.questions_below(tree, root) for root in tree.roots}
-    if published:
-        return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
-    if task.aspects == task.family or not task.family:  # the file says what is judged
-        return known, tree.roots
-    for aspect in chosen:
-        if slug(aspect.name) not in known:
-            raise ConfigurationError(
-                f"checklist {options.checklist}: {aspect.name!r} is none of its aspects: "
-                f"{', '.join(root.name for root in tree.roots)}"
-            )
-    return {a.id: known[a.id] for a in chosen}, chosen
+    file = None if published else f"checklist {options.checklist}"
+    return trees.for_aspects(known, tree.roots, task, chosen, file=file)
 
 
 def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:

@@ -30,7 +30,6 @@ from textassay.runtime.messages import (
     Message,
     Scale,
     Score,
-    slug,
 )
 
 DECOMPOSE_PROMPT = "hd_eval_decompose"
@@ -269,19 +268,13 @@ def _given_branches(
     published = options.tree == PUBLISHED
     tree = trees.load(task.name if published else options.tree, task)
     known = {root.id: _branch_below(root, tree) for root in tree.roots}
-    if published:
-        return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
-    if (
-        task.aspects == task.family or not task.family
-    ):  # nobody chose some of them: the tree says what is judged
-        return known, tuple(branch.tree.roots[0] for branch in known.values())
-    for aspect in chosen:
-        if slug(aspect.name) not in known:
-            raise ConfigurationError(
-                f"tree {options.tree}: {aspect.name!r} is none of its roots:"
-                f" {', '.join(r.name for r in tree.roots)}"
-            )
-    return {a.id: known[a.id] for a in chosen}, chosen
+    return trees.for_aspects(
+        known,
+        tuple(branch.tree.roots[0] for branch in known.values()),
+        task,
+        chosen,
+        file=None if published else f"tree {options.tree}",
+    )
 
 
 def _branch_below(root: Aspect, tree: AspectTree) -> Branch:

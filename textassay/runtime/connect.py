@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from textassay.observing import WATCH
@@ -49,6 +48,7 @@ from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
+from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, DiskStore
 
@@ -107,7 +107,7 @@ def connect(
     return ConnectedModel(backend, known, budget or Budget(known.max_cost))
 
 
-class ConnectedModel(Wrapper):
+class ConnectedModel(AsyncResource, Wrapper):
     """A backend inside its wrappers; open between `__aenter__` and `__aexit__`.
 
     One such object per endpoint, key and model: its limiter serves everybody who asks through it.
@@ -234,15 +234,6 @@ class ConnectedModel(Wrapper):
             self.wrapped = self.build_stack(store)
         self._is_open = True
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the backend and the cache."""
-        await self.aclose()
 
     async def close_queues(self) -> None:
         """Stop waiting for batches; safe to call twice."""

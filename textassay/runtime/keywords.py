@@ -48,6 +48,30 @@ def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def takes_arguments_of(
+    source: Callable[P, Any],
+) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Show and check the parameters of another function, whose names, types and defaults they are.
+
+    For a function that only passes its arguments on, such as one that is not async.
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[P, R]:
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(source).replace(return_annotation=returned)
+
+        @wraps(function)
+        def bound(*args: P.args, **keywords: P.kwargs) -> R:
+            signature.bind(*args, **keywords)  # a missing argument is told in the caller's terms
+            return function(*args, **keywords)
+
+        shown = cast("Any", bound)
+        shown.__signature__ = signature
+        return strict_keywords(bound)
+
+    return decorate
+
+
 def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
     """Show every field of `Settings` as a parameter of a function that takes them as `**overrides`.
 

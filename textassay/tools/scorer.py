@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.messages import Example, Score, ScoreError
+from textassay.runtime.resource import AsyncResource
 from textassay.tools.tool import Tool
 
 
-class ToolScorer:
+class ToolScorer(AsyncResource):
     """Runs a set of tools side by side; `async with` closes them."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
@@ -77,14 +76,3 @@ class ToolScorer:
         """Close every tool."""
         for tool in self.tools:
             await tool.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -22,6 +22,7 @@ from textassay.cli.flags import (
     SHARDING,
     AsJson,
     Given,
+    MethodName,
     Models,
     OptionalData,
     Out,
@@ -49,13 +50,7 @@ FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | LOG | JUDGING | SAMPLING | READING |
 def score(
     data: OptionalData = None,
     *,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD",
-            help="Method, such as g-eval, or the folder of a fitted evaluator.",
-        ),
-    ] = None,
+    method: MethodName = None,
     model: Models = None,
     out: Out = None,
     calibration: Annotated[

@@ -10,7 +10,7 @@ from textassay.cli import arguments
 from textassay.cli.commands.calibrate import Confidence
 from textassay.cli.commands.score import FLAGS, score_keys
 from textassay.cli.exits import run_async
-from textassay.cli.flags import AsJson, Given, Models, OptionalData, Out
+from textassay.cli.flags import AsJson, Given, MethodName, Models, OptionalData, Out
 from textassay.cli.registry import DECIDING, command
 
 
@@ -33,13 +33,7 @@ from textassay.cli.registry import DECIDING, command
 def stress(
     data: OptionalData = None,
     *,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD",
-            help="Method, such as g-eval, or the folder of a fitted evaluator.",
-        ),
-    ] = None,
+    method: MethodName = None,
     model: Models = None,
     out: Out = None,
     tests: Annotated[

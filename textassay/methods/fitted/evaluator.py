@@ -10,9 +10,6 @@ No pickle: trees are LightGBM's text, the rest is JSON.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +20,7 @@ from textassay.display import Cell, Displayed, Shown, first
 from textassay.learning import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
-from textassay.runtime.storage.files import write_json
+from textassay.runtime.storage.sealed_json import digest_of, read_sealed, write_sealed
 
 FORMAT = 1
 FILE = "evaluator.json"
@@ -58,7 +55,7 @@ class Evaluator(Displayed, Message):
     @property
     def digest(self) -> str:
         """64 hex digits over everything."""
-        return _digest(self.model_dump(mode="json"))
+        return digest_of(self.model_dump(mode="json"))
 
     def _shown(self) -> list[Shown]:
         named: list[tuple[str, Cell]] = [
@@ -85,7 +82,7 @@ def save(evaluator: Evaluator, folder: Path) -> None:
         OSError: The folder cannot be written.
     """
     content = evaluator.model_dump(mode="json")
-    write_json(folder / FILE, {"format": FORMAT, **content, "digest": _digest(content)})
+    write_sealed(folder / FILE, content, format=FORMAT)
 
 
 def load(folder: str | Path) -> Evaluator:
@@ -96,26 +93,13 @@ def load(folder: str | Path) -> Evaluator:
             written.
     """
     path = Path(folder) / FILE
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ConfigurationError(
-            f"{folder} holds no {FILE}, so it is no evaluator; make one with textassay fit"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"{path} holds no evaluator")
-    version = content.pop("format", None)
-    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
-        raise ConfigurationError(
-            f"{path} has format {version!r}; this version of textassay reads format {FORMAT}"
-        )
-    if content.pop("digest", None) != _digest(content):
-        raise ConfigurationError(
-            f"{path} was edited or damaged since it was written (its digest differs); fit again, or"
-            " restore the file"
-        )
+    content = read_sealed(
+        path,
+        format=FORMAT,
+        kind="evaluator",
+        missing=f"{folder} holds no {FILE}, so it is no evaluator; make one with textassay fit",
+        repair="fit again",
+    )
     try:
         return Evaluator(**content)
     except ValidationError as error:
@@ -139,8 +123,3 @@ def aggregator_of(evaluator: Evaluator) -> Aggregator:
             " again"
         )
     return aggregator
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -10,22 +10,23 @@ features is not scored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from textassay.learning import Aggregator, explain
 from textassay.learning.training import Floats
 from textassay.methods.fitted.batched import Batched
 from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
 from textassay.methods.fitted.features import read_files, row_of
+from textassay.methods.method import CheckedOptions
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph, Node
-from textassay.runtime.messages import Aspect, Assignment, Example, How, Message, Score, ScoreError
+from textassay.runtime.messages import Aspect, Assignment, Example, How, Score, ScoreError
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
@@ -36,32 +37,13 @@ _PERMUTATIONS = 16
 """Walks behind a contribution that must be sampled."""
 
 
-class EvidenceOptions(Message):
+class EvidenceOptions(CheckedOptions):
     """Options of every learned evaluator."""
 
     explain: bool = True
     """Whether scores tell how far each feature moved them."""
     top: int | None = Field(default=None, ge=1)
     """Only the so many features that moved a score farthest; the others are added up."""
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        """Check options as the user gave them.
-
-        Raises:
-            UnknownName: There is no such option; the judge's own are fixed when it is fitted.
-            ConfigurationError: A value does not fit.
-        """
-        for key in given:
-            if key not in cls.model_fields:
-                raise UnknownName("option", key, list(cls.model_fields))
-        try:
-            return cls(**given)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise ConfigurationError(
-                f"option {'.'.join(map(str, first['loc']))}: {first['msg']}"
-            ) from None
 
 
 class LearnedOptions(EvidenceOptions):

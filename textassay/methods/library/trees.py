@@ -21,8 +21,9 @@ are for people to edit: a key that is not known is an error that names file and 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from textassay.agents.task import Task
 from textassay.methods.library.toml import (
@@ -38,6 +39,8 @@ from textassay.prompts import TREES, tree_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, slug
 from textassay.runtime.model import Json
+
+T = TypeVar("T")
 
 FORMAT = 1
 """Of the files that are written; newer ones are refused."""
@@ -93,6 +96,41 @@ def digest(aspects: Iterable[Aspect]) -> str:
     """Return 6 hex digits that change with any word of the aspects."""
     text = "\x1f".join(repr(_row(aspect)) for aspect in aspects)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+def for_aspects(
+    known: Mapping[str, T],
+    roots: tuple[Aspect, ...],
+    task: Task,
+    chosen: tuple[Aspect, ...],
+    *,
+    file: str | None,
+) -> tuple[dict[str, T], tuple[Aspect, ...]]:
+    """Return what a tree holds on the aspects to judge, by their ids, and all aspects to judge.
+
+    Args:
+        known: What the tree holds, by the ids of its roots.
+        roots: Its roots, on the scale that they are judged on.
+        task: Its aspects are those that the user chose, or all of them.
+        chosen: The aspects of the task, on the scale that they are judged on.
+        file: The user's own file, as errors name it; `None` for a published tree, which may lack
+            aspects.
+
+    Raises:
+        ConfigurationError: The user's file lacks an aspect that was chosen.
+    """
+    if file is None:
+        return {a.id: known[a.id] for a in chosen if a.id in known}, chosen
+    if task.aspects == task.family or not task.family:
+        # nobody chose some of the aspects, so the file says what is judged
+        return dict(known), roots
+    for aspect in chosen:
+        if slug(aspect.name) not in known:
+            raise ConfigurationError(
+                f"{file}: {aspect.name!r} is none of its roots:"
+                f" {', '.join(root.name for root in roots)}"
+            )
+    return {a.id: known[a.id] for a in chosen}, chosen
 
 
 def _find(tree: str) -> Path:

@@ -14,12 +14,12 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol
 
 import diskcache
 
 from textassay.runtime.errors import StorageError
+from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.cache_folder import (
     StoreInfo,
     claim_shard,
@@ -186,7 +186,7 @@ class ShardWriter:
             self._cache.close()
 
 
-class DiskStore:
+class DiskStore(AsyncResource):
     """Answers in a cache folder.
 
     Writing is done by one thread in batches, reading right on the calling thread (some 6
@@ -224,19 +224,6 @@ class DiskStore:
                     undo.callback(reader.close)
                     self._readers = (*self._readers, reader)
                 undo.pop_all()
-
-    async def __aenter__(self) -> Self:
-        """Return the store."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the store."""
-        await self.aclose()
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None` where there is none.

@@ -13,10 +13,10 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.files import open_regular
 from textassay.runtime.storage.group_commit import GroupCommit
 from textassay.runtime.storage.json_text import decode
@@ -27,7 +27,7 @@ SYNC_SECONDS = 1.0
 _BLOCK = 1 << 16
 
 
-class Journal:
+class Journal(AsyncResource):
     """A file of JSON lines that this process alone appends to."""
 
     def __init__(self, path: str | Path, *, sync_seconds: float = SYNC_SECONDS) -> None:
@@ -77,19 +77,6 @@ class Journal:
     def close(self) -> None:
         """Do what `aclose` does, blocking."""
         self._commits.close()
-
-    async def __aenter__(self) -> Self:
-        """Return the journal."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the journal."""
-        await self.aclose()
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:

@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import filelock
 from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, ScoreError, Usage
+from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
 from textassay.runtime.storage.files import (
     is_unfinished,
@@ -77,7 +77,7 @@ _BARE = frozenset({Score, ScoreError, Usage})
 once."""
 
 
-class RunFolder:
+class RunFolder(AsyncResource):
     """A run that this process alone writes to, from `create` or `resume` to `close`."""
 
     def __init__(self, path: Path, lock: filelock.BaseFileLock, *, made: bool = False) -> None:
@@ -312,19 +312,6 @@ class RunFolder:
     async def aclose(self) -> None:
         """Do what `close` does, off the event loop."""
         await in_thread(self.close)
-
-    async def __aenter__(self) -> Self:
-        """Return the run folder."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the run folder."""
-        await self.aclose()
 
     def _open_journal(self) -> None:
         try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
+from textassay.runtime.backends.transformers.library import device_named, quiet, reason_of
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, longest_input, pad
 from textassay.tools.engines.extras import need
@@ -59,8 +58,8 @@ class PytorchEngine:
         self.transformers = need("transformers", extra="nli", what="the transformers engine")
         self.files, self.head, self.layer = files, head, layer
         self.config: Mapping[str, Any] = files.config
-        self.device = self._device(device)
-        with _quiet(self.transformers):
+        self.device = device_named(self.torch, device)
+        with quiet(self.transformers):
             self.tokenizer, self._input_names = self._tokenizer()
             self.model = self._model().to(self.device).eval()
         self.max_tokens = longest_input(files)
@@ -97,20 +96,6 @@ class PytorchEngine:
                 f"{self.files.label} has layers 0 to {len(states) - 1}, not {self.layer}"
             )
         return states[self.layer]
-
-    def _device(self, wanted: str) -> Any:
-        if wanted == "auto":
-            wanted = "cuda" if self.torch.cuda.is_available() else "cpu"
-            if wanted == "cpu" and self.torch.backends.mps.is_available():
-                wanted = "mps"
-        try:
-            device = self.torch.device(wanted)
-            self.torch.empty(1, device=device)
-        except (RuntimeError, AssertionError) as error:
-            raise ConfigurationError(
-                f"device {wanted!r} cannot be used: {str(error).splitlines()[0]}"
-            ) from error
-        return device
 
     def _tokenizer(self) -> tuple[Tokenizer, frozenset[str]]:
         # without any of these transformers makes up a tokenizer that knows no word
@@ -187,25 +172,4 @@ def _bleurt_tokenizer(transformers: Any, files: ModelFiles) -> Any:
 
 
 def _unreadable(files: ModelFiles, what: str, error: Exception) -> ConfigurationError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return ConfigurationError(f"cannot read {what} from {str(files.folder)!r}: {reason}")
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Any:
-    """Keep progress bars and load reports off the terminal.
-
-    What matters in them is checked and raised.
-    """
-    log = transformers.utils.logging
-    level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.set_verbosity(level)
-        if bar:
-            log.enable_progress_bar()
+    return ConfigurationError(f"cannot read {what} from {str(files.folder)!r}: {reason_of(error)}")

@@ -6,14 +6,12 @@ Class, number format, device, tokenizer, limits.
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from textassay.runtime.backends.transformers.library import device_named, quiet, reason_of
 from textassay.runtime.backends.transformers.vocabulary import Vocabulary
 from textassay.runtime.errors import ConfigurationError
 
@@ -73,9 +71,9 @@ def load(
     torch, transformers = (_library(name) for name in ("torch", "transformers"))
     config = _config(folder, label)
     encoder_decoder = bool(config.get("is_encoder_decoder"))
-    place = None if device_map else _device(torch, device)
+    place = None if device_map else device_named(torch, device)
     number = _number_format(torch, dtype, place)
-    with _quiet(transformers):
+    with quiet(transformers):
         vocabulary = Vocabulary(_tokenizer(transformers, folder, label), label=label)
         model = _model(
             transformers, folder, label, encoder_decoder, dtype=number, device_map=device_map
@@ -136,21 +134,6 @@ def _length(config: dict[str, Any], wanted: int | None, label: str) -> int:
     return wanted or own
 
 
-def _device(torch: Any, wanted: str) -> Any:
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-        if wanted == "cpu" and torch.backends.mps.is_available():
-            wanted = "mps"
-    try:
-        device = torch.device(wanted)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigurationError(
-            f"device {wanted!r} cannot be used: {str(error).splitlines()[0]}"
-        ) from error
-    return device
-
-
 def _number_format(torch: Any, dtype: DType, device: Any) -> Any:
     if dtype != "auto":
         return getattr(torch, dtype)
@@ -196,25 +179,4 @@ def _model(
 
 
 def _unreadable(what: str, label: str, error: Exception) -> ConfigurationError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return ConfigurationError(f"{what} of {label} cannot be read: {reason}")
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Keep progress bars and load reports off the terminal.
-
-    What matters in them is checked and raised.
-    """
-    log = transformers.utils.logging
-    level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.set_verbosity(level)
-        if bar:
-            log.enable_progress_bar()
+    return ConfigurationError(f"{what} of {label} cannot be read: {reason_of(error)}")

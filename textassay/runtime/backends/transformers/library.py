@@ -1,0 +1,55 @@
+"""What every use of torch and transformers needs: a device, quiet loading, one wording of errors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from textassay.runtime.errors import ConfigurationError
+
+
+def device_named(torch: Any, wanted: str) -> Any:
+    """Return a device that works: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` prefers a GPU.
+
+    Raises:
+        ConfigurationError: It cannot be used.
+    """
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+        if wanted == "cpu" and torch.backends.mps.is_available():
+            wanted = "mps"
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigurationError(
+            f"device {wanted!r} cannot be used: {str(error).splitlines()[0]}"
+        ) from error
+    return device
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of what a library says about a file that it cannot read."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Keep progress bars and load reports off the terminal.
+
+    What matters in them is checked and raised by those who load.
+    """
+    log = transformers.utils.logging
+    level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.set_verbosity(level)
+        if bar:
+            log.enable_progress_bar()

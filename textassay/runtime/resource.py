@@ -1,0 +1,27 @@
+"""What has a lifetime: open inside `async with`, closed at its end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+
+class AsyncResource:
+    """Base of what is closed with `aclose`; `async with` calls it, whatever ended the block."""
+
+    async def aclose(self) -> None:
+        """Close it; safe to call twice."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        """Return the resource itself; override where entering opens something."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.aclose()
