@@ -1,7 +1,9 @@
 """Fusion-Eval by hand: a plan once, tools and one answer an example, ratings averaged; and its baselines."""
 
+import json
 import math
 
+import numpy as np
 import pytest
 
 from textassay.agents.planner import Planner
@@ -9,7 +11,13 @@ from textassay.methods import build
 from textassay.methods.fusion_eval import planner_of
 from textassay.methods.library import plans, tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    DataError,
+    ServerFailed,
+    UnknownName,
+)
 from textassay.runtime.messages import Assignment, Example, Failure, Plan
 from textassay.runtime.model import Capabilities, Sample, TokenLogprob
 from textassay.tools import Abstention, tool
@@ -376,3 +384,106 @@ async def test_the_picture_shows_plan_tools_and_scores():
     picture = fusion(judge(), fusion="llmsel", direct=True).graph.to_mermaid()
     for node in ("plan", "tools", "direct", "scores"):
         assert f'"{node}"' in picture
+
+
+def by_length(name, sign=1, **fields):
+    """A tool whose value follows the number of words of the output."""
+
+    @tool(name=name, description=f"What {name} measures.", scale=(0.0, 10.0), **fields)
+    async def measure(example):
+        words = len(example.output.split())
+        return float(words if sign > 0 else 10 - words)
+
+    return measure
+
+
+def noisy(name, values):
+    """A tool that knows the values of single texts."""
+
+    @tool(name=name, description=f"What {name} measures.", scale=(0.0, 1.0))
+    async def measure(example):
+        return values[example.output]
+
+    return measure
+
+
+RATED = [("a", 1.0, 0.3), ("a b", 2.0, 0.1), ("a b c", 3.0, 0.9), ("a b c d", 5.0, 0.6)]
+"""Output, people's rating, and what a weak tool says."""
+
+
+@pytest.fixture
+def rated(tmp_path):
+    path = tmp_path / "rated.jsonl"
+    rows = [
+        {"id": str(at), "output": text, "human": {"coherence": value, "fluency": value}}
+        for at, (text, value, _) in enumerate(RATED)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def corrw(model, rated, tools, **options):
+    aspects = ["coherence", "fluency"]
+    return fusion(model, tools, aspects=aspects, fusion="corrw", ratings=rated, **options)
+
+
+async def test_corrw_weighs_tools_by_their_correlation_with_people(rated):
+    """By hand: numpy's correlations; a tool that falls as ratings rise is turned round."""
+    weak = noisy("weak", {text: value for text, _, value in RATED} | {"a b c d e f": 0.2})
+    tools = [by_length("long"), by_length("short", sign=-1), weak]
+    method = corrw({}, rated, tools)
+    [score, _] = await scored(method, EXAMPLE.model_copy(update={"output": "a b c d e f"}))
+    ratings = [rating for _, rating, _ in RATED]
+    lengths = np.corrcoef([1, 2, 3, 4], ratings)[0, 1]
+    weak_r = np.corrcoef([value for *_, value in RATED], ratings)[0, 1]
+    assert [piece["correlation"] for piece in score.evidence] == pytest.approx(
+        [lengths, -lengths, weak_r]
+    )
+    # 6 of 10 words; 4 of 10 turned round; 0.2
+    expected = (lengths * 0.6 + lengths * 0.6 + weak_r * 0.2) / (2 * lengths + weak_r)
+    assert score.value == pytest.approx(expected)
+    told = json.loads(method.artifacts()["weights.json"])
+    assert told["aspects"]["coherence"]["rated"] == 4
+    assert told["aspects"]["coherence"]["correlations"]["long"] == pytest.approx(lengths)
+
+
+async def test_corrw_weighs_the_direct_evaluator_too_and_learns_once(rated):
+    """It judges the rated examples once; a scorer that says always the same weighs nothing."""
+    said = {text: str(1 + len(text.split())) for text, *_ in RATED}
+
+    def reply(request):
+        if request.text.endswith("Evaluation Steps:"):
+            return "1. Read."
+        return next((said[text] for text in sorted(said, key=len, reverse=True)
+                     if f"\n{text}\n" in request.text), "4")  # fmt: skip
+
+    model = ScriptedModel(reply)
+    method = corrw(model, rated, [measured("flat", 0.9)], direct=True, n=2)
+    for number in range(3):
+        scores = await scored(method, EXAMPLE.model_copy(update={"output": f"Text {number}."}))
+        for score in scores:  # 4 on 1-5
+            assert score.value == pytest.approx(0.75)
+            assert score.evidence[0]["correlation"] is None
+    # steps of two aspects, four rated examples and three others on two aspects
+    assert len(model.requests) == 2 + 2 * 4 + 2 * 3
+
+
+async def test_corrw_says_what_it_needs(rated, tmp_path):
+    """Ratings; of every aspect; that vary with a scorer. Other ratings are another signature."""
+    with pytest.raises(ConfigurationError, match="rated examples: --set ratings=FILE"):
+        fusion({}, fusion="corrw")
+    with pytest.raises(ConfigurationError, match="ratings=FILE goes with fusion=corrw"):
+        fusion({}, fusion="avg", ratings=rated)
+    with pytest.raises(
+        ConfigurationError, match=r"needs ratings of 'consistency'.* rates coherence"
+    ):
+        fusion({}, fusion="corrw", ratings=rated)
+    with pytest.raises(DataError, match="no scorer varies with the ratings of coherence: nli"):
+        await scored(corrw({}, rated, the_papers_tools()))
+    other = tmp_path / "other.jsonl"
+    row = {"output": "a", "human": {"coherence": 1, "fluency": 1}}
+    other.write_text("".join(json.dumps({"id": str(n), **row}) + "\n" for n in range(2)))
+    with pytest.raises(DataError, match="2 examples are rated on coherence; at least 3"):
+        await scored(corrw({}, str(other), [by_length("long")]))
+    signatures = {corrw({}, path, [by_length("long")]).signature for path in (rated, str(other))}
+    assert len(signatures) == 2

@@ -1,6 +1,6 @@
 """Averages the scores of assistant evaluators.
 
-Fusion-Eval's aggregation functions AVG and LLMSel (section 3.2).
+Fusion-Eval's aggregation functions AVG, LLMSel and CorrW (section 3.2).
 
 Every scorer is mapped from its own scale to 0-1 first. Asks no model.
 """
@@ -14,6 +14,7 @@ from typing import Any
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.planner import RefusedPlan
 from textassay.agents.tool_descriptions import UNIT, Assistant, as_assistance, on_unit_scale
+from textassay.agents.tool_weights import ScorerWeights
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import (
     Aspect,
@@ -62,6 +63,7 @@ class ToolAverage:
         assistance: list[Score],
         plan: Plan | RefusedPlan | None = None,
         direct: Score | Failure | None = None,
+        weights: ScorerWeights | None = None,
     ) -> Score:
         """Return the mean on a scale from 0 to 1.
 
@@ -71,6 +73,7 @@ class ToolAverage:
             assistance: The tools' scores, in the order of `assistants`.
             plan: Whose choice of tools counts (LLMSel); `None` for all of them (AVG).
             direct: A judge's own score, which is averaged in.
+            weights: What each scorer weighs (CorrW); `None` for equal weights.
         """
         about: dict[str, Any] = {
             "id": example.id,
@@ -105,5 +108,27 @@ class ToolAverage:
                 told[-1]["mapped"] = direct.unit_value
             parts.append(direct)
         on_unit = aspect.model_copy(update={"scale": UNIT})
-        fused = await Average(self.signature, self.required)(example, on_unit, parts)
+        average = Average(self.signature, self.required)
+        if weights is None:
+            fused = await average(example, on_unit, parts)
+        else:
+            names = [one["text"] for one in told]
+            parts = [_turned(part, weights, name) for part, name in zip(parts, names, strict=True)]
+            told = [{**one, "correlation": weights.correlations[one["text"]]} for one in told]
+            # one that does not vary with the ratings says nothing, so it is not missed either
+            weighing = [at for at, name in enumerate(names) if weights.weight(name)]
+            fused = await average(
+                example,
+                on_unit,
+                [parts[at] for at in weighing],
+                [weights.weight(names[at]) for at in weighing],
+            )
         return fused.model_copy(update={"evidence": tuple(told)})
+
+
+def _turned(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:
+    """Return a score turned round within its scale, if its scorer's values fall as ratings rise."""
+    if isinstance(part, Failure) or part.value is None or not weights.is_turned(name):
+        return part
+    low, high = part.scale or UNIT
+    return part.model_copy(update={"value": low + high - part.value})

@@ -95,7 +95,11 @@ def rooted(spec: RunSpec) -> RunSpec:
     }
     found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
-    rooted_as = {"scores": _rooted_scores, "profile": rooted_profile}
+    rooted_as = {
+        "scores": _rooted_scores,
+        "profile": rooted_profile,
+        "ratings": _rooted_ratings,
+    }
     options = {key: rooted_as.get(key, _rooted_file)(value) for key, value in spec.options.items()}
     if is_evaluator(spec.method):
         found["method"] = str(Path(spec.method).absolute())
@@ -124,6 +128,10 @@ def _rooted_file(value: Any) -> Any:
 
 def _rooted_scores(value: Any) -> tuple[str, ...]:
     return tuple(rooted_scores([value] if isinstance(value, str) else value))
+
+
+def _rooted_ratings(value: Any) -> Any:
+    return str(Path(value).absolute()) if isinstance(value, str) else value
 
 
 def _record(model: Model) -> dict[str, Any]:

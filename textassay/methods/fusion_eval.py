@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,6 +16,7 @@ from textassay.agents.planner import OVERALL, Planner, RefusedPlan, is_overall
 from textassay.agents.task import Task
 from textassay.agents.tool_average import ToolAverage
 from textassay.agents.tool_descriptions import UNIT, assistants_of
+from textassay.methods.fusion_weights import RatedWeights
 from textassay.methods.g_eval import GEval, GEvalOptions
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles
@@ -22,13 +25,22 @@ from textassay.prompts import PLANS
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
-from textassay.runtime.messages import Aspect, How, Plan, Scale
+from textassay.runtime.messages import (
+    Aspect,
+    Assignment,
+    Example,
+    Failure,
+    How,
+    Plan,
+    Scale,
+    Score,
+)
 from textassay.tools import Tool, ToolScorer
 from textassay.version import __version__
 
-Fusion = Literal["llm", "avg", "llmsel"]
-"""Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG and
-LLMSel."""
+Fusion = Literal["llm", "avg", "llmsel", "corrw"]
+"""Who fuses: the judge (the paper's Fusion-Eval), or one of its aggregation functions AVG, LLMSel
+and CorrW."""
 Plans = Callable[[], Awaitable[Plan | RefusedPlan]]
 
 PLAN_PROMPT = "fusion_eval_plan"
@@ -46,18 +58,23 @@ class FusionEvalOptions(Options):
     """Ratings are any number on the scale."""
     fusion: Fusion = "llm"
     """`llm`: the judge rates; `avg`: the mean of all scorers; `llmsel`: of those that the plan
-    names for the aspect."""
+    names for the aspect; `corrw`: the mean weighted by how far each scorer goes with `ratings`."""
+    ratings: str | None = None
+    """File of examples with human ratings that `corrw` learns its weights from: all tools, and the
+    direct evaluator if `direct`, judge them once a run. Leave out the examples to be judged, or
+    agreement looks better than it is."""
     plan: str = "auto"
     """`auto`: the model writes it (role `planner`); `none` (FE-NoPlan); a published plan; or a plan
     file's path."""
     direct: bool = False
-    """Whether `avg` and `llmsel` take in a direct judgement by G-Eval, with `n` samples."""
+    """Whether `avg`, `llmsel` and `corrw` take in a direct judgement by G-Eval, with `n`
+    samples."""
     overall: bool | Literal["auto"] = "auto"
     """Whether an overall score is asked for where the task has none; `auto`: where all its aspects
     are judged."""
     ranges: dict[str, Scale] = {}
-    """Values that count as 0 and 1 for `avg` and `llmsel`, by tool, for tools whose scale has no
-    ends."""
+    """Values that count as 0 and 1 for `avg`, `llmsel` and `corrw`, by tool, for tools whose scale
+    has no ends."""
 
     @property
     def effective_temperature(self) -> float:
@@ -76,8 +93,8 @@ class FusionEval(PromptMethod):
     rates all criteria and
        the text as a whole in one answer, with explanations.
     4. `n` = 8 answers are sampled and their ratings averaged.
-    Baselines (section 3.2): AVG and LLMSel average the evaluators' scores, each mapped to 0-1, with
-    or without that of a direct evaluator; the value is then on 0-1.
+    Baselines (section 3.2): AVG, LLMSel and CorrW average the evaluators' scores, each mapped to
+    0-1, with or without that of a direct evaluator; the value is then on 0-1.
 
     Deviations: the words of the planning prompt are ours, since the paper shows them only in a
     picture; what the evaluators and criteria are always stands before the plan, since plans may be
@@ -111,6 +128,7 @@ class FusionEval(PromptMethod):
         self._task = _with_overall(self._task, self.options)
         self._check(self.models)
         self.plan, self._plan_digest = self._source_of_plan(self.models)
+        self.weights: RatedWeights | None = None
 
     def nodes(self) -> list[Node]:
         """Write the plan once, measure every example with the tools, and fuse the scores."""
@@ -140,12 +158,20 @@ class FusionEval(PromptMethod):
             )
         if options.fusion == "llm" and options.direct:
             raise ConfigurationError(
-                "direct=true goes with fusion=avg or fusion=llmsel; the judge rates directly anyway"
+                "direct=true goes with fusion=avg, llmsel or corrw; the judge rates directly anyway"
             )
         if options.fusion == "llmsel" and options.plan == "none":
             raise ConfigurationError(
                 "fusion=llmsel averages the tools that a plan names; it does not go with plan=none"
             )
+        if options.fusion == "corrw" and options.ratings is None:
+            raise ConfigurationError(
+                "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
+                " examples: --set ratings=FILE (JSONL with the field 'human'). Without ratings take"
+                " fusion=avg"
+            )
+        if options.ratings is not None and options.fusion != "corrw":
+            raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
         strange = next(
             (name for name in options.ranges if name not in {tool.name for tool in self.tools}),
             None,
@@ -157,7 +183,7 @@ class FusionEval(PromptMethod):
 
     def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
         """Return what yields the plan, and what tells it apart from other plans."""
-        if self.options.plan == "none" or self.options.fusion == "avg":
+        if self.options.plan == "none" or self.options.fusion in ("avg", "corrw"):
             return None, ""
         if self.options.plan != "auto":
             plan = plans.load(self.options.plan, self._task, [tool.name for tool in self.tools])
@@ -199,16 +225,36 @@ class FusionEval(PromptMethod):
             direct = self._direct(models)
             nodes.append(Node("direct", direct.graph, input="input"))
             wires["direct"] = each("direct")
-        told = "\n".join(
-            [self._plan_digest, *(a.signature for a in self.assistants), repr(self.options.ranges)]
-        )
+        average = ToolAverage(self.assistants, self.options.ranges)
+        parts = [*(a.signature for a in self.assistants), repr(self.options.ranges)]
+        self.weights = self._weighed(direct)
+        if self.weights is not None:
+            nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
+            wires["weights"] = each("weights")
+            parts.append(self.weights.digest)
+        told = "\n".join([self._plan_digest, *parts])
         digest = hashlib.sha256(
             f"{told}\n{direct.signature if direct else ''}".encode()
         ).hexdigest()[:6]
         asked = model_for(models, "scorer").name if direct else "-"
         signature = f"method:{self.name}|model:{asked}|fusion:{self.options.fusion}|parts:{digest}|v:{__version__}"
-        average = ToolAverage(self.assistants, self.options.ranges, signature)
+        average = replace(average, signature=signature)
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
+
+    def _weighed(self, direct: GEval | None) -> RatedWeights | None:
+        """Return what yields CorrW's weights, `None` for the other averages."""
+        if self.options.fusion != "corrw":
+            return None
+        assert self.options.ratings is not None  # checked before
+        judge = None if direct is None else partial(_judged_directly, direct, self._task.aspects)
+        return RatedWeights(
+            self.options.ratings,
+            self._task.aspects,
+            self.assistants,
+            self.tools,
+            self.options.ranges,
+            judge,
+        )
 
     def _direct(self, models: Models) -> GEval:
         options = self.options
@@ -243,7 +289,9 @@ class FusionEval(PromptMethod):
         return {**told, "tools": tools, "plan": self._plan_digest or None}
 
     def artifacts(self) -> dict[str, str]:
-        """Return the plan that the model wrote, once it has, as a file for the run folder that people read and edit."""
+        """Return the plan that the model wrote, or the weights that were learned, as files for the run folder."""
+        if self.weights is not None:
+            return {"weights.json": self.weights.as_json()} if self.weights.found else {}
         written = self.plan.plan if isinstance(self.plan, _Written) else None
         if not isinstance(written, Plan):
             return {}
@@ -270,6 +318,16 @@ def planner_of(
         max_tokens=MAX_PLAN_TOKENS,
     )
     return Planner(ask, assistants_of(tools))
+
+
+async def _judged_directly(
+    direct: GEval, aspects: Sequence[Aspect], example: Example
+) -> list[Score | Failure]:
+    """Return the direct evaluator's scores of an example, aspect by aspect."""
+    judged: list[Score | Failure] | Failure = await direct.graph.run(
+        Assignment(example=example, aspects=tuple(aspects))
+    )
+    return [judged] * len(aspects) if isinstance(judged, Failure) else judged
 
 
 class _Given:
