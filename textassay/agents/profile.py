@@ -71,6 +71,9 @@ class Profile(Message):
     """Whether the model can be asked for lists, steps and plans."""
     options: dict[str, dict[str, Any]] = {}
     """Defaults of methods' options, by method."""
+    refused: dict[str, dict[str, str]] = {}
+    """Why an option, or a value of it (`variant=no-scores`), has no effect, by method; `method` is
+    the method itself, and `*` stands for every method."""
 
     @property
     def digest_parts(self) -> tuple[str, ...]:

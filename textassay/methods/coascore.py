@@ -65,8 +65,8 @@ class CoAScore(RatingMethod):
     3. The target aspect is rated with these definitions and ratings as knowledge.
     All at temperature 0, with one sample.
 
-    Deviations: the words of all three prompts are ours, since the paper's tables 9 to 11 are not in
-    the copies we know; relevant aspects are rated on the target's scale. Ratings that the joint
+    Deviations: the words of all three prompts are ours, since the paper's tables 8 to 11 are not in
+    any public copy; relevant aspects are rated on 1-5 (`aspect_scale`). Ratings that the joint
     answer leaves out are asked for again for themselves; those that stay out are shown to the last
     stage as not rated, and without any there is no score.
     """
@@ -77,13 +77,9 @@ class CoAScore(RatingMethod):
     Options = CoAScoreOptions
     options: CoAScoreOptions
 
-    def __init__(self, models: Models, task: Task, options: CoAScoreOptions | None = None) -> None:
-        self._given = options.model_fields_set if options is not None else frozenset[str]()
-        super().__init__(models, task, options)
-
     def prepare(self) -> None:
         """Find where the chains come from, and who rates them."""
-        if self.options.variant == "inter" and "aspects_file" not in self._given:
+        if self.options.variant == "inter" and "aspects_file" not in self.given:
             # a profile's default, not needed
             self.options = self.options.model_copy(update={"aspects_file": None})
         self._chains, self._chains_digest = self._source_of_chains(self.models)

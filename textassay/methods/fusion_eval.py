@@ -170,6 +170,11 @@ class FusionEval(PromptMethod):
                 " examples: --set ratings=FILE (JSONL with the field 'human'). Without ratings take"
                 " fusion=avg"
             )
+        if options.fusion in ("avg", "corrw") and options.plan != "auto":
+            raise ConfigurationError(
+                f"a plan has no effect with fusion={options.fusion}, which averages all tools; leave"
+                " plan out, or take fusion=llmsel"
+            )
         if options.ratings is not None and options.fusion != "corrw":
             raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
         strange = next(

@@ -114,11 +114,22 @@ class HDEval(RatingMethod):
         self._given, roots = _given_branches(self._task, self.options)
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
+        if not self.profile.writes and not self._growing:
+            self._refuse_growth()
         self._decomposer = (
             decomposer_for(self.models, self._task, self.options) if self._growing else None
         )
         self._grow = once(self._grown)
         self._average = Average(signature=self.signature)
+
+    def _refuse_growth(self) -> None:
+        """Refuse options of trees that the model grows, where its profile has it grow none."""
+        for name in ("depth", "children"):
+            if name in self.given:
+                raise ConfigurationError(
+                    f"the profile {self.profile.name!r} refuses {name}: every criterion stands in a"
+                    f" tree already, and the model grows none; leave {name} out"
+                )
 
     def nodes(self) -> list[Node]:
         """Rate every node of the tree.

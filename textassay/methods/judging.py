@@ -45,6 +45,8 @@ class PromptMethod(TaskMethod):
 
     options: PromptOptions
     prompt_digest: str
+    given: frozenset[str]
+    """Names of the options that the user gave, whatever the profile's defaults are."""
 
     def __init__(self, models: Models, task: Task, options: Any = None) -> None:
         """Settle the options and put the graph together.
@@ -58,6 +60,7 @@ class PromptMethod(TaskMethod):
             ConfigurationError: Options, profile, models and task do not go together.
         """
         self.models, self._task = models, task
+        self.given = frozenset(() if options is None else options.model_fields_set)
         self.options, self.profile = profiles.apply_profile(
             options or self.Options(), self.name, models, task, self.judge
         )

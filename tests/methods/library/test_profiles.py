@@ -68,9 +68,8 @@ def judged(method, task, example, judge=None, aspects=None, tools=(), **options)
         ("translation", DATA, "overall", "article: inform(name='inn')\ntext: the inn.\nrate overall, 1 to 5.\nscore:"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("method", ["llm-score", "llm-score-cot", "g-eval"])
-def test_the_embedded_model_is_asked_for_a_rating(method, task, example, aspect, prompt):
-    judge, made, [score] = judged(method, task, example, aspects=[aspect])
+def test_the_embedded_model_is_asked_for_a_rating(task, example, aspect, prompt):
+    judge, made, [score] = judged("g-eval", task, example, aspects=[aspect])
     [request] = judge.requests
     assert isinstance(request, ChoicesRequest)
     assert (request.prompt, request.messages) == (prompt, ())
@@ -193,7 +192,23 @@ def test_hd_eval_grows_nothing():
         ("fusion-eval", {"fusion": "llm"}, "fusion=avg"),
         ("fusion-eval", {"fusion": "llmsel"}, "plan=FILE"),
         ("g-eval", {"n": 20}, "leave n out"),
-        ("llm-score", {"form": "letters"}, "asks for numbers"),
+        ("jury", {"form": "letters"}, "asks for numbers"),
+        ("llm-score", {}, "same call as g-eval"),
+        ("llm-score-cot", {}, "no chain of thought.* same call as g-eval"),
+        ("g-eval", {"steps": "task"}, "shows no evaluation steps"),
+        ("g-eval", {"temperature": 0.7}, "no temperature changes"),
+        ("g-eval", {"prompt_layout": "shared-prefix"}, "one order"),
+        ("checklist", {"answers": "quoted"}, "cannot copy a passage"),
+        ("checklist", {"quotes": "told"}, "cannot copy a passage"),
+        ("coascore", {"n_aspects": 5}, "names no relevant aspects"),
+        ("coascore", {"aspect_scale": [0, 1]}, "on 1 to 5"),
+        ("coascore", {"variant": "no-scores"}, "same call as g-eval"),
+        ("decomp-eval", {"instruction": False}, "no instruction"),
+        ("decomp-eval", {"question_first": True}, "one order"),
+        ("decomp-eval", {"ask": "chat"}, "knows no chat"),
+        ("gptscore", {"instruction": True}, "no instruction"),
+        ("hd-eval", {"children": 3}, "refuses children"),
+        ("fusion-eval", {"plan": "none"}, "a plan has no effect with fusion=avg"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused_before_anything_is_asked(method, options, named):
@@ -208,13 +223,52 @@ def test_what_the_model_cannot_do_is_refused_before_anything_is_asked(method, op
 
 
 def test_another_model_may_write_what_the_judge_cannot():
-    writer = ScriptedModel(["1. Read."], name="writer")
-    models = {"": model(), "steps": writer}
-    made = build(
-        "g-eval", models, task="summarization", aspects=["fluency"], options={"steps": "auto"}
-    )
+    writer = ScriptedModel(["1. Order: how its parts follow."] * 2, name="writer")
+    models = {"": model(), "decomposer": writer}
+    options = {"tree": "model", "depth": 2, "children": 1}
+    made = build("hd-eval", models, task="summarization", aspects=["fluency"], options=options)
     [score] = asyncio.run(made.graph.run(Assignment(example=NEWS, aspects=made.aspects)))
     assert (score.outcome, len(writer.requests)) == ("scored", 1)
+    assert [piece["id"] for piece in score.evidence] == ["fluency", "fluency/order"]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("g-eval", {"steps": "none", "temperature": 0, "prompt_layout": "paper", "seed": 1}),
+        ("coascore", {"variant": "random"}),
+        ("decomp-eval", {"subquestions": False, "ask": "plain"}),
+        ("g-eval", {"steps": "task", "profile": "none", "n": 2}),
+    ],
+)
+def test_what_has_an_effect_or_says_what_holds_anyway_is_taken(method, options):
+    judge = model() if "profile" not in options else ScriptedModel(["3"])
+    judged(method, "summarization", NEWS, judge, ["coherence"], **options)
+
+
+def test_no_two_methods_make_the_same_call():
+    """What the embedded model is asked differs between all methods that take it."""
+    asked = {}
+    for method in ("g-eval", "coascore", "decomp-eval", "gptscore", "hd-eval", "checklist"):
+        judge, *_ = judged(method, "summarization", NEWS, aspects=["coherence"])
+        asked[method] = tuple(request.prompt for request in judge.requests)
+    assert len(set(asked.values())) == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "digest"),
+    [
+        ("g-eval", "dialogue", "prompt:f88dd7"),
+        ("coascore", "dialogue", "prompt:2f6965"),
+        ("hd-eval", "summarization", "prompt:58d8cc"),
+        ("fusion-eval", "dialogue", "parts:e3a8ff"),
+        ("decomp-eval", "dialogue", "prompt:c30e86"),
+    ],
+)
+def test_options_of_another_method_leave_signatures_as_they_were(method, task, digest):
+    """Those of version 0.1.0 before there were checklists."""
+    tools = ["coverage"] if method == "fusion-eval" else ()
+    assert f"|{digest}|" in build(method, model(), task=task, tools=tools).signature
 
 
 def test_g_eval_without_steps_and_without_a_profile():
@@ -230,10 +284,10 @@ def test_g_eval_without_steps_and_without_a_profile():
 
 
 def test_profiles_tell_scores_apart_and_stand_in_the_record():
-    asked = {"options": {"steps": "task"}, "task": "summarization"}
+    asked = {"options": {"steps": "none"}, "task": "summarization"}
     auto, other = build("g-eval", model(), **asked), build("g-eval", model("other"), **asked)
     none = build(
-        "g-eval", model(), task="summarization", options={"steps": "task", "profile": "none"}
+        "g-eval", model(), task="summarization", options={"steps": "none", "profile": "none"}
     )
     assert auto.describe()["profile"]["name"] == "embedded"
     assert other.describe()["profile"] is none.describe()["profile"] is None
@@ -244,12 +298,12 @@ def test_profiles_tell_scores_apart_and_stand_in_the_record():
 def test_labels_that_are_not_reported():
     """A server names the likeliest tokens only; none of them a label is no rating."""
     unsure = model(choices=lambda r: dict.fromkeys(r.choices) | {"4": math.log(0.05)})
-    _, _, [score] = judged("llm-score", "summarization", NEWS, unsure, ["fluency"])
+    _, _, [score] = judged("g-eval", "summarization", NEWS, unsure, ["fluency"])
     assert (score.outcome, score.error.type, score.value) == ("invalid", "NoLabelMass", None)
     sure = model(choices=lambda r: dict.fromkeys(r.choices) | {"4": math.log(0.5)})
-    assert judged("llm-score", "summarization", NEWS, sure, ["fluency"])[2][0].value == 4
+    assert judged("g-eval", "summarization", NEWS, sure, ["fluency"])[2][0].value == 4
     with pytest.raises(CapabilityError):
-        build("llm-score", ScriptedModel(["3"], name="embedded"), task="summarization")
+        build("g-eval", ScriptedModel(["3"], name="embedded"), task="summarization")
 
 
 OWN = """
@@ -303,6 +357,26 @@ def test_a_profile_of_ones_own(own):
     assert len(judge.requests) == 6
 
 
+def test_refusals_and_options_stand_in_files_of_their_own(own):
+    """Options of a method count in its digest alone; a refusal in none, and names its reason."""
+    chosen = {"task": "dialogue", "options": {"profile": str(own)}}
+    before = {
+        name: build(name, model("local"), **chosen).signature for name in ("llm-score", "jury")
+    }
+    (own / "jury.toml").write_text("required = 0.75\n")
+    (own / "refused.toml").write_text('[jury]\nparse_retries = "nothing is parsed"\n')
+    made = build("jury", model("local"), **chosen)
+    assert made.options.required == 0.75
+    assert made.signature != before["jury"]
+    assert build("llm-score", model("local"), **chosen).signature == before["llm-score"]
+    given = {"profile": str(own), "parse_retries": 3}
+    with pytest.raises(ConfigurationError, match="refuses parse_retries=3: nothing is parsed"):
+        build("jury", model("local"), task="dialogue", options=given)
+    (own / "refused.toml").write_text("jury = 3\n")
+    with pytest.raises(ConfigurationError, match="jury: it is a table of reasons"):
+        build("jury", model("local"), **chosen)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
@@ -315,6 +389,7 @@ def test_a_profile_of_ones_own(own):
         ('llm_score = "rate.jinja"\n', "", "'llm_score' asks for words first"),
         ('variant = "inter"', "colour = 1", r"\[options.coascore\].*colour"),
         ("[prompts]", "[prompts", "cannot be read"),
+        ('ask = "chat"', "refused = {}", "refused: unknown key"),
     ],
 )
 def test_what_is_wrong_with_a_profile_is_named(own, old, new, named):

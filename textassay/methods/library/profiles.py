@@ -16,6 +16,11 @@
     [options.g-eval]         # defaults of a method's options; what the user gives wins
     steps = "none"
 
+Two more files may stand beside it:
+
+    METHOD.toml      defaults of one method's options; it counts in the digest of that method alone
+    refused.toml     what has no effect on what the model is asked, by method, each with the reason
+
 In options, a value that ends in `.toml`, `.json` or `.jinja` names a file beside `profile.toml`,
 where there is one; `{task}` stands for the task's name. Keys that are not known are errors that
 name file and key.
@@ -23,6 +28,7 @@ name file and key.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,7 +45,9 @@ from textassay.runtime.model import Model
 
 FORMAT = 1
 """Of the files; newer ones are refused."""
-FILE = "profile.toml"
+FILE, REFUSED = "profile.toml", "refused.toml"
+EVERY, METHOD = "*", "method"
+"""Keys of `refused.toml`: every method, and the method itself."""
 AUTO, NONE = "auto", "none"
 OF_MODELS = ("embedded",)
 """Packaged profiles that `auto` chooses for the model of the same name."""
@@ -79,11 +87,12 @@ class _File(Profile):
         return self
 
 
-def load(profile: str) -> Profile:
+def load(profile: str, method: str | None = None) -> Profile:
     """Return a profile.
 
     Args:
         profile: Name of one of the package's, or path of a folder that holds a `profile.toml`.
+        method: The method that asks, whose own file of options counts in the digest.
 
     Raises:
         UnknownName: There is no such profile.
@@ -94,21 +103,39 @@ def load(profile: str) -> Profile:
     table = read_table(path)
     content = dict(table.content)
     check_format(path, content, FORMAT)
-    for key in ("name", "digest"):  # are not the file's to say
+    for key in ("name", "digest", "refused"):  # are not the file's to say
         if key in content:
             raise problem(path, f"{key}: unknown key")
     read = validated(path, content, _File)
     prompts = {name: str(_beside(folder, path, file)) for name, file in read.prompts.items()}
     name = profile if profile in PROFILES else folder.name
+    options, digest = read.options, table.digest
+    if method is not None and (folder / f"{method}.toml").is_file():
+        own = read_table(folder / f"{method}.toml")
+        options = options | {method: options.get(method, {}) | own.content}
+        digest = hashlib.sha256(f"{digest}{own.digest}".encode()).hexdigest()[:6]
     fields = read.model_dump(exclude={"format"}) | {
         "name": name,
-        "digest": table.digest,
+        "digest": digest,
         "prompts": prompts,
+        "options": options,
+        "refused": _refused(folder / REFUSED),
     }
     return Profile(**fields)
 
 
-def resolve(option: str, models: Models, role: str) -> Profile:
+def _refused(path: Path) -> dict[str, dict[str, str]]:
+    """Read what a profile refuses; nothing where there is no such file."""
+    if not path.is_file():
+        return {}
+    tables = read_table(path).content
+    for method, reasons in tables.items():
+        if not isinstance(reasons, dict) or not all(isinstance(r, str) for r in reasons.values()):
+            raise problem(path, f"{method}: it is a table of reasons by option")
+    return tables
+
+
+def resolve(option: str, models: Models, role: str, method: str | None = None) -> Profile:
     """Return the profile by which the model of a role is asked.
 
     Args:
@@ -116,6 +143,7 @@ def resolve(option: str, models: Models, role: str) -> Profile:
             or a folder.
         models: The models; one that is missing has no profile.
         role: The role.
+        method: The method that asks.
 
     Raises:
         UnknownName: There is no such profile.
@@ -124,9 +152,9 @@ def resolve(option: str, models: Models, role: str) -> Profile:
     if option == NONE:
         return NO_PROFILE
     if option != AUTO:
-        return load(option)
+        return load(option, method)
     model = _model(models, role)
-    return load(model.name) if model is not None and model.name in OF_MODELS else NO_PROFILE
+    return load(model.name, method) if model is not None and model.name in OF_MODELS else NO_PROFILE
 
 
 def apply_profile(
@@ -139,7 +167,7 @@ def apply_profile(
         ConfigurationError: The profile's file cannot be used, or its options are none of the
             method's.
     """
-    profile = resolve(options.profile, models, role)
+    profile = resolve(options.profile, models, role, method)
     if profile.methods and method not in profile.methods:
         raise ConfigurationError(
             f"profile {profile.name!r} has no prompts for {method}; it is for"
@@ -151,6 +179,7 @@ def apply_profile(
         )
     if profile.printed and getattr(options, "form", "number") != "number":
         raise ConfigurationError(f"profile={profile.name} asks for numbers; leave form out")
+    _refuse(profile, method, options)
     asked = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
     wanted = asked | profile.options.get(method, {})
     given = options.model_dump(include=options.model_fields_set)
@@ -167,6 +196,35 @@ def apply_profile(
         raise ConfigurationError(
             f"profile {profile.name!r}, [options.{method}]: {error}"
         ) from error
+
+
+def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
+    """Refuse what would have no effect: a method that is the same call as another, or an option.
+
+    Options of a prompt of one's own are not looked at: what it shows, nobody knows.
+
+    Raises:
+        ConfigurationError: Names profile, option and reason.
+    """
+    own = profile.refused.get(method, {}) if options.prompt is None else {}
+    if METHOD in own:
+        raise ConfigurationError(
+            f"the profile {profile.name!r} refuses {method}: {own[METHOD]}, or another profile"
+            " (--set profile=none)"
+        )
+    usual = {"ask": profile.ask} | profile.options.get(method, {})
+    for key, reason in {**profile.refused.get(EVERY, {}), **own}.items():
+        name, _, wanted = key.partition("=")
+        if name not in options.model_fields_set:
+            continue
+        value = getattr(options, name)
+        expected = usual.get(name, type(options).model_fields[name].default)
+        nothing = expected is None and value == 0  # what an unset temperature comes to
+        if (value == wanted) if wanted else (value != expected and not nothing):
+            raise ConfigurationError(
+                f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out, or"
+                " take another profile (--set profile=none)"
+            )
 
 
 def require_generation(what: str, instead: str, option: str, models: Models, role: str) -> None:
