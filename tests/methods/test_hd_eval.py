@@ -149,7 +149,7 @@ async def test_the_published_trees_serve_their_tasks():
 
 async def test_criteria_that_no_published_tree_has_are_decomposed_by_the_model():
     model = judge(
-        {"naturalness": 1, "overall": 3, "Left": 4, "Right": 5} | dict.fromkeys(range(9), 0)
+        {"naturalness": 1, "overall quality": 3, "Left": 4, "Right": 5} | dict.fromkeys(range(9), 0)
     )
     method = build("hd-eval", model, task="dialogue", aspects=["overall"])
     [score] = await scored(method)

@@ -218,3 +218,32 @@ def test_unknown_names_and_values_are_refused_with_what_exists():
 
 def test_without_a_task_the_general_one_is_judged():
     assert build("llm-score", scripted()).task == tasks.DEFAULT == "general"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("llm-score", "Rate the overall quality of the response."),
+        ("llm-score-cot", "Think about the overall quality of the response step by step."),
+        ("jury", "rate the response on one aspect: overall quality."),
+        ("coascore", "name 10 aspects that are relevant to overall quality"),
+        ("coascore", "rate the overall quality of the response."),
+        ("hd-eval", "I would like to to evaluate its overall quality: "),
+        ("hd-eval", "using the metric overall quality."),
+        ("pairwise", "Which of the two is better in overall quality?"),
+    ],
+)
+async def test_overall_is_a_noun_where_a_sentence_names_it(method, sentence):
+    """Scores keep the aspect's own name."""
+    model = scripted(lambda request: request.dry_run_answer)
+    built = build(method, model, task="dialogue", aspects=["overall"])
+    example = EXAMPLE.model_copy(update={"meta": {"output_b": "Yes."}})
+    [score] = await built.graph.run(Assignment(example=example, aspects=built.aspects))
+    assert score.aspect == "overall"
+    texts = [request.text for request in model.requests]
+    assert any(sentence in text for text in texts)
+    bare = re.compile(
+        r"the overall of|aspect: overall\.|metric overall\.|in overall\?|to overall[, ]and"
+    )
+    assert not any(bare.search(text) for text in texts)

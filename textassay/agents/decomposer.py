@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from textassay.agents.ask import MAX_QUOTED, Answer, Ask
-from textassay.agents.prompt_template import Prompt
+from textassay.agents.prompt_template import Prompt, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
 from textassay.runtime.graph.concurrency import gather
@@ -131,7 +131,9 @@ class Decomposer:
             raise ContentRefused(
                 f"the provider's content filter cut off the parts of {aspect.name!r}"
             )
-        listing = parse_listing(sample.text, most=self.count, unwanted=[aspect.name])
+        listing = parse_listing(
+            sample.text, most=self.count, unwanted=[aspect.name, as_noun(aspect).name]
+        )
         if sample.finish_reason != "length":
             return listing
         last = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic_core import to_json
@@ -16,7 +17,7 @@ from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.task import Task
 from textassay.prompts import PromptFault, PromptFrame, Turn, digest, frame, render
 from textassay.runtime.errors import PromptError
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import ChatMessage
 
 Layout = Literal["paper", "shared-prefix"]
@@ -27,6 +28,12 @@ MAX_FRAMES = 1024
 """Rendered prompts that one template keeps; the oldest is dropped first."""
 
 _NEW: Any = object()
+
+IN_SENTENCES = (
+    "llm_score", "llm_score_cot", "pairwise", "coascore", "coascore_aspects", "hd_eval", "hd_eval_decompose",
+)  # fmt: skip
+"""Prompts that name an aspect inside a sentence (`rate the ... of the response`), rather than as a
+heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,20 @@ class PromptTemplate:
         return self.profile.prepare_text(text)
 
     @property
+    def _has_sentences(self) -> bool:
+        name = Path(self.prompt).stem if self.profile.printed else self.prompt
+        return name in IN_SENTENCES
+
+    def _in_english(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values with `overall`, which is no noun, as `overall quality` where sentences name it."""
+        if not self._has_sentences:
+            return values
+        return {
+            name: as_noun(value) if isinstance(value, Aspect) else value
+            for name, value in values.items()
+        }
+
+    @property
     def takes_plain_texts(self) -> bool:
         """Whether the prompt is a profile's, which is given the texts without delimiters as `bare`."""
         return bool(self.profile.digest)
@@ -101,6 +122,7 @@ class PromptTemplate:
         Raises:
             PromptError: The prompt file does not render.
         """
+        values = self._in_english(values)
         if example is None:
             return Prompt(self._chat(**values))
         texts = [*material(self.task, example), *(readings or ())]
@@ -159,6 +181,7 @@ class PromptTemplate:
         Raises:
             PromptError: The prompt file does not render.
         """
+        values = self._in_english(values)
         if self.takes_plain_texts:
             values["bare"] = plain
         return self._chat(**values)
@@ -173,7 +196,21 @@ class PromptTemplate:
         Raises:
             PromptError: A file is missing or not a valid template.
         """
-        return prompt_digest((self.prompt, *also), *variants, *self.profile.digest_parts)
+        nouns = [
+            as_noun(a).name for a in self.task.aspects if self._has_sentences and _is_overall(a)
+        ]
+        return prompt_digest((self.prompt, *also), *variants, *self.profile.digest_parts, *nouns)
+
+
+def _is_overall(aspect: Aspect) -> bool:
+    return aspect.name.strip().casefold() == "overall"
+
+
+def as_noun(aspect: Aspect) -> Aspect:
+    """Return the aspect under a name that a sentence can have in the place of a noun."""
+    if not _is_overall(aspect):
+        return aspect
+    return aspect.model_copy(update={"name": f"{aspect.name.strip()} quality"})
 
 
 def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
