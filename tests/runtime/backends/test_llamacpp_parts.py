@@ -63,7 +63,9 @@ class Box:
 
     def __init__(self) -> None:
         self.ran: list[bytes] = []
-        self.threads: set[int] = set()
+        self.prepared: list[bytes] = []
+        self.running: set[int] = set()
+        self.preparing: set[int] = set()
         self.closed = False
         self.gate = threading.Event()
 
@@ -80,12 +82,13 @@ class Note:
     def prepare(self, box: Box) -> bytes:
         if self.key == b"bad":
             raise ValueError("cannot be prepared")
-        box.threads.add(threading.get_ident())
+        box.preparing.add(threading.get_ident())
+        box.prepared.append(self.key)
         return self.key
 
     def run(self, box: Box, abandoned: Callable[[], bool]) -> bytes:
         assert box.gate.wait(10)
-        box.threads.add(threading.get_ident())
+        box.running.add(threading.get_ident())
         box.ran.append(self.key)
         return self.key
 
@@ -114,10 +117,30 @@ async def test_the_queue_brings_shared_prefixes_together_and_answers_everyone():
     assert await asyncio.gather(*asked) == [b"x", *keys]
     letters = [key[:1] for key in box.ran if key != b"x"]
     assert sum(one != other for one, other in itertools.pairwise(letters)) <= 4
-    assert len(box.threads) == 1
+    assert len(box.running) == 1
     worker.stop()
     await worker.stopped()
     assert box.closed
+
+
+@pytest.mark.asyncio
+async def test_tasks_are_prepared_while_another_runs():
+    """So a model is not idle while the next prompts are tokenized, on one thread of their own."""
+    box = Box()
+    worker = await started(box)
+    first = asyncio.ensure_future(worker.submit(Note(b"a")))
+    await until(lambda: box.prepared == [b"a"])
+    others = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"b", b"bad", b"c")]
+    await until(lambda: box.prepared == [b"a", b"b", b"c"])
+    assert not box.ran
+    with pytest.raises(ValueError, match="cannot be prepared"):
+        await others[1]
+    box.gate.set()
+    assert await asyncio.gather(first, others[0], others[2]) == [b"a", b"b", b"c"]
+    assert len(box.preparing) == 1
+    assert not box.preparing & box.running
+    worker.stop()
+    await worker.stopped()
 
 
 @pytest.mark.asyncio

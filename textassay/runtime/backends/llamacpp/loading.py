@@ -22,7 +22,7 @@ DEFAULT_CONTEXT = 8192
 
 @dataclass
 class LoadedGGUF:
-    """Everything that lives on the owner thread."""
+    """What the owner thread works with; other threads only read the vocabulary."""
 
     weights: Weights
     engine: LlamaEngine

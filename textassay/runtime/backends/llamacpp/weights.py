@@ -1,7 +1,8 @@
 """A loaded model file: its metadata, its vocabulary, and text to token ids and back.
 
-Everything here runs on the model's owner thread. Checks come before calls, since llama.cpp aborts
-the process where Python would raise.
+Any thread may tokenize and spell (llama.h: "The API is thread-safe"); loading and freeing is the
+owner thread's. Checks come before calls, since llama.cpp aborts the process where Python would
+raise.
 """
 
 from __future__ import annotations

@@ -1,23 +1,24 @@
-"""One thread that owns a resource which must never be touched by two, and serves asyncio tasks from any loop.
+"""One thread that owns a resource, runs tasks on it, and serves asyncio tasks from any loop.
 
 Knows nothing of llama.cpp. Tasks run in the order of the keys that they give themselves
-(`order.py`), and results return to their askers. Where a task belongs to a chain that goes on, the
-thread waits a moment for the task that follows, while their common prefix is still there.
+(`order.py`), and results return to their askers. A second thread prepares what is submitted while
+the owner runs something else. Where a task belongs to a chain that goes on, the owner waits a
+moment for the task that follows, while their common prefix is still there.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from textassay.runtime.backends.llamacpp.order import Order
-from textassay.runtime.calls.conversation import Conversation, current_chain
+from textassay.runtime.backends.llamacpp.queued_task import QueuedTask, Resource, WorkerTask
+from textassay.runtime.calls.conversation import Conversation
 from textassay.runtime.errors import ModelClosed
 
 SEQUEL_SECONDS = 0.2
@@ -26,32 +27,7 @@ machine is busy or the asker does something else in between, and evaluating a lo
 most models longer."""
 _EXIT_SECONDS = 10.0
 
-
-R_contra = TypeVar("R_contra", contravariant=True)
-T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
-
-
-class Resource(Protocol):
-    """What a worker owns."""
-
-    def close(self) -> None:
-        """Release it; called on the owner thread."""
-        ...
-
-
-class WorkerTask(Protocol[R_contra, T_co]):
-    """One piece of work; both methods run on the owner thread."""
-
-    def prepare(self, resource: R_contra) -> bytes:
-        """Get ready and return the key by which tasks are brought next to each other."""
-        ...
-
-    def run(self, resource: R_contra, abandoned: Callable[[], bool]) -> T_co:
-        """Do the work; once `abandoned()` is true nobody wants the result."""
-        ...
-
-
 R = TypeVar("R", bound=Resource)
 
 Together = Callable[[R, Sequence[WorkerTask[R, object]], Callable[[], bool]], Sequence[object]]
@@ -59,39 +35,8 @@ Together = Callable[[R, Sequence[WorkerTask[R, object]], Callable[[], bool]], Se
 one."""
 
 
-class QueuedTask(Generic[R]):
-    """A task in the queue with the future of its asker."""
-
-    def __init__(self, task: WorkerTask[R, object], serial: int) -> None:
-        self.task, self.serial = task, serial
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[object] = self.loop.create_future()
-        self.chain = current_chain()
-        self.continued = self.chain is not None and self.chain.continued
-        self.key = b""
-        self.arrived = 0
-        self.abandoned = False
-        self.done = False
-
-    def deliver(self, result: object) -> None:
-        """Hand the result, or the exception, to the asker's event loop."""
-        self.done = True
-        try:
-            self.loop.call_soon_threadsafe(self._settle, result)
-        except RuntimeError:
-            self.abandoned = True  # the loop is closed: nobody is left to tell
-
-    def _settle(self, result: object) -> None:
-        if self.future.done():
-            return
-        if isinstance(result, BaseException):
-            self.future.set_exception(result)
-        else:
-            self.future.set_result(result)
-
-
 class Worker(Generic[R]):
-    """Runs tasks on one thread of its own."""
+    """Runs tasks on one thread of its own, and prepares them on another."""
 
     def __init__(
         self,
@@ -120,10 +65,14 @@ class Worker(Generic[R]):
         self._sequel_seconds = sequel_seconds
         self._wake = threading.Condition()
         self._inbox: deque[QueuedTask[R]] = deque()
+        self._ready: deque[QueuedTask[R]] = deque()
+        self._submitted = self._prepared = 0
         self._stopping = False
-        self._serial = itertools.count()
         self._queue = Order[QueuedTask[R]]()
         self._thread = threading.Thread(target=self._main, name=f"textassay {name}", daemon=True)
+        self._preparing = threading.Thread(
+            target=self._prepare_all, name=f"textassay {name}: prepares", daemon=True
+        )
         self._watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._ended = False
 
@@ -146,11 +95,12 @@ class Worker(Generic[R]):
         with self._wake:
             if self._stopping:
                 raise ModelClosed(f"model {self._name!r} is closed")
-            entry = QueuedTask[R](task, next(self._serial))
+            entry = QueuedTask[R](task, self._submitted)
             if entry.chain is not None:
                 entry.chain.tell(self._look_again)
             self._inbox.append(entry)
-            self._wake.notify()
+            self._submitted += 1
+            self._wake.notify_all()
         try:
             return await entry.future  # type: ignore[return-value]  # the entry holds what the task returns
         except asyncio.CancelledError:
@@ -164,7 +114,7 @@ class Worker(Generic[R]):
         """
         with self._wake:
             self._stopping = True
-            self._wake.notify()
+            self._wake.notify_all()
 
     async def stopped(self) -> None:
         """Wait until the thread has released its resource and ended."""
@@ -190,38 +140,45 @@ class Worker(Generic[R]):
             self.stop()
             self._end()
             return
+        self._resource = resource
+        self._preparing.start()
         self._tell_opened(resource)
         try:
-            while self._collect(resource):
+            while self._collect():
                 chosen = self._queue.pop(self._capacity)
                 if chosen:
                     self._run(resource, chosen)
                 if len(chosen) == 1 and chosen[0].chain is not None and chosen[0].continued:
-                    self._await_sequel(chosen[0].chain, resource)
+                    self._await_sequel(chosen[0].chain)
         finally:
+            self.stop()
+            self._preparing.join()  # it reads the resource
             try:
                 resource.close()
             finally:
                 self._end()
 
-    def _collect(self, resource: R) -> bool:
-        """Prepare and queue what came in; wait where there is nothing to do.
+    def _collect(self) -> bool:
+        """Queue what is prepared; wait if there is nothing to do.
 
-        Return whether to go on.
+        Returns:
+            Whether to continue.
         """
         with self._wake:
-            while not (self._inbox or self._queue or self._stopping):
-                self._wake.wait()
-            if self._stopping:
-                return False
-        self._sort_in(resource)
-        return True
+            self._wake.wait_for(lambda: self._ready or self._queue or self._stopping)
+            # What has been asked so far may share more with the last task than what is prepared,
+            # and a prefix that another task overwrites costs more than this wait. What arrived
+            # while a task ran is mostly prepared by now.
+            asked = self._submitted
+            self._wake.wait_for(lambda: self._prepared >= asked or self._stopping)
+            self._sort_in()
+            return not self._stopping
 
     def _look_again(self) -> None:
         with self._wake:
-            self._wake.notify()
+            self._wake.notify_all()
 
-    def _await_sequel(self, chain: Conversation, resource: R) -> None:
+    def _await_sequel(self, chain: Conversation) -> None:
         """Wait until the chain's next task is queued, or none will come, but not for long.
 
         Whether it shares more with the last one than others do is for the order to say: it may not,
@@ -236,32 +193,41 @@ class Worker(Generic[R]):
             not (chain.ended or self._has_next(chain)) and (left := deadline - time.monotonic()) > 0
         ):
             with self._wake:
-                # wakes for any arrival: tokenizing it now is work that the wait would only delay
-                self._wake.wait_for(lambda: self._inbox or self._stopping or chain.ended, left)
+                self._wake.wait_for(lambda: self._ready or self._stopping or chain.ended, left)
                 if self._stopping:
                     return
-            self._sort_in(resource)
+                self._sort_in()
 
     def _has_next(self, chain: Conversation) -> bool:
         return any(entry.chain is chain and not entry.abandoned for entry in self._queue)
 
-    def _sort_in(self, resource: R) -> None:
-        """Prepare and queue what came in."""
-        with self._wake:
-            arrived, self._inbox = self._inbox, deque()
-        for entry in arrived:
-            self._prepare(entry, resource)
+    def _sort_in(self) -> None:
+        while self._ready:
+            self._queue.push(self._ready.popleft())
 
-    def _prepare(self, entry: QueuedTask[R], resource: R) -> None:
-        if self._stopping:
-            entry.deliver(ModelClosed(f"model {self._name!r} was closed before it answered"))
-        elif not entry.abandoned:
-            try:
-                entry.key = entry.task.prepare(resource)
-            except Exception as error:
-                entry.deliver(error)
-            else:
-                self._queue.push(entry)
+    def _prepare_all(self) -> None:
+        """Prepare what is submitted, first come, first served, until the worker stops."""
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._inbox or self._stopping)
+                if self._stopping:
+                    return
+                entry = self._inbox.popleft()
+            usable = not entry.abandoned and self._prepare(entry)
+            with self._wake:
+                self._prepared += 1
+                if usable:
+                    self._ready.append(entry)
+                self._wake.notify_all()
+
+    def _prepare(self, entry: QueuedTask[R]) -> bool:
+        """Return whether a task can be run; if not, its asker has the error."""
+        try:
+            entry.key = entry.task.prepare(self._resource)
+        except Exception as error:
+            entry.deliver(error)
+            return False
+        return True
 
     def _run(self, resource: R, entries: list[QueuedTask[R]]) -> None:
         def abandoned() -> bool:
@@ -296,8 +262,10 @@ class Worker(Generic[R]):
     def _end(self) -> None:
         with self._wake:
             self._ended = self._stopping = True
-            watchers, left = self._watchers, [*self._inbox, *self._queue.drain()]
+            watchers = self._watchers
+            left = [*self._inbox, *self._ready, *self._queue.drain()]
             self._inbox.clear()
+            self._ready.clear()
         for entry in left:
             entry.deliver(ModelClosed(f"model {self._name!r} was closed before it answered"))
         for loop, future in watchers:
