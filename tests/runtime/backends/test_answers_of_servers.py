@@ -1,7 +1,7 @@
 """Recorded and hostile answers, through every backend that asks over a network.
 
-The bodies are what upstream llama-server, llama_cpp.server, LiteLLM's proxy and `transformers serve`
-sent, shortened.
+What real servers answer is read in `test_recorded_servers.py`; here are single forms of it, and
+what no server should send.
 """
 
 from __future__ import annotations

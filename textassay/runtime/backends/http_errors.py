@@ -74,7 +74,7 @@ _FILTER = re.compile(
 )
 _NO_MODEL = re.compile(
     r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model"
-    r"|invalid model name",
+    r"|invalid model name|server is pinned to",
     re.I | re.S,
 )
 # LiteLLM's proxy looks keys up in a database; without one it knows its master key alone
