@@ -15,6 +15,7 @@ from textassay.runtime.backends.llamacpp.engine import BATCH, KvType
 from textassay.runtime.backends.llamacpp.fitting import Truncate
 from textassay.runtime.backends.llamacpp.library import gpu_in_sight, library_version, offloads
 from textassay.runtime.backends.llamacpp.loading import LoadedGGUF, Loader
+from textassay.runtime.backends.llamacpp.queued_task import WorkerTask
 from textassay.runtime.backends.llamacpp.source import locate
 from textassay.runtime.backends.llamacpp.tasks import (
     Rules,
@@ -24,7 +25,7 @@ from textassay.runtime.backends.llamacpp.tasks import (
     plan_continuation,
     run_together,
 )
-from textassay.runtime.backends.llamacpp.worker import Worker, WorkerTask
+from textassay.runtime.backends.llamacpp.worker import Worker
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.model import (
     Capabilities,

@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 from textassay.runtime.backends.llamacpp.fitting import Truncate, fit
 from textassay.runtime.backends.llamacpp.generation import Generation
 from textassay.runtime.backends.llamacpp.loading import LoadedGGUF
+from textassay.runtime.backends.llamacpp.queued_task import WorkerTask
 from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, ScoringPlan
 from textassay.runtime.backends.llamacpp.streams import generate_together, score_together
 from textassay.runtime.backends.llamacpp.tokens import Tokenizer
 from textassay.runtime.backends.llamacpp.weights import Ids
-from textassay.runtime.backends.llamacpp.worker import WorkerTask
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import (
     ChoicesRequest,
