@@ -22,8 +22,8 @@ from textassay.tools import ToolScorer, build
 Values = dict[str, dict[str, float | None]]
 """Value by name of the score and id of the example."""
 
-WITHOUT_MODEL = ("rouge1", "rouge2", "rougeL", "rougeLsum", "bleu", "chrf", "ter", "length")
-"""Kinds of tools that need no model and nothing to be installed."""
+WITHOUT_MODEL = ("rouge1", "rouge2", "rougeL", "bleu", "chrf", "meteor")
+"""Kinds of tools of the tables that need no model."""
 
 
 class NotHere(Exception):

@@ -147,6 +147,34 @@ def t5(path, *, seed=2):
     return model
 
 
+def bart(path, *, seed=3):
+    """Save a BART with its tokenizer; returns the model."""
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    made = tokenizer(path, 64)
+    ids = {name: made.convert_tokens_to_ids(token) for name, token in _BART_MARKS.items()}
+    config = BartConfig(
+        vocab_size=len(made),
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=64,
+        decoder_start_token_id=ids["eos_token_id"],
+        forced_eos_token_id=None,
+        **ids,
+    )
+    model = _randomise(BartForConditionalGeneration(config), seed)
+    model.save_pretrained(path)
+    return model
+
+
+_BART_MARKS = {"pad_token_id": "[PAD]", "bos_token_id": "[CLS]", "eos_token_id": "[SEP]"}
+
+
 def export(model, path, output):
     """Write a model as ONNX beside its other files, with free batch and length."""
     import torch

@@ -3,12 +3,14 @@
 NLI, BLEURT, ROUGE and their kin, each with one method `score`, usable without any agent.
 """
 
+from textassay.tools.bartscore import BartScore
 from textassay.tools.bertscore import BertScore
 from textassay.tools.bleurt import Bleurt
 from textassay.tools.embedding import Embedding
 from textassay.tools.extraction import Coverage, Novelty
 from textassay.tools.function_tool import FunctionTool, tool
 from textassay.tools.lm_prob import LMProb
+from textassay.tools.meteor import Meteor
 from textassay.tools.nli import NLI
 from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
 from textassay.tools.readability import Readability
@@ -42,6 +44,7 @@ __all__ = [
     "KINDS",
     "NLI",
     "Abstention",
+    "BartScore",
     "BertScore",
     "Bleu",
     "Bleurt",
@@ -52,6 +55,7 @@ __all__ = [
     "LMProb",
     "Length",
     "Measurement",
+    "Meteor",
     "Novelty",
     "Preparable",
     "Readability",

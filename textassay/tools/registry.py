@@ -22,12 +22,14 @@ from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, Validati
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Scale
 from textassay.runtime.model import Model
+from textassay.tools.bartscore import BartScore
 from textassay.tools.bertscore import BertScore
 from textassay.tools.bleurt import Bleurt
 from textassay.tools.embedding import Embedding
 from textassay.tools.extraction import Coverage, Novelty
 from textassay.tools.function_tool import FunctionTool
 from textassay.tools.lm_prob import LMProb
+from textassay.tools.meteor import Meteor
 from textassay.tools.nli import NLI
 from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
 from textassay.tools.readability import Readability
@@ -42,6 +44,7 @@ KINDS: dict[str, Factory] = {
     "nli": NLI,
     "bleurt": Bleurt,
     "bertscore": BertScore,
+    "bartscore": BartScore,
     "embedding": Embedding,
     "unieval": UniEval,
     "lm_prob": LMProb,
@@ -52,6 +55,7 @@ KINDS: dict[str, Factory] = {
     "bleu": Bleu,
     "chrf": Chrf,
     "ter": Ter,
+    "meteor": Meteor,
     "novelty": Novelty,
     "coverage": Coverage,
     "length": Length,
@@ -68,6 +72,7 @@ ENTRY_POINTS = "textassay.tools"
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "nli": ("torch", "transformers"),
+    "nltk": ("nltk",),
     "onnx": ("onnxruntime", "tokenizers"),
     "static": ("wordllama", "tokenizers", "safetensors"),
 }
@@ -125,7 +130,7 @@ def describe_all() -> tuple[ToolDescription, ...]:
 def _describe(kind: str, made: Tool) -> ToolDescription:
     extra = getattr(made, "extra", None)
     usable: tuple[str, ...] = (extra,) if extra else ()
-    if extra == "nli" and kind != "unieval":
+    if extra == "nli" and kind not in ("unieval", "bartscore"):  # these have a decoder
         usable = ("nli", "onnx", "static") if kind == "embedding" else ("nli", "onnx")
     return ToolDescription(
         kind=kind,

@@ -18,9 +18,9 @@ EngineName = Literal["auto", "transformers", "onnx", "static"]
 """`auto` takes `static` for a table of vectors, and transformers unless it is not installed or the
 folder holds nothing but an ONNX export."""
 
-Head = Literal["classify", "encode", "answer"]
-"""What is wanted of a model: logits of labels, hidden states of tokens, or logits of an answer's
-first token."""
+Head = Literal["classify", "encode", "answer", "likelihood"]
+"""What is wanted of a model: logits of labels, hidden states of tokens, logits of an answer's first
+token, or log-probabilities of the tokens of a second text after a first."""
 
 Array = NDArray[np.float32]
 
@@ -93,8 +93,9 @@ class Engine(Protocol):
     def run(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return one array per input, in order.
 
-        Its shape is `(labels,)` for `classify`, `(tokens, width)` for `encode` and `(vocabulary,)`
-        for `answer`.
+        Its shape is `(labels,)` for `classify`, `(tokens, width)` for `encode`, `(vocabulary,)` for
+        `answer`, and `(tokens of the second text,)` for `likelihood`, whose segments are 0 for the
+        text that the encoder reads and 1 for the text that is scored.
         """
         ...
 

@@ -16,6 +16,7 @@ _AUTO_CLASSES: dict[Head, str] = {
     "classify": "AutoModelForSequenceClassification",
     "encode": "AutoModel",
     "answer": "AutoModelForSeq2SeqLM",
+    "likelihood": "AutoModelForSeq2SeqLM",
 }
 _ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _VOCABULARIES = (
@@ -31,6 +32,7 @@ _HEAD_WORDS: dict[Head, str] = {
     "classify": "a sequence-classification head",
     "encode": "an encoder",
     "answer": "an encoder and a decoder",
+    "likelihood": "an encoder and a decoder",
 }
 
 
@@ -67,6 +69,8 @@ class PytorchEngine:
 
     def run(self, batch: Sequence[Encoding]) -> list[Array]:
         """Answer a batch; see `Engine.run`."""
+        if self.head == "likelihood":
+            return self._likelihood(batch)
         padded = pad(batch, self._pad_id)
         inputs = {
             name: self.torch.from_numpy(matrix).to(self.device)
@@ -78,6 +82,23 @@ class PytorchEngine:
         if self.head == "encode":
             return [found[row, : len(encoding)] for row, encoding in enumerate(batch)]
         return list(found)
+
+    def _likelihood(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Return the log-probabilities of the tokens of each second text."""
+        parts = [_segments(encoding) for encoding in batch]
+        read = pad([first for first, _ in parts], self._pad_id)
+        scored = pad([second for _, second in parts], self._pad_id)["input_ids"]
+        inputs = {
+            name: self.torch.from_numpy(read[name]).to(self.device)
+            for name in ("input_ids", "attention_mask")
+        }
+        targets = self.torch.from_numpy(scored).to(self.device)
+        with self.torch.inference_mode():
+            shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
+            # the padding of a text stands behind its tokens, which never see it
+            logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()
+            found = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
+        return [found[row, : len(second)] for row, (_, second) in enumerate(parts)]
 
     def _forward(self, inputs: dict[str, Any]) -> Any:
         if self.head == "classify":
@@ -159,6 +180,16 @@ class PytorchEngine:
                 f"{', '.join(sorted(missing)[:3])}"
             )
         return model
+
+
+def _segments(encoding: Encoding) -> tuple[Encoding, Encoding]:
+    """Return the two texts of an encoding."""
+    cut = encoding.types.index(1)
+    first, second = (
+        Encoding(encoding.ids[part], encoding.types[part], encoding.special[part])
+        for part in (slice(0, cut), slice(cut, None))
+    )
+    return first, second
 
 
 def _bleurt_tokenizer(transformers: Any, files: ModelFiles) -> Any:
