@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -77,6 +77,7 @@ class Scorer:
     _runs: dict[Request, Values] = field(default_factory=dict)
     _errors: dict[Request, dict[str, int]] = field(default_factory=dict)
     _tools: dict[tuple[str, str], Values] = field(default_factory=dict)
+    _unmeasured: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def examples(self, data: str) -> list[Example]:
         """Return the examples of a data set.
@@ -119,11 +120,11 @@ class Scorer:
         raise NotHere("needs --model MODEL" + (f" (the paper: {row.model})" if row.model else ""))
 
     def unscored(self, row: Row, data: str) -> str:
-        """Return what of a run that was made has no score and why; empty if nothing."""
+        """Return what has no score and why, once it was asked for; empty if nothing."""
         judging = row.judged or nodes(row)
-        errors = {} if judging is None else self._errors[self.request(row, judging, data)]
-        reasons = ", ".join(f"{kind} x{count}" for kind, count in errors.items())
-        return f"{sum(errors.values())} scores of {data} are missing: {reasons}" if errors else ""
+        if judging is not None:
+            return _missing(data, self._errors[self.request(row, judging, data)])
+        return self._unmeasured.get((row.tool or "", data), "")
 
     async def values(self, row: Row, data: str) -> dict[Column, dict[str, float | None]]:
         """Return the row's scores of each column over a data set.
@@ -233,7 +234,8 @@ class Scorer:
                     one for example in self.examples(data) for one in await scorer.score(example)
                 ]
             self._tools[name, data] = {name: {one.id: one.value for one in scores}}
-            await asyncio.sleep(0)  # tools that compute on this thread leave room for others
+            kinds = Counter(one.error.type for one in scores if one.error is not None)
+            self._unmeasured[name, data] = _missing(data, kinds)
         return self._tools[name, data]
 
     def _is_recorded(self, row: Row, data: str) -> bool:
@@ -249,6 +251,11 @@ class _Hashed(Judging):
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
+
+
+def _missing(data: str, kinds: Mapping[str, int]) -> str:
+    reasons = ", ".join(f"{kind} x{count}" for kind, count in kinds.items())
+    return f"{sum(kinds.values())} scores of {data} are missing: {reasons}" if kinds else ""
 
 
 def _mean_of_others(
