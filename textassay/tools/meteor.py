@@ -67,7 +67,7 @@ class Meteor(Computed):
         try:
             with _LOADING:  # NLTK reads it on first use, and not from two threads at once
                 wordnet.ensure_loaded()
-        except LookupError as error:
+        except (LookupError, OSError) as error:  # none of it, or a part
             raise ConfigurationError(
                 f"{self.name} needs NLTK's data: python -m nltk.downloader wordnet; or leave"
                 " synonyms out: meteor?synonyms=false"
