@@ -65,7 +65,7 @@ test: .venv/dev  ## run the tests; those of local models and torch skip if these
 test-all: .venv/llamacpp .venv/extras  ## build llama.cpp, install torch, and run every test
 	$(BIN)/python $(PYTEST)
 
-check: lint types demo extras test pythons wheel  ## all that .ci/run runs
+check: lint types docs demo extras test pythons wheel  ## all that .ci/run runs
 
 pythons: .venv/dev  ## run the core tests on every other Python from 3.11 to 3.14 that is installed
 	$(BIN)/python scripts/pythons.py

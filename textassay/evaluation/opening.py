@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from textassay.methods import tools_for
+from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connect import ConnectedModel, connect, load_backend, with_store
+from textassay.runtime.connect import ConnectedModel, connect, with_store
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.settings import Settings

@@ -10,24 +10,17 @@ This is the only file that knows all of them.
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Self
 
 from textassay.observing import WATCH
-from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.backends.by_name import key_of, open_backend, secrets_of
 from textassay.runtime.backends.dry_run import DryRunModel, Price
-from textassay.runtime.backends.endpoint import VARIABLE, endpoint_of
-from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
-from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
-from textassay.runtime.backends.llamacpp.embedded import embedded_model
+from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
-from textassay.runtime.backends.plugins import backend_points, checked_model, open_plugin
-from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.backends.plugins import checked_model
 from textassay.runtime.backends.transformers.model import TransformersModel
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.model import BatchedModel, discounted
@@ -38,13 +31,13 @@ from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.limit import LimitedModel, Limiter
-from textassay.runtime.calls.masking import MaskedModel, known_secrets
+from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
-from textassay.runtime.errors import ConfigurationError, ModelError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
@@ -58,19 +51,6 @@ the order that shares most, and can only choose among those that it has been giv
 
 IN_PROCESS = (LlamaCppModel, TransformersModel)
 """Models that run here: they queue calls themselves and must be open to be known."""
-
-OWN = ("direct", "llamacpp", "transformers", "replay")
-"""First parts of the names of models that are not litellm's."""
-
-PREFIXES = (
-    "direct/NAME",
-    "llamacpp/PATH.gguf",
-    "llamacpp/HF_REPO:FILE",
-    "transformers/PATH_OR_REPOSITORY[@REVISION]",
-    "embedded",
-    "replay/RUN",
-    "and every provider that litellm knows (openai/..., anthropic/..., ...)",
-)
 
 
 @takes_settings
@@ -217,7 +197,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return open_provider(
             self.backend.name,
             api_base=self.settings.api_base,
-            api_key=_key(self.settings),
+            api_key=key_of(self.settings),
             endpoint=endpoint_of(self.settings),
         )
 
@@ -357,47 +337,6 @@ def ledger_of(model: Model) -> UsageTotal:
     raise TypeError(f"{model.name!r} is not metered")
 
 
-def open_backend(name: str, settings: Settings) -> Model:
-    """Return the bare backend that a name stands for.
-
-    Raises:
-        ConfigurationError: The name lacks something, such as its API base or key variable.
-    """
-    prefix, _, rest = name.partition("/")
-    if not name or (prefix in OWN and not rest):
-        raise UnknownName("model", name, PREFIXES)
-    if prefix == "replay":
-        return RecordedModel.of_run(Path(rest))
-    if name == EMBEDDED:
-        return embedded_model(settings.local)
-    if prefix == "llamacpp":
-        return LlamaCppModel(name, rest, **settings.local.model_dump(exclude_none=True))
-    if prefix == "transformers":
-        return _transformers_model(name, rest, settings)
-    if prefix == "direct":
-        if settings.api_base is None:
-            raise ConfigurationError(
-                f"model {name!r} needs {parameter('api_base')}, such as http://127.0.0.1:8000/v1"
-            )
-        return DirectModel(
-            name,
-            api_base=settings.api_base,
-            api_key=_key(settings),
-            price=settings.price,
-            endpoint=endpoint_of(settings),
-        )
-    point = backend_points().get(prefix)
-    if point is not None:
-        return open_plugin(point, name, settings)
-    return LiteLLMModel(
-        name,
-        api_base=settings.api_base,
-        api_key=_key(settings),
-        price=settings.price,
-        endpoint=endpoint_of(settings),
-    )
-
-
 def own_backend(model: Model, settings: Settings) -> Model:
     """Return a model that the caller made, after checking that it is one.
 
@@ -413,42 +352,3 @@ def own_backend(model: Model, settings: Settings) -> Model:
                 f"{name}= has no effect on a model object, which reaches its server by itself"
             )
     return backend
-
-
-def _transformers_model(name: str, spec: str, settings: Settings) -> TransformersModel:
-    local = settings.local
-    return TransformersModel(
-        name,
-        spec,
-        **settings.transformers.model_dump(),
-        n_ctx=local.n_ctx,
-        truncate=local.truncate or "error",
-    )
-
-
-async def load_backend(name: str) -> None:
-    """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
-    if name.partition("/")[0] not in ("", *OWN, EMBEDDED):
-        await asyncio.to_thread(load_litellm)
-
-
-def _key(settings: Settings) -> str | None:
-    if settings.api_key_env is None:
-        return None
-    key = os.environ.get(settings.api_key_env)
-    if not key:
-        raise ConfigurationError(
-            f"{parameter('api_key_env')} names {settings.api_key_env}, but that variable is not set"
-        )
-    return key
-
-
-def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """Return what an answer must not show.
-
-    The key, and what headers, query and proxy take from variables.
-    """
-    named = [settings.api_key_env or ""]
-    for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
-        named += VARIABLE.findall(text)
-    return known_secrets((os.environ.get(name, "") for name in named), os.environ)

@@ -143,6 +143,16 @@ class TextTool(ABC):
     higher_is_better: bool = True
     needs: tuple[Need, ...] = ()
 
+    def __init__(self, name: str | None = None) -> None:
+        """Keep the name.
+
+        A kind with options has a constructor of its own, which takes them as keywords.
+
+        Args:
+            name: Name of the tool; by default that of its kind.
+        """
+        self.name = name or self.kind
+
     def settings(self) -> Mapping[str, object]:
         """Return what, besides the kind, determines the value; it becomes the signature."""
         return {}

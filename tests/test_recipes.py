@@ -1,0 +1,131 @@
+"""What CONTRIBUTING lists for a built-in tool, backend, task and command: one message per thing says all it lacks.
+
+Methods have a test of their own, `tests/methods/test_adding_a_method.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import textassay.tools
+from textassay import connect
+from textassay.cli.app import app
+from textassay.prompts import TASKS
+from textassay.runtime.backends.by_name import BACKENDS, FORMS
+from textassay.tools import KINDS
+
+ROOT = Path(__file__).parents[1]
+
+
+def text(*patterns: str) -> str:
+    """Return the text of all files that match, but for this one."""
+    paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    return "\n".join(path.read_text("utf-8") for path in paths if path != Path(__file__))
+
+
+def lacks_of_tool(kind: str, factory: Any) -> list[str]:
+    """Return what a kind of tool lacks, each a file with what belongs there."""
+    made = factory.func if isinstance(factory, partial) else factory
+    rows = [line for line in text("docs/tools.md").splitlines() if line.startswith("| `")]
+    tests = text("tests/tools/test_*.py")
+    wanted = {
+        f"{inspect.getfile(made)}: a docstring": bool(inspect.getdoc(made)),
+        f"{inspect.getfile(made)}: a constructor that takes name=": (
+            "name" in inspect.signature(factory).parameters
+        ),
+        "textassay/tools/__init__.py: the class in __all__": (
+            made.__name__ in textassay.tools.__all__
+        ),
+        f"docs/tools.md: `{kind}` in the table of tools": any(f"`{kind}`" in row for row in rows),
+        f"tests/tools/: a test of {made.__name__} or {kind!r}": (
+            f"{made.__name__}(" in tests or f'"{kind}' in tests
+        ),
+    }
+    return [what for what, there in wanted.items() if not there]
+
+
+def lacks_of_backend(prefix: str) -> list[str]:
+    """Return what a backend lacks."""
+    wanted = {
+        f"textassay/runtime/backends/by_name.py: a form in FORMS that begins {prefix}/": any(
+            form.startswith(f"{prefix}/") for form in FORMS
+        ),
+        f"textassay/runtime/connect.py: `{prefix}/...` in the docstring of connect": (
+            f"`{prefix}/" in (connect.__doc__ or "")
+        ),
+        f"docs/: a page that names `{prefix}/`": f"{prefix}/" in text("docs/*.md"),
+        f"tests/: a test that names {prefix}/": f"{prefix}/" in text("tests/**/*.py"),
+    }
+    return [what for what, there in wanted.items() if not there]
+
+
+def lacks_of_task(name: str) -> list[str]:
+    """Return what a task lacks."""
+    wanted = {
+        f"textassay/prompts/tasks/{name}.toml": (
+            ROOT / "textassay/prompts/tasks" / f"{name}.toml"
+        ).is_file(),
+        f"docs/tasks.md: `{name}`": f"`{name}`" in text("docs/tasks.md"),
+    }
+    return [what for what, there in wanted.items() if not there]
+
+
+def lacks_of_command(name: str) -> list[str]:
+    """Return what a command lacks."""
+    wanted = {
+        f"docs/ or README.md: `textassay {name}`": (
+            f"textassay {name}" in text("docs/*.md", "README.md")
+        ),
+        f"tests/: a test that runs {name!r}": f'"{name}"' in text("tests/**/*.py"),
+    }
+    return [what for what, there in wanted.items() if not there]
+
+
+def complain(what: str, lacks: list[str]) -> None:
+    """Fail with all that is missing in one message."""
+    assert not lacks, f"{what} lacks {len(lacks)} things:\n" + "\n".join(f"  {x}" for x in lacks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_built_in_tool_is_complete(kind: str) -> None:
+    """Whatever the recipe for a tool lists is there."""
+    complain(f"the tool {kind!r}", lacks_of_tool(kind, KINDS[kind]))
+
+
+@pytest.mark.parametrize("prefix", BACKENDS)
+def test_a_backend_is_complete(prefix: str) -> None:
+    """Whatever the recipe for a backend lists is there."""
+    complain(f"the backend {prefix!r}", lacks_of_backend(prefix))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_complete(task: str) -> None:
+    """Whatever the recipe for a task lists is there."""
+    complain(f"the task {task!r}", lacks_of_task(task))
+
+
+@pytest.mark.parametrize("command", get_command(app).commands)
+def test_a_command_is_complete(command: str) -> None:
+    """A command is told of in the docs and tried."""
+    complain(f"the command {command!r}", lacks_of_command(command))
+
+
+def test_what_new_things_lack_is_told_at_once() -> None:
+    """Each file of the recipe by name."""
+
+    class Newest:
+        """A tool without anything."""
+
+    lacks = lacks_of_tool("newest-of-all", Newest)
+    assert [what.partition(":")[0] for what in lacks] == [
+        __file__, "textassay/tools/__init__.py", "docs/tools.md", "tests/tools/",
+    ]  # fmt: skip
+    assert len(lacks_of_backend("newest-of-all")) == 4
+    assert len(lacks_of_task("newest-of-all")) == 2
+    assert len(lacks_of_command("newest-of-all")) == 2

@@ -1,0 +1,135 @@
+"""The bare backend that a model's name stands for: `direct/NAME`, `llamacpp/PATH`, ... or litellm."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.backends.endpoint import VARIABLE, endpoint_of
+from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
+from textassay.runtime.backends.llamacpp.embedded import embedded_model
+from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+from textassay.runtime.backends.plugins import backend_points, open_plugin
+from textassay.runtime.backends.replay import RecordedModel
+from textassay.runtime.backends.transformers.model import TransformersModel
+from textassay.runtime.calls.masking import known_secrets
+from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.model import Model
+from textassay.runtime.settings import Settings
+
+FORMS = (
+    "direct/NAME",
+    "llamacpp/PATH.gguf",
+    "llamacpp/HF_REPO:FILE",
+    "transformers/PATH_OR_REPOSITORY[@REVISION]",
+    EMBEDDED,
+    "replay/RUN",
+    "and every provider that litellm knows (openai/..., anthropic/..., ...)",
+)
+"""How names are written, for error messages."""
+
+
+def _direct(name: str, rest: str, settings: Settings) -> Model:
+    if settings.api_base is None:
+        raise ConfigurationError(
+            f"model {name!r} needs {parameter('api_base')}, such as http://127.0.0.1:8000/v1"
+        )
+    return DirectModel(
+        name,
+        api_base=settings.api_base,
+        api_key=key_of(settings),
+        price=settings.price,
+        endpoint=endpoint_of(settings),
+    )
+
+
+def _llamacpp(name: str, rest: str, settings: Settings) -> Model:
+    return LlamaCppModel(name, rest, **settings.local.model_dump(exclude_none=True))
+
+
+def _transformers(name: str, rest: str, settings: Settings) -> Model:
+    local = settings.local
+    return TransformersModel(
+        name,
+        rest,
+        **settings.transformers.model_dump(),
+        n_ctx=local.n_ctx,
+        truncate=local.truncate or "error",
+    )
+
+
+def _replay(name: str, rest: str, settings: Settings) -> Model:
+    return RecordedModel.of_run(Path(rest))
+
+
+BACKENDS: dict[str, Callable[[str, str, Settings], Model]] = {
+    "direct": _direct,
+    "llamacpp": _llamacpp,
+    "transformers": _transformers,
+    "replay": _replay,
+}
+"""What opens a model, by the part of its name before the slash; it is given the whole name, the
+part behind the slash, and the settings."""
+
+
+def open_backend(name: str, settings: Settings) -> Model:
+    """Return the bare backend that a name stands for; what is nobody's is litellm's.
+
+    Raises:
+        ConfigurationError: The name lacks something, such as its API base or key variable.
+    """
+    if name == EMBEDDED:
+        return embedded_model(settings.local)
+    prefix, _, rest = name.partition("/")
+    opener = BACKENDS.get(prefix)
+    if not name or (opener is not None and not rest):
+        raise UnknownName("model", name, FORMS)
+    if opener is not None:
+        return opener(name, rest, settings)
+    point = backend_points().get(prefix)
+    if point is not None:
+        return open_plugin(point, name, settings)
+    return LiteLLMModel(
+        name,
+        api_base=settings.api_base,
+        api_key=key_of(settings),
+        price=settings.price,
+        endpoint=endpoint_of(settings),
+    )
+
+
+async def load_backend(name: str) -> None:
+    """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
+    if name.partition("/")[0] not in ("", EMBEDDED, *BACKENDS):
+        await asyncio.to_thread(load_litellm)
+
+
+def secrets_of(settings: Settings) -> tuple[str, ...]:
+    """Return what an answer must not show.
+
+    The key, and what headers, query and proxy take from variables.
+    """
+    named = [settings.api_key_env or ""]
+    for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
+        named += VARIABLE.findall(text)
+    return known_secrets((os.environ.get(name, "") for name in named), os.environ)
+
+
+def key_of(settings: Settings) -> str | None:
+    """Return the API key from the variable that the settings name; `None` if they name none.
+
+    Raises:
+        ConfigurationError: The variable is not set.
+    """
+    if settings.api_key_env is None:
+        return None
+    key = os.environ.get(settings.api_key_env)
+    if not key:
+        raise ConfigurationError(
+            f"{parameter('api_key_env')} names {settings.api_key_env}, but that variable is not set"
+        )
+    return key
