@@ -30,6 +30,8 @@ def server(**options: float | str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def counters(url: str) -> dict[str, Any]:

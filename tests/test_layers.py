@@ -73,11 +73,13 @@ ONLY_THERE = {
     "llama_cpp": "textassay/runtime/backends/llamacpp/library.py",
     "opentelemetry": "textassay/telemetry/tracing.py",
     "diskcache": "textassay/runtime/storage/answers.py",
+    "redis": "textassay/runtime/storage/redis_",
+    "ray": "textassay/cluster/",
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connect")
-CONTRACT = {"errors", "keywords", "messages", "model", "resource", "settings"}
+CONTRACT = {"environment", "errors", "keywords", "messages", "model", "resource", "settings"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 
 

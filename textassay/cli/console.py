@@ -6,6 +6,7 @@ Neither is ever steered.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,6 +64,27 @@ def say(message: str, *, style: str = "") -> None:
         print(json.dumps(told), file=sys.stderr, flush=True)  # noqa: T201
         return
     messages().print(Text(printable(message), style=style))
+
+
+class _Said(logging.Handler):
+    """Writes warnings of one logger as messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"warning: {record.getMessage()}", style="yellow")
+
+
+@contextmanager
+def warnings_said(*loggers: str) -> Iterator[None]:
+    """Write the warnings of these loggers to standard error, unless all logs go there already."""
+    handler = _Said(logging.WARNING)
+    named = [] if Messages.as_json else [logging.getLogger(name) for name in loggers]
+    for logger in named:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in named:
+            logger.removeHandler(handler)
 
 
 def plain_table(*columns: str, left: int = 1) -> Table:

@@ -86,7 +86,10 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         raise RunFolderError(f"{run} holds shards of data that were divided in several ways")
     count = counts.pop()
     if given := {"rpm", "tpm", "concurrency", "max_cost"} & flags.keys():
-        told = divided(Settings(**{name: flags[name] for name in given}), count)
+        limits = flags.get("limits") or read_manifest(next(iter(begun.values())))["settings"].get(
+            "limits"
+        )
+        told = divided(Settings(limits=limits, **{name: flags[name] for name in given}), count)
         flags = {**flags, **{name: getattr(told, name) for name in given}}
     orders = {shard: order_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
@@ -103,15 +106,20 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
 
 
 def divided(settings: Settings, count: int) -> Settings:
-    """Return the settings of one of `count` processes, which together keep to the limits of all."""
-    return settings.model_copy(
-        update={
+    """Return the settings of one of `count` processes, which together keep to the limits of all.
+
+    Limits that are shared through Redis stay whole.
+    """
+    parts: dict[str, Any] = {
+        "max_cost": None if settings.max_cost is None else settings.max_cost / count
+    }
+    if settings.limits is None:
+        parts |= {
             "concurrency": math.ceil(settings.concurrency / count),
             "rpm": None if settings.rpm is None else settings.rpm / count,
             "tpm": None if settings.tpm is None else settings.tpm / count,
-            "max_cost": None if settings.max_cost is None else settings.max_cost / count,
         }
-    )
+    return settings.model_copy(update=parts)
 
 
 async def _carry_out(run: Path, orders: Mapping[Shard, Order], order: Order) -> int:

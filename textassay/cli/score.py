@@ -16,7 +16,7 @@ from rich.text import Text
 
 from textassay.calibration.folder import load
 from textassay.cli import arguments
-from textassay.cli.console import plain_table, printable, results, say
+from textassay.cli.console import plain_table, printable, results, say, warnings_said
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, shown
@@ -230,8 +230,9 @@ async def run_order(
             began = True
             if watch is not None:
                 watch(lambda: session.engine.progress)
-            async with shown(lambda: session.engine.progress, order.progress):
-                return await finish(session)
+            with warnings_said("textassay.runtime.calls.shared_limits"):
+                async with shown(lambda: session.engine.progress, order.progress):
+                    return await finish(session)
     except TextassayError as error:
         if began and not isinstance(error, CapabilityError):  # which resuming cannot cure
             raise Stopped from error

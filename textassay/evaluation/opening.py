@@ -18,7 +18,7 @@ from textassay.runtime.connect import ConnectedModel, connect, with_store
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.storage.answers import AnswerStore, open_answers
 from textassay.tools import Tool
 
 
@@ -86,7 +86,7 @@ async def open_store(
     folder = settings.cache if settings.cache is not None else default
     if settings.no_cache or folder is None:
         return None
-    store = DiskStore(folder)
+    store = await open_answers(folder)
     stack.push_async_callback(store.aclose)
     return store
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
 from textassay.runtime.errors import ConfigurationError, RunFolderError
-from textassay.runtime.settings import EndpointSettings, Settings
+from textassay.runtime.settings import EndpointSettings, Settings, is_redis
 
 _OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
 _ENDPOINT = frozenset(EndpointSettings.model_fields)
@@ -70,6 +70,7 @@ def settings_to_resume(
             continue
         here = {**given, **given_roles.get(role, {})}
         _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
+    _check_redis(folder, recorded, given)
     kept = {role: _without_secrets(own) for role, own in roles.items()}
     for role in kept:
         if "api_base" in given:  # the address that was given now is meant for all
@@ -105,6 +106,19 @@ def _check_endpoint(
             "anybody: neither is taken from it. If you trust this server with this key, give them "
             f"again: textassay resume {folder} {' '.join(missing)}"
         )
+
+
+def _check_redis(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse to send a password to a Redis that only the manifest names."""
+    for name in ("limits", "cache"):
+        address = recorded.get(name)
+        replaced = given.get(name) is not None or (name == "cache" and given.get("no_cache"))
+        if is_redis(address) and "${" in address and not replaced:
+            raise ConfigurationError(
+                f"{folder} names a Redis and the variable of its password, and a run folder may"
+                " come from anybody: neither is taken from it. If you trust it, give it again:"
+                f" textassay resume {folder} --{name} '{address}'"
+            )
 
 
 def _names_secret(given: Mapping[str, Any]) -> bool:

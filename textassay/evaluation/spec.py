@@ -147,7 +147,7 @@ def _record(model: Model) -> dict[str, Any]:
 def _public(settings: Settings) -> Settings:
     """Return the settings with an absolute path, and of the endpoints only what holds no secret."""
     address = None if settings.api_base is None else public_address(settings.api_base)
-    cache = None if settings.cache is None else settings.cache.absolute()
+    cache = settings.cache.absolute() if isinstance(settings.cache, Path) else settings.cache
     unrecorded = set(EndpointSettings.model_fields) - {"api_base", "api_key_env"}
     defaults = EndpointSettings().model_dump(include=unrecorded)
     roles = {

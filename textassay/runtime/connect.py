@@ -32,8 +32,10 @@ from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.limit import LimitedModel, Limiter
 from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.calls.redis_quota import RedisQuota
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
+from textassay.runtime.calls.shared_limits import SharedLimiter
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
@@ -43,7 +45,7 @@ from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import EndpointSettings, Settings
-from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.storage.answers import AnswerStore, open_answers
 
 LOCAL_QUEUE = 4096
 """Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
@@ -104,27 +106,21 @@ class ConnectedModel(AsyncResource, Wrapper):
         if self._is_local:
             self.price = (0.0, 0.0)
         calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
-        self.limiter = Limiter(
-            rpm=settings.rpm,
-            tpm=settings.tpm,
-            concurrency=calls,
-            adaptive=not self._is_local,
-            timeout=settings.timeout,
-        )
+        self.limiter = self._open_limiter(calls)
         self._provider = self._open_provider() if settings.batch else None
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
-        uncached = settings.cache is None
-        super().__init__(self.build_stack(None) if uncached else NotOpened(backend))
+        super().__init__(NotOpened(backend) if self._needs_opening else self.build_stack(None))
 
     def check_open(self) -> None:
-        """Refuse to be used in a way that would keep no answers although a cache was named.
+        """Refuse to be used in a way that would keep no answers, or no limits, although it should.
 
         Raises:
-            ConfigurationError: There is a cache, and the model is used outside of `async with`.
+            ConfigurationError: There is a cache, or limits are shared, and the model is used outside
+                of `async with`.
         """
-        if self.settings.cache is not None and not self._is_open:
+        if self._needs_opening and not self._is_open:
             raise _not_opened(self.name)
 
     def build_stack(
@@ -201,16 +197,47 @@ class ConnectedModel(AsyncResource, Wrapper):
             endpoint=endpoint_of(self.settings),
         )
 
+    @property
+    def _needs_opening(self) -> bool:
+        return self.settings.cache is not None or isinstance(self.limiter, SharedLimiter)
+
+    def _open_limiter(self, calls: int) -> Limiter:
+        settings = self.settings
+        how: dict[str, Any] = {
+            "rpm": settings.rpm,
+            "tpm": settings.tpm,
+            "concurrency": calls,
+            "adaptive": not self._is_local,
+            "timeout": settings.timeout,
+        }
+        if settings.limits is None or self._is_local:
+            return Limiter(**how)
+        # only a digest of this reaches Redis
+        name = f"{self.backend.name}\n{settings.api_base}\n{key_of(settings)}"
+        quota = RedisQuota(
+            settings.limits, name, rpm=settings.rpm, tpm=settings.tpm, concurrency=calls
+        )
+        return SharedLimiter(quota, **how)
+
     def _count(self, error: ModelError) -> None:
         self.failures[type(error).__name__] += 1
 
     async def __aenter__(self) -> Self:
-        """Load a local model, and open the cache if one is set."""
+        """Load a local model, and open the cache and shared limits if they are set."""
         if isinstance(self.backend, IN_PROCESS):
             await self.backend.open()
+        store: AnswerStore | None = None
         if self.settings.cache is not None:
-            store = DiskStore(self.settings.cache)
+            store = await open_answers(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
+        if isinstance(self.limiter, SharedLimiter):
+            try:
+                await self.limiter.open()
+            except BaseException:
+                await self._stack.aclose()
+                raise
+            self._stack.push_async_callback(self.limiter.aclose)
+        if self._needs_opening:
             self.wrapped = self.build_stack(store)
         self._is_open = True
         return self
@@ -247,13 +274,13 @@ def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> 
 
 def _not_opened(name: str) -> ConfigurationError:
     return ConfigurationError(
-        f"model {name!r} was connected with cache=, which is opened by `async with`: "
-        "write `async with textassay.connect(..., cache=...) as model:`"
+        f"model {name!r} was connected with cache= or limits=, which `async with` opens: "
+        "write `async with textassay.connect(...) as model:`"
     )
 
 
 class NotOpened(Wrapper):
-    """Stands for a model whose cache is not open yet, and refuses to ask."""
+    """Stands for a model whose cache or shared limits are not open yet, and refuses to ask."""
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Refuse.

@@ -8,12 +8,14 @@ fields that carry a `Flag`, and `--set` takes the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeGuard
+from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from textassay.runtime.messages import Message
 
@@ -21,7 +23,7 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 SHARED_BY_ROLES = frozenset(
-    {"max_cost", "cache", "no_cache", "submit_only", "local", "transformers", "roles"}
+    {"max_cost", "cache", "no_cache", "limits", "submit_only", "local", "transformers", "roles"}
 )
 """Settings that all models of a run share."""
 
@@ -153,6 +155,9 @@ class Settings(EndpointSettings):
     max_answer_bytes: int = Field(default=32 * 2**20, ge=1024)
     """Longest answer of a server that is read, in bytes, as sent and unpacked; a longer one is a
     malformed answer."""
+    limits: Annotated[str | None, Flag(LIMITS, "redis://HOST:PORT/DB")] = None
+    """Redis through which all processes with the same model, server and key share `concurrency`,
+    `rpm` and `tpm`. A password is written as `${NAME}` of an environment variable."""
     max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
     """Stop the run, which can be resumed, before it costs more than this many US dollars."""
     price: Annotated[
@@ -161,9 +166,9 @@ class Settings(EndpointSettings):
     ] = None
     """US dollars per million prompt tokens and per million completion tokens, for models whose
     price is not known."""
-    cache: Annotated[Path | None, Flag(CACHE, "DIR")] = None
-    """Folder of cached answers, which runs may share. By default answers are kept in the run
-    folder, if there is one."""
+    cache: Annotated[str | Path | None, Flag(CACHE, "DIR|redis://HOST:PORT/DB")] = None
+    """Folder or Redis of cached answers, which runs may share. By default answers are kept in the
+    run folder, if there is one."""
     no_cache: Annotated[bool, Flag(CACHE)] = False
     """Keep no answers on disk."""
     batch: Annotated[bool, Flag(BATCHES)] = False
@@ -206,6 +211,23 @@ class Settings(EndpointSettings):
             self.for_role(role)
         return self
 
+    @field_validator("limits", "cache")
+    @classmethod
+    def _addresses_hold_no_secret(cls, given: str | Path | None) -> str | Path | None:
+        return redis_address(given) if is_redis(given) else given
+
+    @field_validator("limits")
+    @classmethod
+    def _limits_are_in_redis(cls, given: str | None) -> str | None:
+        if given is not None and not is_redis(given):
+            raise ValueError(f"limits are shared through Redis, at {REDIS_FORM}, not {given!r}")
+        return given
+
+    @field_validator("cache")
+    @classmethod
+    def _cache_is_a_folder_or_redis(cls, given: str | Path | None) -> str | Path | None:
+        return Path(given) if isinstance(given, str) and not is_redis(given) else given
+
     @model_validator(mode="after")
     def _one_kind_of_cache(self) -> Self:
         if self.no_cache and self.cache is not None:
@@ -223,6 +245,33 @@ class Settings(EndpointSettings):
         ):
             raise ValueError("submit_only goes with batch")
         return self
+
+
+REDIS_FORM = "redis://HOST:PORT/DB"
+_REDIS = ("redis://", "rediss://", "unix://")
+
+
+def is_redis(address: object) -> TypeGuard[str]:
+    """Return whether a setting is the address of a Redis rather than a path."""
+    return isinstance(address, str) and address.startswith(_REDIS)
+
+
+def redis_address(given: str) -> str:
+    """Return the address of a Redis, if it may be written to a manifest.
+
+    Raises:
+        ValueError: It holds a password as it is.
+    """
+    login = urlsplit(given).netloc.rpartition("@")[0]
+    password = login.partition(":")[2]
+    if "password=" in urlsplit(given).query or (
+        password and not re.fullmatch(r"\$\{\w+\}", password)
+    ):
+        raise ValueError(
+            "an address of Redis must not hold a password: put that into an environment variable"
+            " and write redis://:${NAME}@HOST:PORT/DB"
+        )
+    return given
 
 
 def flag_of(name: str) -> Flag | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.backends.endpoint import VARIABLE, endpoint_of
+from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
 from textassay.runtime.backends.llamacpp.embedded import embedded_model
@@ -17,6 +17,7 @@ from textassay.runtime.backends.plugins import backend_points, open_plugin
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.transformers.model import TransformersModel
 from textassay.runtime.calls.masking import known_secrets
+from textassay.runtime.environment import VARIABLE
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -114,8 +115,9 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
     The key, and what headers, query and proxy take from variables.
     """
     named = [settings.api_key_env or ""]
-    for text in (*settings.headers.values(), *settings.query.values(), settings.proxy or ""):
-        named += VARIABLE.findall(text)
+    texts = (settings.proxy, settings.limits, settings.cache)
+    for text in (*settings.headers.values(), *settings.query.values(), *texts):
+        named += VARIABLE.findall(text) if isinstance(text, str) else ()
     return known_secrets((os.environ.get(name, "") for name in named), os.environ)
 
 

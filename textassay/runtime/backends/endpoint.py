@@ -6,8 +6,6 @@ Secrets stand in environment variables and are looked up here; they never reach 
 from __future__ import annotations
 
 import ipaddress
-import os
-import re
 import ssl
 import urllib.request
 from collections.abc import Mapping
@@ -15,13 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+from textassay.runtime.environment import filled
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import EndpointSettings, Settings
 
 MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
 """Longest answer that is read where nothing else is said, in bytes."""
-
-VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +46,17 @@ def endpoint_of(settings: Settings) -> Endpoint:
     """
     secrets: list[str] = []
     query = {
-        name: _filled(value, f"query {name!r}", secrets) for name, value in settings.query.items()
+        name: filled(value, f"query {name!r}", secrets) for name, value in settings.query.items()
     }
     if settings.api_version is not None:
         query["api-version"] = settings.api_version
     headers = {
-        name: _filled(value, f"header {name!r}", secrets)
-        for name, value in settings.headers.items()
+        name: filled(value, f"header {name!r}", secrets) for name, value in settings.headers.items()
     }
     for name, value in headers.items():
         if not (name + value).isprintable():
             raise ConfigurationError(f"the header {name!r} holds a line end or control character")
-    proxy = None if settings.proxy is None else _filled(settings.proxy, "proxy", secrets)
+    proxy = None if settings.proxy is None else filled(settings.proxy, "proxy", secrets)
     return Endpoint(
         headers=headers,
         query=query,
@@ -70,19 +66,6 @@ def endpoint_of(settings: Settings) -> Endpoint:
         max_bytes=settings.max_answer_bytes,
         secrets=tuple(secrets),
     )
-
-
-def _filled(text: str, what: str, secrets: list[str]) -> str:
-    """Return `text` with `${NAME}` replaced by the variable's value, which is added to `secrets`."""
-
-    def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if not found:
-            raise ConfigurationError(f"{what} names ${{{match[1]}}}, but that variable is not set")
-        secrets.append(found)
-        return found
-
-    return VARIABLE.sub(value, text)
 
 
 def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:

@@ -26,6 +26,7 @@ from textassay.runtime.model import (
     Request,
     Response,
 )
+from textassay.runtime.settings import is_redis
 from textassay.runtime.storage.cache_folder import require, shard_folders
 from textassay.runtime.storage.run_folder import ANSWERS, MANIFEST, read_manifest
 from textassay.runtime.storage.shard import ShardReader
@@ -91,6 +92,11 @@ class RecordedModel:
         if none_kept:
             raise ConfigurationError(
                 f"replay/{folder}: the run kept no answers (--no-cache), so none can be replayed"
+            )
+        if is_redis(cache):
+            raise ConfigurationError(
+                f"replay/{folder}: the run kept its answers in Redis; a replay reads a folder. Run "
+                f"the method again with --cache {cache}, which asks for nothing that is there"
             )
         (name,) = models
         return cls(name, identities[name], capabilities[name], answers)

@@ -32,7 +32,7 @@ from textassay.runtime.model import (
     Wrapper,
 )
 from textassay.runtime.storage import cache_folder
-from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.answers import AnswerStore, RemoteStore
 from textassay.runtime.storage.cache_folder import Verification
 from textassay.runtime.storage.json_text import decode, encode
 
@@ -271,6 +271,7 @@ class CachedModel(Wrapper):
         """
         super().__init__(wrapped)
         self.store, self._keep = store, keep
+        self._fetch = store.fetch if isinstance(store, RemoteStore) else None
         self._keys: Keys | None = None
         self._hits_in_a_row = 0
 
@@ -286,7 +287,7 @@ class CachedModel(Wrapper):
         if self._keys is None:
             self._keys = Keys(self.wrapped.identity)
         key = self._keys.made(request)
-        value = self.store.get(key)
+        value = self.store.get(key) if self._fetch is None else await self._fetch(key)
         if value is not None:
             await self._give_others_a_turn()
             return cast(A, self._decode(key, value))

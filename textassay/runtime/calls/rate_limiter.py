@@ -305,7 +305,7 @@ class Limiter:
             raise ValueError(f"a request cannot have used {tokens} tokens")
         if not grant._settled:
             grant._settled = True
-            if self._token_pace is not None:
+            if self.tpm is not None:
                 self._used_share.learn(tokens, grant.tokens)
         self._correct(grant, tokens)
         if self._waiting:

@@ -14,12 +14,13 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import diskcache
 
 from textassay.runtime.errors import StorageError
 from textassay.runtime.resource import AsyncResource
+from textassay.runtime.settings import is_redis
 from textassay.runtime.storage.cache_folder import (
     StoreInfo,
     claim_shard,
@@ -30,6 +31,7 @@ from textassay.runtime.storage.cache_folder import (
     verify,
 )
 from textassay.runtime.storage.group_commit import GroupCommit
+from textassay.runtime.storage.redis_answers import RedisStore
 from textassay.runtime.storage.shard import (
     DATABASE,
     RAW,
@@ -40,7 +42,16 @@ from textassay.runtime.storage.shard import (
     unusable,
 )
 
-__all__ = ["AnswerStore", "DiskStore", "StoreInfo", "clear", "info", "verify"]
+__all__ = [
+    "AnswerStore",
+    "DiskStore",
+    "RemoteStore",
+    "StoreInfo",
+    "clear",
+    "info",
+    "open_answers",
+    "verify",
+]
 
 
 _SETTINGS: dict[str, Any] = {
@@ -94,6 +105,19 @@ class AnswerStore(Protocol):
 
     def info(self) -> StoreInfo:
         """Return what the store holds."""
+        ...
+
+
+@runtime_checkable
+class RemoteStore(AnswerStore, Protocol):
+    """A store that is too far away to be read while the event loop waits."""
+
+    async def fetch(self, key: str) -> bytes | None:
+        """Do what `get` does, without holding up the event loop.
+
+        Raises:
+            StorageError: The store cannot be read.
+        """
         ...
 
 
@@ -275,6 +299,18 @@ class DiskStore(AsyncResource):
             StorageError: A file is damaged.
         """
         return info(self.folder)
+
+
+async def open_answers(place: str | Path) -> AnswerStore:
+    """Open the store at a folder or at the address of a Redis.
+
+    Raises:
+        ConfigurationError: There is something else, or a Redis that could lose answers.
+        StorageError: It cannot be opened.
+    """
+    if not is_redis(place):
+        return DiskStore(place)
+    return await RedisStore.open(place)
 
 
 def _check_settings(folder: Path) -> None:

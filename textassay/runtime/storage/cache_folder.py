@@ -40,9 +40,10 @@ _LOCK_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """What a cache folder holds."""
+    """What a store of answers holds."""
 
-    folder: Path
+    folder: Path | str
+    """The cache folder, or the address of a Redis."""
     entries: int
     """Answers; one that two processes stored at once counts twice."""
     bytes: int

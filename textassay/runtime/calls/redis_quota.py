@@ -1,0 +1,220 @@
+"""Requests, tokens and calls in flight that processes share, counted in one place: Redis.
+
+One Lua script, on Redis' own clock, reserves times for requests (the generic cell rate algorithm,
+over requests and tokens at once), takes corrections and pauses, and divides the calls in flight.
+Knows numbers only; who waits for what is the business of `shared_limits.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.runtime.calls.bucket import WINDOW
+from textassay.runtime.storage.redis_client import open_async, told_as_unavailable
+
+BLOCK = 0.025
+"""Seconds of capacity that are reserved at once. A process reserves the next block when it begins
+to use the last, and so holds at most twice that: what is lost with a process that is killed."""
+
+MEMBER_SECONDS = 5.0
+"""Time after which a process that has not been heard of no longer counts."""
+
+RETURN_SECONDS = 0.6
+"""Time that all processes keep to their own shares after one of them has come back: the others come
+back within it, and then all of them reserve again from the same moment."""
+
+FORGET_SECONDS = 3600
+"""Time after which a quota that nobody uses is removed from Redis."""
+
+SCRIPT = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local id = ARGV[1]
+local each, token, cap = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local busy, want = tonumber(ARGV[5]), tonumber(ARGV[6])
+local correction, pause = tonumber(ARGV[7]), tonumber(ARGV[8])
+local block, silent = tonumber(ARGV[9]), tonumber(ARGV[10])
+local back, apart_for = tonumber(ARGV[11]), tonumber(ARGV[12])
+
+local quota, members = {}, {}
+local flat = redis.call('HGETALL', KEYS[1])
+for i = 1, #flat, 2 do
+  local member = string.match(flat[i], '^member (.*)$')
+  if member then members[member] = flat[i + 1] else quota[flat[i]] = tonumber(flat[i + 1]) end
+end
+
+-- calls in flight: an equal share for each, and what some leave over for those who want more
+local live, others, spare, hungry = 1, 0, 0, 1
+local wants = {}
+for member, told in pairs(members) do
+  if member ~= id then
+    local held, wanted, seen = string.match(told, '^(%d+) (%d+) (%d+)$')
+    if now - tonumber(seen) > silent then
+      redis.call('HDEL', KEYS[1], 'member ' .. member)
+    else
+      live = live + 1
+      others = others + tonumber(held)
+      wants[#wants + 1] = tonumber(wanted)
+    end
+  end
+end
+local share = cap / live
+for _, wanted in ipairs(wants) do
+  if wanted > share then hungry = hungry + 1 else spare = spare + share - wanted end
+end
+local target = math.ceil(share)
+if want > share then
+  target = math.ceil(share + spare / hungry)
+elseif hungry > 1 then
+  target = want
+end
+local mine = math.max(math.min(target, cap - others), 0)
+-- what is in flight above its share is still there, and nobody else's until it ends
+redis.call('HSET', KEYS[1], 'member ' .. id,
+  string.format('%.0f %.0f %.0f', math.max(mine, busy), want, now))
+
+local requests = quota.requests or 0
+local tokens = (quota.tokens or 0) + correction * token
+local paused = math.max(quota.pause or 0, now + pause)
+local apart = quota.apart or 0
+if back == 1 and apart <= now then apart = now + apart_for end
+local reply = {string.format('%.0f', now), tostring(mine), tostring(live),
+  string.format('%.0f', math.max(paused - now, 0)), string.format('%.0f', math.max(apart - now, 0))}
+if paused <= now and apart <= now then
+  local first = nil
+  for i = 13, #ARGV do
+    local start = math.max(now, requests, tokens)
+    if first and start > first + block then break end
+    first = first or start
+    local weight = tonumber(ARGV[i])
+    if each > 0 then requests = start + each end
+    if token > 0 and weight > 0 then tokens = start + weight * token end
+    reply[#reply + 1] = string.format('%.0f', start - now)
+  end
+end
+redis.call('HSET', KEYS[1], 'requests', string.format('%.0f', requests),
+  'tokens', string.format('%.0f', tokens), 'pause', string.format('%.0f', paused),
+  'apart', string.format('%.0f', apart))
+redis.call('EXPIRE', KEYS[1], math.ceil(math.max(requests - now, tokens - now, 0) / 1000000) + """ + (
+    f"{FORGET_SECONDS})\nreturn reply\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What Redis answered."""
+
+    now: float
+    """Redis' time in seconds."""
+    in_flight: int
+    """Calls that this process may have in flight."""
+    processes: int
+    """Processes that share the limits, this one included."""
+    paused_for: float
+    """Seconds for which nobody may ask."""
+    apart_for: float
+    """Seconds for which each process keeps to its own share, since one has just come back."""
+    starts: tuple[float, ...]
+    """Seconds from `now` at which requests may go, as many as were reserved."""
+
+
+class RedisQuota:
+    """The limits of one endpoint, key and model, as one of the processes that share them sees them."""
+
+    def __init__(
+        self, url: str, name: str, *, rpm: float | None, tpm: float | None, concurrency: int
+    ) -> None:
+        """Store the limits; nothing is connected yet.
+
+        Args:
+            url: Address of Redis; may name environment variables as `${NAME}`.
+            name: Tells this quota from others in the same Redis; only a digest of it is stored.
+            rpm: Requests per minute; `None` for no limit.
+            tpm: Tokens per minute; `None` for no limit.
+            concurrency: Most calls in flight of all processes together.
+
+        Raises:
+            ConfigurationError: The address cannot be used, or the package redis is missing.
+        """
+        self.url = url
+        digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+        self._key = f"textassay:limits:{digest}"
+        self._id = uuid.uuid4().hex
+        self._concurrency = concurrency
+        # A minute's limit is spread over slightly more than a minute (see `bucket.py`).
+        self._each = 0.0 if rpm is None else WINDOW / rpm * 1e6
+        self._token = 0.0 if tpm is None else WINDOW / tpm * 1e6
+        self._client = open_async(url)
+        self._script: Any = self._client.register_script(SCRIPT)
+
+    async def exchange(
+        self,
+        tokens: Sequence[float] = (),
+        *,
+        busy: int,
+        wanted: int,
+        correction: float,
+        pause: float,
+        is_back: bool = False,
+    ) -> Share:
+        """Reserve times for requests, and tell what has become of earlier ones.
+
+        Fewer are reserved than asked for where they would take more than `BLOCK` seconds, and none
+        during a pause.
+
+        Args:
+            tokens: Tokens of each request.
+            busy: Calls in flight.
+            wanted: Calls in flight and calls that wait.
+            correction: Tokens to add to what was reserved earlier; negative to give back.
+            pause: Seconds for which nobody may ask.
+            is_back: Whether the exchange before this one failed.
+
+        Raises:
+            RedisUnavailable: Redis did not answer; nothing is known of what it did.
+        """
+        with told_as_unavailable(self.url):
+            reply = await self._script(
+                keys=[self._key],
+                args=[
+                    self._id,
+                    self._each,
+                    self._token,
+                    self._concurrency,
+                    busy,
+                    wanted,
+                    correction,
+                    pause * 1e6,
+                    BLOCK * 1e6,
+                    MEMBER_SECONDS * 1e6,
+                    int(is_back),
+                    RETURN_SECONDS * 1e6,
+                    *tokens,
+                ],
+            )
+        now, in_flight, processes, paused, apart, *starts = (float(item) for item in reply)
+        return Share(
+            now=now / 1e6,
+            in_flight=int(in_flight),
+            processes=int(processes),
+            paused_for=paused / 1e6,
+            apart_for=apart / 1e6,
+            starts=tuple(start / 1e6 for start in starts),
+        )
+
+    async def leave(self) -> None:
+        """Let the other processes have this one's share at once, rather than after a while.
+
+        Raises:
+            RedisUnavailable: Redis did not answer.
+        """
+        with told_as_unavailable(self.url):
+            await self._client.hdel(self._key, f"member {self._id}")
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()

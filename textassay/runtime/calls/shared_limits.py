@@ -1,0 +1,320 @@
+"""Admission under limits that several processes share.
+
+The queue, the adaptive limit and the protocol are those of `Limiter`; the times at which requests
+may go come from a `RedisQuota`. Knows nothing of how that counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from textassay.runtime.calls.bucket import Pace
+from textassay.runtime.calls.rate_limiter import Limiter, Permit
+from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.storage.redis_client import RedisUnavailable
+
+BEAT = 0.25
+"""Seconds between two messages to Redis at most, so that shares and pauses are known."""
+
+STALE = 0.025
+"""Seconds after its time for which a reserved time may be used. Later it is lost: used all at once,
+times that an overloaded process has missed would be a burst."""
+
+SETTLE = 0.05
+"""Seconds after which corrections of tokens are passed on, where nothing else is to be said."""
+
+MAX_RESERVED = 64
+"""Times that are reserved at once."""
+
+CLOCKS = 16
+"""Answers of Redis from which its clock is told from ours."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedTime:
+    """A time at which a request may go."""
+
+    at: float
+    """On the event loop's clock."""
+    tokens: float
+    """Tokens that were reserved with it."""
+
+
+class OwnPace(Pace):
+    """The pace of one of several processes, which make nothing good together.
+
+    Each of them could be late at the same moment, and their credits would add up to a burst.
+    """
+
+    __slots__ = ()
+
+    def credit(self, amount: float) -> float:
+        """Return no more than the amount's own interval."""
+        return amount * self.seconds_each
+
+
+class SharedLimiter(Limiter):
+    """Keeps one set of limits together with the processes that use the same Redis.
+
+    While Redis does not answer, this process goes on with the share that it had last: the calls in
+    flight, and the limits a minute divided by the processes that there were. A warning says so,
+    once for each time. It tries to reach Redis all the while.
+
+    Open it (`open`) before the first `admit`, and close it afterwards, in the same event loop.
+    """
+
+    def __init__(
+        self,
+        quota: RedisQuota,
+        *,
+        rpm: float | None,
+        tpm: float | None,
+        concurrency: int,
+        adaptive: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        """Set the limits, which hold for all processes together; see `Limiter`.
+
+        Raises:
+            ConfigurationError: A limit is not a positive number.
+        """
+        super().__init__(
+            rpm=rpm, tpm=tpm, concurrency=concurrency, adaptive=adaptive, timeout=timeout
+        )
+        self._quota = quota
+        self._request_pace = self._token_pace = None  # while Redis answers, the pace is its own
+        self._is_paced = rpm is not None or tpm is not None
+        self._reserved: deque[ReservedTime] = deque()
+        self._last_reserved = -math.inf
+        self._share = 0
+        self._processes = 1
+        self._unsettled = 0.0
+        self._untold_pause = 0.0
+        self._apart = False
+        self._failed = False
+        self._together_at = -math.inf
+        self._clocks: deque[float] = deque(maxlen=CLOCKS)
+        self._exchanging = asyncio.Lock()
+        self._asking: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._settling: asyncio.TimerHandle | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether Redis answers."""
+        return not self._failed
+
+    @property
+    def limit(self) -> int:
+        """Requests that this process may have in flight now."""
+        return min(super().limit, self._share)
+
+    async def open(self) -> None:
+        """Join the other processes.
+
+        Raises:
+            ConfigurationError: Redis does not answer.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            share = await self._quota.exchange(busy=0, wanted=0, correction=0.0, pause=0.0)
+        except RedisUnavailable as error:
+            raise ConfigurationError(f"limits cannot be shared: {error}") from error
+        self._heed(share)
+        self._beating = asyncio.create_task(self._beat())
+
+    async def aclose(self) -> None:
+        """Leave the other processes; safe to call twice."""
+        tasks = [task for task in (self._beating, self._asking) if task is not None]
+        self._beating = self._asking = None
+        if self._settling is not None:
+            self._settling.cancel()
+        for task in tasks:
+            task.cancel()
+        # not only by cancellation, which Python 3.11 loses where an answer arrives at that moment
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(RedisUnavailable):
+            await self._quota.leave()
+        await self._quota.aclose()
+
+    def pause(self, seconds: float) -> None:
+        """Admit nothing for some seconds, in no process; a longer pause that is under way stays.
+
+        Raises:
+            ValueError: `seconds` is not a number from 0 up.
+        """
+        super().pause(seconds)
+        self._untold_pause = max(self._untold_pause, seconds)
+        self._ask()
+
+    def _ready_at(self, tokens: int, now: float) -> float:
+        if self._beating is None:
+            raise RuntimeError("a shared limiter admits between open() and aclose() only")
+        if self._apart:
+            return super()._ready_at(tokens, now)
+        if self._in_flight >= self.limit:
+            return math.inf
+        if not self._is_paced:
+            return self._paused_until
+        while self._reserved and self._reserved[0].at < now - STALE:
+            self._owe(-self._reserved.popleft().tokens)
+        if self._reserved:
+            return max(self._paused_until, self._reserved[0].at)
+        if self._paused_until > now:
+            return self._paused_until
+        self._ask()
+        return math.inf
+
+    def _take(self, grant: Permit, now: float, *, waited: bool) -> None:
+        super()._take(grant, now, waited=waited)
+        if self._apart or not self._reserved:
+            return
+        reserved = self._reserved.popleft()
+        if self.tpm is not None:
+            grant._paced = grant.tokens * self._used_share.value
+            # whoever the time was reserved for may have been cancelled meanwhile
+            self._owe(grant._paced - reserved.tokens)
+        if self._last_reserved - now < BLOCK:
+            self._ask()
+
+    def _correct(self, grant: Permit, tokens: int) -> None:
+        before = grant._paced
+        super()._correct(grant, tokens)
+        if self.tpm is not None and not self._apart:
+            grant._paced = float(tokens)
+            self._owe(tokens - before)
+
+    def _owe(self, tokens: float) -> None:
+        """Have a correction passed on soon, together with others."""
+        self._unsettled += tokens
+        if self._unsettled and self._settling is None and self._loop is not None:
+            self._settling = self._loop.call_later(SETTLE, self._settle_now)
+
+    def _settle_now(self) -> None:
+        self._settling = None
+        self._ask()
+
+    def _ask(self) -> None:
+        """Have an exchange with Redis begin, unless one is about to."""
+        if self._asking is None and self._beating is not None:
+            self._asking = asyncio.create_task(self._asked())
+
+    async def _asked(self) -> None:
+        try:
+            await self._exchange()
+        finally:
+            self._asking = None
+        # what came meanwhile could not ask again
+        if not self._apart and (self._untold_pause or self._wanted()):
+            now = self._now()
+            if not self._reserved and self._paused_until <= now:
+                self._ask()
+
+    async def _beat(self) -> None:
+        task = asyncio.current_task()
+        while self._beating is task:
+            left = self._together_at - self._now()
+            await asyncio.sleep(min(BEAT, left) if left > 0 else BEAT)
+            await self._exchange()
+
+    def _wanted(self) -> list[float]:
+        """Return the tokens of those in the queue for whom a time is worth reserving."""
+        if self._apart or not self._is_paced:
+            return []
+        now = self._now()
+        if self._paused_until > now or (self._reserved and self._last_reserved - now >= BLOCK):
+            return []
+        room = min(MAX_RESERVED, self.limit - self._in_flight) - len(self._reserved)
+        waiting = (grant for future, grant in self._waiting.items() if not future.done())
+        first = len(self._reserved)
+        share = self._used_share.value
+        return [grant.tokens * share for grant in islice(waiting, first, first + max(0, room))]
+
+    async def _exchange(self) -> None:
+        async with self._exchanging:
+            tokens = self._wanted()
+            correction, self._unsettled = self._unsettled, 0.0
+            pause, self._untold_pause = self._untold_pause, 0.0
+            try:
+                share = await self._quota.exchange(
+                    tokens,
+                    busy=self._in_flight,
+                    wanted=self._in_flight + len(self._waiting),
+                    correction=correction,
+                    pause=pause,
+                    is_back=self._failed,
+                )
+            except RedisUnavailable as error:
+                self._untold_pause = max(self._untold_pause, pause)
+                self._miss(error)
+                return
+            self._heed(share, tokens)
+
+    def _heed(self, share: Share, tokens: list[float] | None = None) -> None:
+        """Take what Redis answered, and admit who may go now."""
+        now = self._now()
+        if self._failed:
+            self._failed = False
+            _log.info("Redis at %s answers again", self._quota.url)
+        if share.apart_for:
+            # others have only their own shares as well, or will from their next exchange on
+            self._together_at = now + share.apart_for
+            self._processes = max(self._processes, share.processes)
+            self._share = self._share or share.in_flight
+            self._go_apart()
+            return
+        if self._apart:
+            self._come_together()
+        self._share, self._processes = share.in_flight, share.processes
+        if share.paused_for:
+            self._paused_until = max(self._paused_until, now + share.paused_for)
+        # the answer that travelled fastest tells the clocks' difference best
+        self._clocks.append(now - share.now)
+        ours = share.now + min(self._clocks)
+        for start, weight in zip(share.starts, tokens or (), strict=False):
+            self._last_reserved = ours + start
+            self._reserved.append(ReservedTime(ours + start, weight))
+        self._wake()
+
+    def _miss(self, error: RedisUnavailable) -> None:
+        """Go on with the last share, and say so."""
+        if not self._failed:
+            self._failed = True
+            _log.warning(
+                "%s; this process goes on with its last share: 1/%d of the limits, %d calls in"
+                " flight",
+                error,
+                self._processes,
+                self._share,
+            )
+        self._go_apart()
+
+    def _go_apart(self) -> None:
+        """Admit by a pace of this process alone."""
+        if self._apart:
+            return
+        self._apart = True
+        rpm, tpm = (None if n is None else n / self._processes for n in (self.rpm, self.tpm))
+        self._request_pace = None if rpm is None else OwnPace(rpm, one_second=True)
+        self._token_pace = None if tpm is None else OwnPace(tpm, one_second=False)
+        next_at = self._reserved[0].at if self._reserved else self._now()
+        for pace in (self._request_pace, self._token_pace):
+            if pace is not None:
+                pace.free_at = next_at
+        self._reserved.clear()
+        self._unsettled = 0.0
+        self._wake()
+
+    def _come_together(self) -> None:
+        self._apart = False
+        self._request_pace = self._token_pace = None
+        self._clocks.clear()

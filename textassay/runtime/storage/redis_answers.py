@@ -1,0 +1,259 @@
+"""Answers in Redis, for processes that share no disk. Bytes only: nothing is pickled.
+
+A value is kept with a checksum of key and value before it. Redis must be set up to lose nothing:
+an append-only file, and no eviction; a store in any other is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.storage.cache_folder import StoreInfo
+from textassay.runtime.storage.group_commit import GroupCommit
+from textassay.runtime.storage.redis_client import (
+    RedisUnavailable,
+    open_async,
+    open_blocking,
+    told_as_unavailable,
+)
+from textassay.runtime.storage.shard import checksum
+from textassay.runtime.storage.threads import in_thread
+
+PREFIX = "textassay:answer:"
+CHECKSUM_BYTES = 4
+OUTAGE_SECONDS = 30.0
+"""Time for which a Redis that does not answer is asked again, before the run stops, resumable."""
+AGAIN_SECONDS = 0.25
+"""Time between two such attempts."""
+MAX_READ = 500
+"""Keys that are read at once."""
+
+
+class RedisWriter:
+    """Writes `(key, value)` pairs; all its methods run on the one writing thread."""
+
+    def __init__(self, url: str) -> None:
+        """Store the address of Redis."""
+        self._url = url
+
+    def open(self) -> None:
+        """Connect, and check that Redis keeps what it takes.
+
+        Raises:
+            ConfigurationError: The address cannot be used, or Redis could lose answers.
+            RedisUnavailable: It does not answer.
+        """
+        self._client: Any = open_blocking(self._url)
+        with told_as_unavailable(self._url):
+            persistence = self._client.info("persistence")
+            memory = self._client.info("memory")
+        check_keeps(self._url, persistence, memory)
+
+    def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
+        """Write all pairs in one transaction, or none; asks again while Redis is away.
+
+        Raises:
+            StorageError: Redis is full or was away for too long.
+        """
+        deadline = time.monotonic() + OUTAGE_SECONDS
+        sealed = {PREFIX + key: _sealed(key, value) for key, value in batch}
+        while True:
+            try:
+                with told_as_unavailable(self._url):
+                    self._client.mset(sealed)
+                return
+            except RedisUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(AGAIN_SECONDS)
+
+    def idle(self) -> None:
+        """Do nothing; every batch is written when it comes."""
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+class RedisStore:
+    """Answers in a Redis; implements `AnswerStore` and `RemoteStore`.
+
+    Writing is done by one thread in batches; reads of one turn of the event loop go together. Use
+    it from one event loop.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Connect; use `open`, which does not hold up the event loop.
+
+        Raises:
+            ConfigurationError: The address cannot be used, or Redis could lose answers.
+            RedisUnavailable: Redis does not answer.
+        """
+        self.url = url
+        self._commits = GroupCommit(RedisWriter(url), name=f"Redis at {url}")
+        self._reader: Any = open_async(url)
+        self._blocking: Any = open_blocking(url)
+        self._pending: dict[str, bytes] = {}
+        self._asked: dict[str, asyncio.Future[bytes | None]] = {}
+        self._reads: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str) -> RedisStore:
+        """Connect, and check that Redis keeps what it takes.
+
+        Raises:
+            ConfigurationError: The address cannot be used, or Redis does not answer or could lose
+                answers.
+        """
+        try:
+            return await in_thread(lambda: cls(url))
+        except RedisUnavailable as error:
+            raise ConfigurationError(f"answers cannot be kept: {error}") from error
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None`, holding up the event loop meanwhile; see `fetch`.
+
+        Raises:
+            StorageError: Redis does not answer, or the value is damaged.
+        """
+        if key in self._pending:
+            return self._pending[key]
+        with told_as_unavailable(self.url):
+            found = self._blocking.get(PREFIX + key)
+        return None if found is None else _opened(key, found)
+
+    async def fetch(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None`; asks again while Redis is away.
+
+        Raises:
+            StorageError: Redis was away for too long, or the value is damaged.
+        """
+        if key in self._pending:
+            return self._pending[key]
+        if self._closed:
+            raise StorageError(f"the store in Redis at {self.url} is closed")
+        future = self._asked.get(key)
+        if future is None:
+            loop = asyncio.get_running_loop()
+            if not self._asked:
+                loop.call_soon(self._read_soon)
+            future = self._asked[key] = loop.create_future()
+        return await asyncio.shield(future)
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Keep `value`; return once Redis has it, which a cancelled `put` waits for as well.
+
+        Raises:
+            StorageError: Redis is full or was away for too long; so are all later `put`.
+        """
+        self._pending[key] = value
+        try:
+            await self._commits.put((key, value))
+        finally:
+            if self._pending.get(key) is value:
+                del self._pending[key]
+
+    async def aclose(self) -> None:
+        """Write what is waiting and close all connections; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._commits.aclose()
+        finally:
+            for task in self._reads:
+                task.cancel()
+            await asyncio.gather(*self._reads, return_exceptions=True)
+            await self._reader.aclose()
+            self._blocking.close()
+
+    def info(self) -> StoreInfo:
+        """Return how many answers Redis holds and how much memory it takes in all.
+
+        Raises:
+            RedisUnavailable: Redis does not answer.
+        """
+        with told_as_unavailable(self.url):
+            entries = sum(1 for _ in self._blocking.scan_iter(PREFIX + "*", count=1000))
+            used = self._blocking.info("memory")["used_memory"]
+        return StoreInfo(folder=self.url, entries=entries, bytes=used, shards=1)
+
+    def _read_soon(self) -> None:
+        """Have all that was asked for in the last turn of the loop read together."""
+        asked, self._asked = list(self._asked.items()), {}
+        for start in range(0, len(asked), MAX_READ):
+            task = asyncio.create_task(self._read(dict(asked[start : start + MAX_READ])))
+            self._reads.add(task)
+            task.add_done_callback(self._reads.discard)
+
+    async def _read(self, asked: dict[str, asyncio.Future[bytes | None]]) -> None:
+        try:
+            found = await self._found([PREFIX + key for key in asked])
+        except StorageError as error:
+            for future in asked.values():
+                future.set_exception(error)
+                future.exception()  # whoever asked may have been cancelled
+            return
+        for (key, future), value in zip(asked.items(), found, strict=True):
+            try:
+                future.set_result(None if value is None else _opened(key, value))
+            except StorageError as error:
+                future.set_exception(error)
+                future.exception()
+
+    async def _found(self, names: list[str]) -> list[bytes | None]:
+        deadline = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                with told_as_unavailable(self.url):
+                    found: list[bytes | None] = await self._reader.mget(names)
+                return found
+            except RedisUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(AGAIN_SECONDS)
+
+
+def check_keeps(url: str, persistence: dict[str, Any], memory: dict[str, Any]) -> None:
+    """Refuse a Redis that evicts keys, or that loses what it took when it is restarted.
+
+    Args:
+        url: Its address, for the error.
+        persistence: Its `INFO persistence`.
+        memory: Its `INFO memory`.
+
+    Raises:
+        ConfigurationError: It could lose answers.
+    """
+    if not persistence.get("aof_enabled"):
+        raise ConfigurationError(
+            f"Redis at {url} keeps no append-only file, so that a restart could lose paid answers:"
+            " set `appendonly yes`"
+        )
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if memory.get("maxmemory") and policy != "noeviction":
+        raise ConfigurationError(
+            f"Redis at {url} removes keys when its memory is full ({policy}), paid answers among"
+            " them: set `maxmemory-policy noeviction`"
+        )
+
+
+def _sealed(key: str, value: bytes) -> bytes:
+    return checksum(key, value).to_bytes(CHECKSUM_BYTES, "big") + value
+
+
+def _opened(key: str, kept: bytes) -> bytes:
+    """Return a value without its checksum.
+
+    Raises:
+        StorageError: It is not what was kept.
+    """
+    value = kept[CHECKSUM_BYTES:]
+    if kept[:CHECKSUM_BYTES] != checksum(key, value).to_bytes(CHECKSUM_BYTES, "big"):
+        raise StorageError(f"the answer {key} in Redis is damaged; remove the key {PREFIX}{key}")
+    return value

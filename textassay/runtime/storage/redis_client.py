@@ -1,0 +1,97 @@
+"""Connections to Redis; the only file that imports its client, on first use.
+
+Knows addresses and errors; what is kept in Redis is the business of its callers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from textassay.runtime.environment import filled
+from textassay.runtime.errors import ConfigurationError, StorageError
+
+if TYPE_CHECKING:
+    import redis
+    import redis.asyncio
+
+TIMEOUT = 1.0
+"""Seconds after which a connection or an answer of Redis is given up."""
+
+
+class RedisUnavailable(StorageError):
+    """Redis did not answer, or refused."""
+
+
+def open_async(url: str) -> redis.asyncio.Redis:
+    """Return a client for event loops; it connects when it is first used.
+
+    Raises:
+        ConfigurationError: The address cannot be used, or the package is missing.
+    """
+    module = _import()
+    import redis.asyncio
+
+    with _addresses(url):
+        client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
+            _address(url), **_settings(redis.asyncio.retry.Retry(module.backoff.NoBackoff(), 0))
+        )
+    return client
+
+
+def open_blocking(url: str) -> redis.Redis:
+    """Return a client for threads; it connects when it is first used.
+
+    Raises:
+        ConfigurationError: The address cannot be used, or the package is missing.
+    """
+    module = _import()
+    with _addresses(url):
+        client: redis.Redis = module.Redis.from_url(
+            _address(url), **_settings(module.retry.Retry(module.backoff.NoBackoff(), 0))
+        )
+    return client
+
+
+@contextmanager
+def told_as_unavailable(url: str) -> Iterator[None]:
+    """Raise `RedisUnavailable` in place of errors of the client.
+
+    Raises:
+        RedisUnavailable: Redis did not answer, or refused.
+    """
+    module = _import()
+    try:
+        yield
+    except (module.exceptions.RedisError, OSError, TimeoutError) as error:
+        raise RedisUnavailable(f"Redis at {url} does not answer: {error}") from error
+
+
+def _import() -> Any:
+    try:
+        import redis
+        import redis.backoff
+        import redis.retry
+    except ImportError as error:
+        raise ConfigurationError(
+            "redis:// needs the package redis: pip install 'textassay[redis]'"
+        ) from error
+    return redis
+
+
+def _address(url: str) -> str:
+    return filled(url, "the address of Redis", [])
+
+
+@contextmanager
+def _addresses(url: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigurationError(f"{url} is no address of Redis: {error}") from error
+
+
+def _settings(retry: Any) -> dict[str, Any]:
+    # attempts are the caller's: a limiter must go on at once, a store asks again for longer
+    return {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT, "retry": retry}
