@@ -20,6 +20,9 @@ BLOCK = 0.025
 """Seconds of capacity that are reserved at once. A process reserves the next block when it begins
 to use the last, and so holds at most twice that: what is lost with a process that is killed."""
 
+TIMEOUT = 1.0
+"""Seconds after which an answer of Redis is given up: nobody is admitted while it is awaited."""
+
 MEMBER_SECONDS = 5.0
 """Time after which a process that has not been heard of no longer counts."""
 
@@ -148,7 +151,7 @@ class RedisQuota:
         # A minute's limit is spread over slightly more than a minute (see `bucket.py`).
         self._each = 0.0 if rpm is None else WINDOW / rpm * 1e6
         self._token = 0.0 if tpm is None else WINDOW / tpm * 1e6
-        self._client = open_async(url)
+        self._client = open_async(url, timeout=TIMEOUT)
         self._script: Any = self._client.register_script(SCRIPT)
 
     async def exchange(

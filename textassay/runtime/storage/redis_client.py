@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     import redis
     import redis.asyncio
 
-TIMEOUT = 1.0
-"""Seconds after which a connection or an answer of Redis is given up."""
+TIMEOUT = 10.0
+"""Seconds after which a connection or an answer of Redis is given up, unless a caller says less."""
 
 
 class RedisUnavailable(StorageError):
     """Redis did not answer, or refused."""
 
 
-def open_async(url: str) -> redis.asyncio.Redis:
+def open_async(url: str, *, timeout: float = TIMEOUT) -> redis.asyncio.Redis:
     """Return a client for event loops; it connects when it is first used.
 
     Raises:
@@ -35,7 +35,8 @@ def open_async(url: str) -> redis.asyncio.Redis:
 
     with _addresses(url):
         client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
-            _address(url), **_settings(redis.asyncio.retry.Retry(module.backoff.NoBackoff(), 0))
+            _address(url),
+            **_settings(redis.asyncio.retry.Retry(module.backoff.NoBackoff(), 0), timeout),
         )
     return client
 
@@ -49,7 +50,7 @@ def open_blocking(url: str) -> redis.Redis:
     module = _import()
     with _addresses(url):
         client: redis.Redis = module.Redis.from_url(
-            _address(url), **_settings(module.retry.Retry(module.backoff.NoBackoff(), 0))
+            _address(url), **_settings(module.retry.Retry(module.backoff.NoBackoff(), 0), TIMEOUT)
         )
     return client
 
@@ -92,6 +93,6 @@ def _addresses(url: str) -> Iterator[None]:
         raise ConfigurationError(f"{url} is no address of Redis: {error}") from error
 
 
-def _settings(retry: Any) -> dict[str, Any]:
+def _settings(retry: Any, timeout: float) -> dict[str, Any]:
     # attempts are the caller's: a limiter must go on at once, a store asks again for longer
-    return {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT, "retry": retry}
+    return {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry}
