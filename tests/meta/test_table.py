@@ -116,6 +116,16 @@ def test_a_run_folder_is_read_while_it_grows(tmp_path):
         meta.read_scores(path)
 
 
+@pytest.mark.parametrize(("added", "says"), [("\n", "blank line"), ("\ufeff", "byte order mark")])
+def test_an_edited_run_is_read_by_the_rules_of_resume(tmp_path, added, says):
+    """Before, `meta` left out what `resume` refuses."""
+    (tmp_path / "manifest.json").write_text('{"format": 1}')
+    line = json.dumps(row(0, 1))
+    (tmp_path / "scores.jsonl").write_text(f"{line}\n{added}{line}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=f"2: a {says}"):
+        meta.read_scores(tmp_path)
+
+
 def test_gzip_blank_lines_a_byte_order_mark_and_whole_ids_are_taken(tmp_path):
     path = tmp_path / "s.jsonl.gz"
     path.write_bytes(
@@ -129,7 +139,7 @@ def test_gzip_blank_lines_a_byte_order_mark_and_whole_ids_are_taken(tmp_path):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("nonsense", "not a JSON value"),
+        ("nonsense", "broken JSON"),
         ("[1]", "must be an object"),
         ('{"aspect": "a", "value": 1}', "'id'"),
         ('{"id": "", "aspect": "a", "value": 1}', "'id'"),
@@ -137,9 +147,9 @@ def test_gzip_blank_lines_a_byte_order_mark_and_whole_ids_are_taken(tmp_path):
         ('{"id": "x", "aspect": "a"}', "'value'.*missing"),
         ('{"id": "x", "aspect": "a", "value": "3"}', "'value'.*'3'"),
         ('{"id": "x", "aspect": "a", "value": true}', "'value'.*True"),
-        ('{"id": "x", "aspect": "a", "value": NaN}', "NaN"),
+        ('{"id": "x", "aspect": "a", "value": NaN}', "'value'.*finite"),
         ('{"id": "x", "aspect": "a", "value": 1e999}', "finite"),
-        ('{"id": "x", "aspect": "a", "value": 1' + "0" * 400 + "}", "finite"),
+        ('{"id": "x", "aspect": "a", "value": 1' + "0" * 400 + "}", "'value'.*64 bits"),
     ],
 )
 def test_a_bad_line_names_file_line_and_field(tmp_path, line, says):
@@ -151,13 +161,13 @@ def test_a_bad_line_names_file_line_and_field(tmp_path, line, says):
 def test_what_is_no_file_of_scores_says_so(tmp_path):
     with pytest.raises(RunFolderError, match="holds no scores"):
         meta.read_scores(tmp_path)
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="cannot be read"):
         meta.read_scores(tmp_path / "absent.jsonl")
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\x00\n")
-    with pytest.raises(DataError, match="line 1: not UTF-8"):
+    with pytest.raises(DataError, match="line 1: is not UTF-8"):
         meta.read_scores(tmp_path / "bytes.jsonl")
     (tmp_path / "broken.jsonl.gz").write_bytes(gzip.compress(b'{"id": "x"}\n' * 1000)[:40])
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="damaged gzip"):
         meta.read_scores(tmp_path / "broken.jsonl.gz")
 
 

@@ -23,16 +23,22 @@ def show_info(folder: Path, *, as_json: bool = False) -> None:
     typer.echo(f"{found.entries} answers in {found.shards} files, {found.bytes / 1e6:.1f} MB")
 
 
-def show_verification(folder: Path) -> int:
+def show_verification(folder: Path, *, as_json: bool = False) -> int:
     """Check every answer, print what is damaged, and return the exit status: 0 where nothing is."""
     found = verify(folder)
+    if as_json:
+        typer.echo(json.dumps({"sound": found.entries, "problems": list(found.problems)}))
+        return 0 if found.ok else UNSCORED
     typer.echo(f"{found.entries} answers are sound")
     for problem in found.problems:
         typer.echo(printable(problem))
     return 0 if found.ok else UNSCORED
 
 
-def clear(folder: Path) -> None:
+def clear(folder: Path, *, as_json: bool = False) -> None:
     """Delete all answers."""
     found = cache_folder.clear(folder)
+    if as_json:
+        typer.echo(json.dumps({"deleted": found.entries, "bytes": found.bytes}))
+        return
     typer.echo(f"deleted {found.entries} answers, {found.bytes / 1e6:.1f} MB")

@@ -7,27 +7,27 @@ Knows the three fields and the rules of a run folder; nothing of people or corre
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from textassay.runtime.errors import DataError, RunFolderError
+from textassay.runtime.data.formats import JsonLines
+from textassay.runtime.errors import DataError, RunFolderError, StorageError
+from textassay.runtime.storage.journal import parse_row, read_lines
+from textassay.runtime.storage.run_folder import MANIFEST, SCORES, read_manifest
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` where a row is there and unscored."""
-
-_FORMAT = 1
 
 
 def read_scores(path: str | Path) -> Recorded:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
-    A later line for the same id and aspect replaces the earlier. In a run, a torn last line is
-    dropped.
+    A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
+    journal: a torn last line is dropped, and a blank line or a byte order mark is an error. Any
+    other file is read as data are: blank lines and a byte order mark are left out.
 
     Args:
         path: A run folder, its `scores.jsonl`, or a file whose lines hold `id`, `aspect` and
@@ -71,22 +71,19 @@ def read_rows(path: str | Path) -> Iterator[RecordedRow]:
         DataError: As `read_scores`.
     """
     path = Path(path)
-    file = path / "scores.jsonl" if path.is_dir() else path
-    manifest = file.with_name("manifest.json")
-    is_run = file.name == "scores.jsonl" and manifest.exists()
-    if is_run:
-        _refuse_newer(manifest)
+    folder = path if path.is_dir() else path.parent
+    is_run = path.name == SCORES or path.is_dir()
+    file = folder / SCORES if is_run else path
     if path.is_dir() and not file.exists():
         raise RunFolderError(
             f"{path} holds no scores.jsonl; give a run folder or a JSON Lines file of scores"
         )
-    for number, line, torn in _lines(file):
-        try:
-            row = json.loads(line, parse_constant=_not_a_number)
-        except ValueError as error:
-            if torn and is_run:
-                break
-            raise DataError(f"{file}, line {number}: not a JSON value: {error}") from error
+    if is_run and (folder / MANIFEST).exists():
+        read_manifest(folder)  # refuses a run of a newer format
+        rows = _of_run(file)
+    else:
+        rows = iter(JsonLines(file).rows())
+    for number, row in rows:
         where = f"{file}, line {number}"
         if not isinstance(row, dict):
             raise DataError(
@@ -100,24 +97,13 @@ def read_rows(path: str | Path) -> Iterator[RecordedRow]:
         )
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str, bool]]:
-    """Yield number, text and whether the line lacks its end, for each line that is not blank."""
+def _of_run(file: Path) -> Iterator[tuple[int, Any]]:
+    """Read a run's lines by the rules of the journal that wrote them."""
     try:
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if line.strip():
-                    torn = not line.endswith(b"\n")
-                    yield (
-                        number,
-                        line.decode(
-                            "utf-8-sig" if number == 1 else "utf-8", "replace" if torn else "strict"
-                        ),
-                        torn,
-                    )
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}, line {number}: not UTF-8: {error}") from error
-    except (OSError, EOFError) as error:
-        raise DataError(f"cannot read the scores in {file}: {error}") from error
+        for number, line in read_lines(file):
+            yield number, parse_row(file, number, line)
+    except StorageError as error:
+        raise DataError(str(error)) from error
 
 
 def _name(row: dict[str, Any], field: str, where: str) -> str:
@@ -147,19 +133,3 @@ def _value(row: dict[str, Any], where: str) -> float | None:
     if not math.isfinite(number):
         raise DataError(f"{where}, field 'value': must be finite; it is {value!r}")
     return number
-
-
-def _refuse_newer(manifest: Path) -> None:
-    try:
-        found = json.loads(manifest.read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"cannot read {manifest}: {error}") from error
-    version = found.get("format") if isinstance(found, dict) else None
-    if not isinstance(version, int) or version > _FORMAT:
-        raise RunFolderError(
-            f"{manifest} has format {version!r}; this version of textassay reads format {_FORMAT}"
-        )
-
-
-def _not_a_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number in JSON")

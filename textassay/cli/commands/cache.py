@@ -25,19 +25,19 @@ def info(folder: Folder, *, as_json: AsJson = False) -> None:
 
 
 @command("verify", group="cache")
-def verify(folder: Folder) -> int:
+def verify(folder: Folder, *, as_json: AsJson = False) -> int:
     """Check every file and answer of a cache folder."""
     from textassay.cli.cache import show_verification
 
-    return show_verification(folder)
+    return show_verification(folder, as_json=as_json)
 
 
 @command("clear", group="cache")
-def clear(folder: Folder) -> None:
+def clear(folder: Folder, *, as_json: AsJson = False) -> None:
     """Delete all answers of a cache folder."""
     from textassay.cli.cache import clear as empty
 
-    empty(folder)
+    empty(folder, as_json=as_json)
 
 
 @command(
