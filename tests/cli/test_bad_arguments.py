@@ -236,7 +236,7 @@ def test_folders_that_cannot_hold_a_run_are_refused(data, tmp_path):
         for out, message in (
             (data, "is a file; name a folder"),
             (foreign, "holds other files (letters.txt)"),
-            (tmp_path / "run", "holds a run already; go on with `textassay resume"),
+            (tmp_path / "run", "holds a run already; resume it with `textassay resume"),
         ):
             done = textassay("score", data, *flags, "--out", out)
             assert (done.code, message in done.err) == (2, True), done.err

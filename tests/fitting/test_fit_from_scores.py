@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.harness import textassay
 from tests.fitting.making import rows_of, write
 from textassay import evaluate_sync
 from textassay.cli.app import app
@@ -319,7 +320,7 @@ BAD = {
         "'charm': people rate all rows 3",
     ),
     "no ratings": (lambda row, i: row.pop("human"), "holds no human ratings"),
-    "no metrics": (lambda row, i: row.pop("metrics"), "unknown feature '*'"),
+    "no metrics": (lambda row, i: row.pop("metrics"), "no feature '*', as neither the data"),
     "two scales": (
         lambda row, i: row["human"].update(
             charm=row["human"]["charm"] / 10 if i < 60 else 1 + row["human"]["charm"]
@@ -469,3 +470,14 @@ def test_a_score_does_not_depend_on_the_rows_that_are_judged_beside_it(data, tmp
             for score in evaluate_sync([row], method=str(tmp_path / name)):
                 beside = together[score.id, score.aspect]
                 assert (score.value, score.evidence) == (beside.value, beside.evidence)
+
+
+def test_a_feature_of_data_without_metrics_is_told_as_such(tmp_path):
+    """Before: unknown feature, and nothing of there being none."""
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"output": "x", "human": {"a": 1}}\n{"output": "y", "human": {"a": 2}}\n')
+    done = textassay("fit", data, "--features", "gpt-4/*", "--out", tmp_path / "evaluator")
+    assert done.code == 2
+    assert (
+        "no feature 'gpt-4/*', as neither the data (columns metrics.NAME) nor --scores" in done.err
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def learn(
     labels: str,
     seed: int,
     given: Mapping[str, Any],
+    as_json: bool = False,
 ) -> int:
     """Learn a calibration, write its folder and print the report.
 
@@ -68,7 +70,10 @@ def learn(
         sources=sources_of(tables, people),
         made={"seed": seed, "method": method, "labels": labels},
     )
-    typer.echo(printable(text), nl=False)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "aspects": reports}))
+    else:
+        typer.echo(printable(text), nl=False)
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"
@@ -88,7 +93,13 @@ def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
 
 
 def apply(
-    run: Path, data: Path | None, calibration: Path, out: Path | None, given: Mapping[str, Any]
+    run: Path,
+    data: Path | None,
+    calibration: Path,
+    out: Path | None,
+    given: Mapping[str, Any],
+    *,
+    as_json: bool = False,
 ) -> int:
     """Write a run whose scores are calibrated; no model is asked.
 
@@ -116,6 +127,9 @@ def apply(
     spec = {**manifest.get("spec", {}), "calibration": str(calibration.absolute())}
     made = {**manifest, "spec": spec, "calibrated_from": str(run.absolute())}
     counts = asyncio.run(_write(run, read, made, out, allowed))
+    if as_json:
+        told = {"out": str(out), "calibrated": counts[0], "outside": counts[1], "left": left}
+        typer.echo(json.dumps(told))
     for name in left:
         say(f"{name}: {calibration} has no calibration of it; left as it is", style="yellow")
     say(f"{counts[0]} scores calibrated, written to {out}")

@@ -15,13 +15,20 @@ from textassay.evaluation.exchanges import Exchange, exchanges_ahead, exchanges_
 from textassay.runtime.errors import StorageError
 
 
-async def show_exchanges(folder: Path, ids: Collection[str] | None, data: Path | None) -> None:
+async def show_exchanges(
+    folder: Path, ids: Collection[str] | None, data: Path | None, *, as_json: bool = False
+) -> None:
     """Print prompts and answers of some examples of a run.
 
     Raises:
         ConfigurationError: The run, its data or an id cannot be found.
     """
-    await _print(exchanges_of_run(folder, ids, data=data))
+    exchanges = exchanges_of_run(folder, ids, data=data)
+    if as_json:
+        rows = [exchange.as_dict() async for exchange in exchanges]
+        typer.echo(json.dumps({"rows": rows}))
+        return
+    await _print(exchanges)
 
 
 async def show_prompts(order: Order, count: int) -> None:

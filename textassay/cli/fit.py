@@ -15,7 +15,7 @@ from textassay.cli.progress import Style, shown
 from textassay.cli.score import print_estimate
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth
-from textassay.fitting.fit_from_scores import Fit, Learning, check_out, fit_recorded
+from textassay.fitting.fit_from_scores import REPORT, Fit, Learning, check_out, fit_recorded
 from textassay.fitting.fit_tree import Alignment, AlignmentOrder
 from textassay.fitting.text import text_of
 from textassay.learning import NAMES
@@ -33,7 +33,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.settings import Settings, settings_in, split_settings
 
 
-def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
+def carry_out(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
     """Do what the flags of `fit` and its `--set` pairs say, and return the exit status.
 
     Raises:
@@ -50,7 +50,7 @@ def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
             raise ConfigurationError(
                 "--method learns from a model's ratings, --features and --scores from recorded ones"
             )
-        return run_async(fit_by_alignment(flags, chosen))
+        return run_async(fit_by_alignment(flags, chosen, as_json))
     if chosen:
         raise UnknownName("setting of fit without a model", next(iter(chosen)))
     for name in (
@@ -74,7 +74,7 @@ def carry_out(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
             )
     if flags.get("out") is None:
         raise ConfigurationError("fit needs --out EVALUATOR_DIR")
-    return fit_from_recorded(flags)
+    return fit_from_recorded(flags, as_json)
 
 
 def learning_from(flags: dict[str, Any]) -> Learning:
@@ -106,7 +106,7 @@ def learning_from(flags: dict[str, Any]) -> Learning:
     )
 
 
-async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any]) -> int:
+async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_json: bool) -> int:
     """Align HD-Eval with people, write the folder and print the report; return the exit status.
 
     Raises:
@@ -121,7 +121,8 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any]) -> int
         return shown(lambda: session.engine.progress, style)
 
     if flags.get("dry_run"):
-        print_estimate(await alignment.dry_run(watch), len(alignment.examples))
+        asked = await alignment.dry_run(watch)
+        print_estimate(asked, len(alignment.examples), as_json=as_json)
         return 0
     try:
         found = await alignment.run(watch)
@@ -132,7 +133,7 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any]) -> int
     except TextassayError as error:
         error.__notes__ = ["what is finished is kept; go on by giving the same command again"]
         raise Stopped from error
-    write(found, Path(flags["out"]))
+    write(found, Path(flags["out"]), as_json)
     for warning in found.report["warnings"]:
         say(f"warning: {warning}", style="yellow")
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in alignment.unscored.items())
@@ -179,7 +180,7 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
     )
 
 
-def fit_from_recorded(flags: dict[str, Any]) -> int:
+def fit_from_recorded(flags: dict[str, Any], as_json: bool) -> int:
     """Learn from recorded scores, write the folder and print the report; return the exit status.
 
     Raises:
@@ -193,11 +194,11 @@ def fit_from_recorded(flags: dict[str, Any]) -> int:
         scores=tuple(flags.get("scores") or ()),
         learning=learning_from(flags),
     )
-    write(found, out)
+    write(found, out, as_json)
     return 0
 
 
-def write(found: Fit, out: Path) -> None:
+def write(found: Fit, out: Path, as_json: bool) -> None:
     """Write the evaluator folder and print the report.
 
     Raises:
@@ -207,7 +208,10 @@ def write(found: Fit, out: Path) -> None:
         found.save(out)
     except OSError as error:
         raise StorageError(f"cannot write the evaluator to {out}: {error}") from error
-    typer.echo(printable(text_of(found.report)), nl=False)
+    if as_json:
+        typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
+    else:
+        typer.echo(printable(text_of(found.report)), nl=False)
     model = "" if found.evaluator.model is None else f" --model {found.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"

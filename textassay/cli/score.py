@@ -315,7 +315,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     """Print means by aspect and what is unscored and why; return the exit status."""
     summary = run.summary()
     if as_json:
-        typer.echo(json.dumps({"run": str(run.folder), **summary}))
+        failures = {} if run.progress is None else run.progress.failures
+        typer.echo(json.dumps({"run": str(run.folder), **summary, "failed_calls": failures}))
         scored = summary["outcomes"].get("scored", 0)
         return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
     console = results()
@@ -328,7 +329,7 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     usage = summary["usage"]
     cost = "unknown" if usage["cost"] is None else f"${usage['cost']:.4f}"
     console.print(
-        f"{usage['calls']} calls answered, {usage['cached_calls']} from the cache,"
+        f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens, cost {cost}"
     )
     unscored = {
@@ -344,6 +345,12 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
             console.print(Text(printable(line)))
         console.print(Text(printable(f"ask again for errors with: textassay resume {run.folder}")))
     return UNSCORED
+
+
+def _failed(run: Run) -> str:
+    """Return how many calls of this session had no answer, which usage does not count."""
+    count = 0 if run.progress is None else sum(run.progress.failures.values())
+    return f", {count} failed" if count else ""
 
 
 def _commonest_messages(run: Run) -> list[str]:

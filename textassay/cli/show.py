@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -27,13 +30,18 @@ _BAR = 16
 _OUTPUT = 4000
 
 
-def show_run(folder: Path, human: Path | None, aspect_map: Sequence[str]) -> None:
+def show_run(
+    folder: Path, human: Path | None, aspect_map: Sequence[str], *, as_json: bool = False
+) -> None:
     """Print what was judged, the scores by system, and the scores to look at first.
 
     Raises:
         ConfigurationError: There is no run, or the data cannot be read.
     """
     run, data, joined = _read(folder, human, aspect_map)
+    if as_json:
+        _print_json({"run": str(folder), "rows": _rows(run, data, joined)})
+        return
     console = results()
     parts: list[RenderableType] = [_facts(run, data)]
     for aspect in scores(run, data, joined) or ():
@@ -43,7 +51,14 @@ def show_run(folder: Path, human: Path | None, aspect_map: Sequence[str]) -> Non
     console.print(Group(*parts))
 
 
-def show_example(folder: Path, id_: str, human: Path | None, aspect_map: Sequence[str]) -> None:
+def show_example(
+    folder: Path,
+    id_: str,
+    human: Path | None,
+    aspect_map: Sequence[str],
+    *,
+    as_json: bool = False,
+) -> None:
     """Print one text with the evidence of all its scores.
 
     Raises:
@@ -55,10 +70,41 @@ def show_example(folder: Path, id_: str, human: Path | None, aspect_map: Sequenc
     if not rows:
         raise UnknownName("example of this run", id_, run.table.ids)
     found = [show(run, data, joined, row) for row in rows]
+    if as_json:
+        example = found[0].example
+        told = None if example is None else example.model_dump(mode="json")
+        scored = [{**one.score.model_dump(mode="json"), "human": one.human} for one in found]
+        _print_json({"id": id_, "example": told, "scores": scored})
+        return
     parts: list[RenderableType] = [_text(found[0])]
     for one in found:
         parts += [Text(), _evidence(one)]
     results().print(Group(*parts))
+
+
+def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
+    """Return the means of the printed table: one row per aspect and system."""
+    found = []
+    for aspect in scores(run, data, joined) or ():
+        for row in aspect.rows:
+            mean = row.mean
+            found.append(
+                {
+                    "aspect": aspect.name,
+                    "system": row.system,
+                    "n": 0 if mean is None else mean.n,
+                    "mean": None if mean is None else mean.value,
+                    "low": None if mean is None else mean.low,
+                    "high": None if mean is None else mean.high,
+                    "unscored": row.unscored,
+                    "human": row.people,
+                }
+            )
+    return found
+
+
+def _print_json(told: dict[str, Any]) -> None:
+    typer.echo(json.dumps(told))
 
 
 def _read(

@@ -25,7 +25,7 @@ from textassay.runtime.connect import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.model import Model
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import SHARED_BY_ROLES, Settings
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.threads import in_thread
 from textassay.tools import Tool, prepare_tools
@@ -145,7 +145,7 @@ async def open_session(
             model.open(store, dry=dry, identity=identity, observe=observe, book=book)
         judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
         if folder is not None:
-            manifest = manifest_of(spec, method, asked, info, settings)
+            manifest = manifest_of(spec, method, asked, info, _as_asked(settings, models or {}))
             await _bind(folder, manifest, judged, method, resume=resume)
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
         engine = Engine(
@@ -161,6 +161,29 @@ async def open_session(
         yield Session(
             engine=engine, method=method, examples=data, data=info, models=asked, folder=folder
         )
+
+
+def _as_asked(settings: Settings, models: Mapping[str, Model]) -> Settings:
+    """Return the settings with which `resume` asks the models that the caller connected."""
+    own = {
+        role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
+    }
+    if not own:
+        return settings
+    first = next(iter(own.values()))
+    if all(other == first for other in own.values()):
+        of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
+        kept = {name: getattr(settings, name) for name in of_the_run}
+        return first.model_copy(update=kept)
+    told = {
+        role: {
+            name: value
+            for name, value in given.model_dump(exclude_defaults=True).items()
+            if name not in SHARED_BY_ROLES
+        }
+        for role, given in own.items()
+    }
+    return settings.model_copy(update={"roles": {**settings.roles, **told}})
 
 
 async def _bind(

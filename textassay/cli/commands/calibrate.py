@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import Out
+from textassay.cli.flags import AsJson, Out
 from textassay.cli.registry import DECIDING, command
 
 Scores = Annotated[
@@ -87,12 +87,13 @@ def calibrate(
     labels: Labels = "random",
     seed: Seed = 0,
     set_: AllowChange = None,
+    as_json: AsJson = False,
 ) -> int:
     """Learn how a judge's scores are read as human ratings, with an interval around each."""
     from textassay.cli import calibrate as work
 
     if apply is not None:
-        return work.apply(scores, data, apply, out, {"set": set_})
+        return work.apply(scores, data, apply, out, {"set": set_}, as_json=as_json)
     return work.learn(
         scores,
         data,
@@ -104,4 +105,5 @@ def calibrate(
         labels=labels,
         seed=seed,
         given={"set": set_},
+        as_json=as_json,
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli.exits import run_async
-from textassay.cli.flags import PROGRESS, Given
+from textassay.cli.flags import PROGRESS, AsJson, Given
 from textassay.cli.registry import SCORING, command
 
 
@@ -29,9 +29,10 @@ def demo(
             ),
         ),
     ] = None,
+    as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:
     """Run the whole pipeline on bundled examples: offline, with the embedded model."""
     from textassay.cli.demo.command import carry_out
 
-    return run_async(carry_out(out, given.get("progress") or "auto"))
+    return run_async(carry_out(out, given.get("progress") or "auto", as_json=as_json))

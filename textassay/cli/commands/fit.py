@@ -16,6 +16,7 @@ from textassay.cli.flags import (
     RUNTIME,
     SAMPLING,
     SET,
+    AsJson,
     Given,
     Group,
     Models,
@@ -187,6 +188,7 @@ def fit(
     ] = None,
     model: Models = None,
     out: Out = None,
+    as_json: AsJson = False,
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Learn from human ratings how to judge, and write an evaluator folder."""
@@ -194,4 +196,4 @@ def fit(
 
     flags = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
     known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
-    return carry_out(*arguments.with_config(flags, known))
+    return carry_out(*arguments.with_config(flags, known), as_json=as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli.exits import run_async
-from textassay.cli.flags import RunFolder
+from textassay.cli.flags import AsJson, RunFolder
 from textassay.cli.registry import LOOKING, command
 
 
@@ -42,6 +42,7 @@ def show(
     prompts: Annotated[
         bool, typer.Option("--prompts", help="Print what the models were asked and answered.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a run in the terminal.
 
@@ -50,11 +51,11 @@ def show(
     if prompts:
         from textassay.cli.exchanges import show_exchanges
 
-        run_async(show_exchanges(run, None if id_ is None else [id_], human))
+        run_async(show_exchanges(run, None if id_ is None else [id_], human, as_json=as_json))
         return
     from textassay.cli.show import show_example, show_run
 
     if id_ is None:
-        show_run(run, human, aspect_map or ())
+        show_run(run, human, aspect_map or (), as_json=as_json)
     else:
-        show_example(run, id_, human, aspect_map or ())
+        show_example(run, id_, human, aspect_map or (), as_json=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -41,6 +42,7 @@ def tools_score(
         typer.Option("--model", "-m", metavar="MODEL", help="Model that lm_prob asks."),
     ] = None,
     out: Out = None,
+    as_json: AsJson = False,
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder."""
@@ -49,4 +51,5 @@ def tools_score(
     flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *FLAGS.flags, "fields")
     read, chosen = arguments.with_config(flags, known)
-    return run_async(carry_out(order_from({**read, "method": "tools"}, chosen)))
+    order = order_from({**read, "method": "tools"}, chosen)
+    return run_async(carry_out(replace(order, as_json=as_json)))

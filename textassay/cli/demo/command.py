@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import shutil
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import typer
 from rich.text import Text
 
 from textassay.cli.console import printable, results, say
@@ -29,13 +31,14 @@ from textassay.runtime.model import Model
 MODEL = "embedded"
 
 
-async def carry_out(out: Path | None, style: Style) -> int:
+async def carry_out(out: Path | None, style: Style, *, as_json: bool = False) -> int:
     """Run the demo, print what came out and return the exit status.
 
     Args:
         out: Folder to make, or that of an earlier demo, which is gone on with; by default a
             temporary one.
         style: How progress is shown.
+        as_json: Whether to print one JSON document in place of the report.
 
     Raises:
         ConfigurationError: The model cannot be had or the folder not be used; nothing was asked.
@@ -47,10 +50,16 @@ async def carry_out(out: Path | None, style: Style) -> int:
             out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
         )
         layout.open(model.identity)
-        console.print(opening())
+        if not as_json:
+            console.print(opening())
         await _run(layout, model, style)
     found = [result_of(layout, task) for task in TASKS]
-    layout.write_agreement(agreement_as_dict(found))
+    agreement = agreement_as_dict(found)
+    layout.write_agreement(agreement)
+    if as_json:
+        told = {"folder": str(layout.folder), "outcomes": outcomes(layout), "agreement": agreement}
+        typer.echo(json.dumps(told))
+        return _status(layout)
     console.print(report(found, shown_example(layout), decided(layout)))
     console.print(closing(layout, usage(layout), time.monotonic() - began))
     for command in commands(layout, _program()):

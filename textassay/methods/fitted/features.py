@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from textassay.meta.score_files import Recorded, read_scores
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example
 
 
@@ -70,10 +70,16 @@ def choose(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
 
     Raises:
         UnknownName: A pattern matches nothing.
+        ConfigurationError: Nothing is known.
     """
     wanted = list(patterns)
     for pattern in wanted:
         if not any(name == pattern or fnmatchcase(name, pattern) for name in known):
+            if not known:
+                raise ConfigurationError(
+                    f"there is no feature {pattern!r}, as neither the data (columns metrics.NAME) "
+                    f"nor {parameter('scores', 'FILES', typed='FILE')} hold any"
+                )
             raise UnknownName("feature", pattern, _some(known))
     return tuple(name for name in known if any(name == p or fnmatchcase(name, p) for p in wanted))
 

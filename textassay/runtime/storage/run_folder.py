@@ -458,8 +458,8 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse a folder for a new run unless it is absent, empty, or left by a run without any score."""
     if (path / MANIFEST).exists() and not _is_empty_run(path):
         raise RunFolderError(
-            f"{path} holds a run already; go on with `textassay resume {path}`, or name another"
-            " folder"
+            f"{path} holds a run already; resume it with `textassay resume {path}` (in Python: "
+            "resume=True), or name another folder"
         )
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; name a folder for the run")
