@@ -74,7 +74,6 @@ ONLY_THERE = {
     "opentelemetry": "textassay/telemetry/tracing.py",
     "diskcache": "textassay/runtime/storage/answers.py",
     "redis": "textassay/runtime/storage/redis_",
-    "ray": "textassay/cluster/",
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.

@@ -137,7 +137,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
     flat = {key.replace("-", "_"): value for key, value in found.items()}
-    allowed = sorted({*known, "models", *EndpointSettings.model_fields})
+    allowed = sorted({*known, "models", "endpoints", *EndpointSettings.model_fields})
     for key in flat:
         if key not in allowed:
             raise UnknownName("key", key, allowed, where=str(path))

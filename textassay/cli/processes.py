@@ -254,7 +254,7 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
         outcomes.update(part.outcomes)
         failures.update(part.failures)
         for name, state in part.limiters.items():
-            limiters[name] = _both(limiters[name], state) if name in limiters else state
+            limiters[name] = limiters[name] + state if name in limiters else state
     totals = [part.total for part in known]
     complete = len(known) == len(told) and None not in totals
     return Progress(
@@ -266,16 +266,4 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
         settled_before=sum(part.settled_before for part in known),
         failures=dict(failures),
         limiters=limiters,
-    )
-
-
-def _both(one: LimiterState, other: LimiterState) -> LimiterState:
-    return LimiterState(
-        in_flight=one.in_flight + other.in_flight,
-        limit=one.limit + other.limit,
-        concurrency=one.concurrency + other.concurrency,
-        waiting=one.waiting + other.waiting,
-        paused_for=max(one.paused_for, other.paused_for),
-        requests_last_minute=one.requests_last_minute + other.requests_last_minute,
-        tokens_last_minute=one.tokens_last_minute + other.tokens_last_minute,
     )

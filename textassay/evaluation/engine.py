@@ -97,7 +97,7 @@ class Engine:
             outcomes=dict(self._outcomes),
             usage=self._ledger.usage,
             failures=dict(failures),
-            limiters={name: model.limiter.state for name, model in self._models.items()},
+            limiters={name: model.limiter_state for name, model in self._models.items()},
         )
 
     async def scores(self) -> AsyncGenerator[Score, None]:

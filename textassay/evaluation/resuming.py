@@ -94,6 +94,12 @@ def _check_endpoint(
             f"{folder}: the model {name!r} holds an address, which is not taken from a run folder; "
             "resume the run in Python, with evaluate(..., resume=True)"
         )
+    if recorded.get("endpoints") and not given.get("endpoints"):
+        raise ConfigurationError(
+            f"{folder} names several endpoints of {name!r}, and a run folder may come from anybody:"
+            " they are not taken from it. Give them again:"
+            f" textassay resume {folder} --config FILE"
+        )
     missing = []
     sends_key = key is not None or not is_direct or _names_secret(given)
     if address is not None and sends_key and given.get("api_base") is None:
@@ -130,7 +136,7 @@ def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in settings.items()
-        if name not in _ENDPOINT or name == "api_base"
+        if name == "api_base" or (name not in _ENDPOINT and name != "endpoints")
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -22,7 +22,7 @@ from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, Wrapper
-from textassay.runtime.settings import EndpointSettings, Settings
+from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
 from textassay.runtime.storage.run_folder import FORMAT
 from textassay.version import __version__
 
@@ -147,6 +147,7 @@ def _record(model: Model) -> dict[str, Any]:
 def _public(settings: Settings) -> Settings:
     """Return the settings with an absolute path, and of the endpoints only what holds no secret."""
     address = None if settings.api_base is None else public_address(settings.api_base)
+    places = tuple(OneOfEndpoints(**place) for place in _places(settings.endpoints))
     cache = settings.cache.absolute() if isinstance(settings.cache, Path) else settings.cache
     unrecorded = set(EndpointSettings.model_fields) - {"api_base", "api_key_env"}
     defaults = EndpointSettings().model_dump(include=unrecorded)
@@ -154,13 +155,30 @@ def _public(settings: Settings) -> Settings:
         role: {
             name: public_address(value) if name == "api_base" else value
             for name, value in own.items()
-            if name not in unrecorded
+            if name not in unrecorded and name != "endpoints"
         }
+        | ({"endpoints": _places(own["endpoints"])} if own.get("endpoints") else {})
         for role, own in settings.roles.items()
     }
     return settings.model_copy(
-        update={**defaults, "api_base": address, "cache": cache, "roles": roles}
+        update={
+            **defaults,
+            "api_base": address,
+            "cache": cache,
+            "endpoints": places,
+            "roles": roles,
+        }
     )
+
+
+def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return of each endpoint its address and its part of the requests."""
+    places = []
+    for given in endpoints:
+        endpoint = given if isinstance(given, OneOfEndpoints) else OneOfEndpoints(**given)
+        address = None if endpoint.api_base is None else public_address(endpoint.api_base)
+        places.append({"api_base": address, "weight": endpoint.weight})
+    return places
 
 
 def spec_of(manifest: Mapping[str, Any]) -> RunSpec:

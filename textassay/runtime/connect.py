@@ -11,7 +11,7 @@ This is the only file that knows all of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -29,8 +29,9 @@ from textassay.runtime.batches.providers import open_provider
 from textassay.runtime.batches.queue import BatchQueue, Patience
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.endpoints import Endpoint, EndpointsModel
 from textassay.runtime.calls.health import Health, HealthModel
-from textassay.runtime.calls.limit import LimitedModel, Limiter
+from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.redis_quota import RedisQuota
 from textassay.runtime.calls.retry import RetryingModel
@@ -85,8 +86,11 @@ def connect(
     known = settings or Settings()
     if overrides:
         known = Settings(**{**known.model_dump(), **overrides})
-    backend = open_backend(model, known) if isinstance(model, str) else own_backend(model, known)
-    return ConnectedModel(backend, known, budget or Budget(known.max_cost))
+    budget = budget or Budget(known.max_cost)
+    if not isinstance(model, str):
+        return ConnectedModel([(own_backend(model, known), known)], known, budget)
+    at = [known.at(endpoint) for endpoint in known.endpoints] or [known]
+    return ConnectedModel([(open_backend(model, own), own) for own in at], known, budget)
 
 
 class ConnectedModel(AsyncResource, Wrapper):
@@ -95,10 +99,25 @@ class ConnectedModel(AsyncResource, Wrapper):
     One such object per endpoint, key and model: its limiter serves everybody who asks through it.
     """
 
-    def __init__(self, backend: Model, settings: Settings, budget: Budget) -> None:
-        """Put the wrappers together; use `connect`."""
+    def __init__(
+        self, backends: Sequence[tuple[Model, Settings]], settings: Settings, budget: Budget
+    ) -> None:
+        """Put the wrappers together; use `connect`.
+
+        Args:
+            backends: The backend of each endpoint, and how it is asked.
+            settings: How the model is asked.
+            budget: What it may cost.
+
+        Raises:
+            ConfigurationError: Several endpoints were given for a model of this process.
+        """
         self.settings, self.budget = settings, budget
-        self.backend = backend
+        self._backends = list(backends)
+        self.backend = backends[0][0]
+        if settings.endpoints:
+            self._backends = [(without_address(each), own) for each, own in backends]
+            self.backend = self._backends[0][0]
         self._is_open = False
         self._queues: list[BatchQueue] = []
         self._is_local = isinstance(self.backend, IN_PROCESS)
@@ -106,12 +125,26 @@ class ConnectedModel(AsyncResource, Wrapper):
         if self._is_local:
             self.price = (0.0, 0.0)
         calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
-        self.limiter = self._open_limiter(calls)
+        self._endpoints = [
+            Endpoint(
+                number,
+                self._open_limiter(own, own.concurrency if settings.endpoints else calls),
+                weight,
+            )
+            for number, ((_, own), weight) in enumerate(
+                zip(
+                    self._backends,
+                    [endpoint.weight for endpoint in settings.endpoints] or [1.0],
+                    strict=True,
+                ),
+                start=1,
+            )
+        ]
         self._provider = self._open_provider() if settings.batch else None
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
-        super().__init__(NotOpened(backend) if self._needs_opening else self.build_stack(None))
+        super().__init__(NotOpened(self.backend) if self._needs_opening else self.build_stack(None))
 
     def check_open(self) -> None:
         """Refuse to be used in a way that would keep no answers, or no limits, although it should.
@@ -139,14 +172,12 @@ class ConnectedModel(AsyncResource, Wrapper):
             book: The run's batches, where the model is asked through batches.
         """
         backend = self.backend if identity is None else WithIdentity(self.backend, identity)
-        # a local model's queue is its own: what waits there is not stuck
-        timed: Model = DeadlineModel(
-            backend if self._is_local else MaskedModel(backend, secrets_of(self.settings)),
-            timeout=None if self._is_local else self.settings.timeout,
-        )
-        if store is not None:
-            timed = StoringModel(timed, store, timed.identity)
-        once = BudgetedModel(LimitedModel(timed, self.limiter), self.budget, self.price)
+        limited = [
+            LimitedModel(self._kept(each, own, store, identity), endpoint.limiter)
+            for (each, own), endpoint in zip(self._backends, self._endpoints, strict=True)
+        ]
+        one = limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
+        once = BudgetedModel(one, self.budget, self.price)
         retrying = RetryingModel(
             once,
             attempts=self.settings.attempts,
@@ -159,6 +190,23 @@ class ConnectedModel(AsyncResource, Wrapper):
                 return WithoutBatches(healthy)
             healthy = self._batched(healthy, backend, store, book, self._provider)
         return with_cache(healthy, store, keep=False)
+
+    def _kept(
+        self,
+        backend: Model,
+        settings: Settings,
+        store: AnswerStore | None,
+        identity: Mapping[str, Any] | None,
+    ) -> Model:
+        """Return a backend that masks, keeps time and keeps its answers."""
+        if identity is not None:
+            backend = WithIdentity(backend, identity)
+        # a local model's queue is its own: what waits there is not stuck
+        timed: Model = DeadlineModel(
+            backend if self._is_local else MaskedModel(backend, secrets_of(settings)),
+            timeout=None if self._is_local else settings.timeout,
+        )
+        return timed if store is None else StoringModel(timed, store, timed.identity)
 
     def _batched(
         self,
@@ -198,11 +246,26 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
 
     @property
-    def _needs_opening(self) -> bool:
-        return self.settings.cache is not None or isinstance(self.limiter, SharedLimiter)
+    def limiter(self) -> Limiter:
+        """The limiter, of the first endpoint if there are several."""
+        return self._endpoints[0].limiter
 
-    def _open_limiter(self, calls: int) -> Limiter:
-        settings = self.settings
+    @property
+    def limiter_state(self) -> LimiterState:
+        """Where the limiters of all endpoints stand together."""
+        first, *others = (endpoint.limiter.state for endpoint in self._endpoints)
+        return sum(others, first)
+
+    @property
+    def _shared_limiters(self) -> list[SharedLimiter]:
+        limiters = (endpoint.limiter for endpoint in self._endpoints)
+        return [limiter for limiter in limiters if isinstance(limiter, SharedLimiter)]
+
+    @property
+    def _needs_opening(self) -> bool:
+        return self.settings.cache is not None or bool(self._shared_limiters)
+
+    def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
         how: dict[str, Any] = {
             "rpm": settings.rpm,
             "tpm": settings.tpm,
@@ -230,13 +293,13 @@ class ConnectedModel(AsyncResource, Wrapper):
         if self.settings.cache is not None:
             store = await open_answers(self.settings.cache)
             self._stack.push_async_callback(store.aclose)
-        if isinstance(self.limiter, SharedLimiter):
+        for limiter in self._shared_limiters:
             try:
-                await self.limiter.open()
+                await limiter.open()
             except BaseException:
                 await self._stack.aclose()
                 raise
-            self._stack.push_async_callback(self.limiter.aclose)
+            self._stack.push_async_callback(limiter.aclose)
         if self._needs_opening:
             self.wrapped = self.build_stack(store)
         self._is_open = True
@@ -252,7 +315,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Close the backend and the cache."""
         try:
             await self.close_queues()
-            await self.backend.aclose()
+            for backend, _ in self._backends:
+                await backend.aclose()
         finally:
             await self._stack.aclose()
 
@@ -317,6 +381,17 @@ class WithIdentity(Wrapper):
     def identity(self) -> Mapping[str, Any]:
         """The identity it is known by."""
         return self._identity
+
+
+def without_address(backend: Model) -> Model:
+    """Return a model of a server under an identity that is the same at each of its endpoints.
+
+    Raises:
+        ConfigurationError: It runs in this process.
+    """
+    if isinstance(backend, IN_PROCESS):
+        raise ConfigurationError(f"{backend.name!r} runs in this process and has no endpoints")
+    return WithIdentity(backend, {**backend.identity, "api_base": None})
 
 
 def with_store(

@@ -130,6 +130,22 @@ class EndpointSettings(Message):
     say."""
 
 
+class OneOfEndpoints(EndpointSettings):
+    """One of several endpoints of a model: how it is reached, its part of the requests, its limits.
+
+    What is not set here is as for the model.
+    """
+
+    weight: Positive = 1.0
+    """Its part of the requests, relative to the others."""
+    concurrency: int | None = Field(default=None, ge=1)
+    """Maximum concurrent calls to this endpoint."""
+    rpm: Positive | None = None
+    """Maximum requests per minute to this endpoint."""
+    tpm: Positive | None = None
+    """Maximum tokens per minute to this endpoint."""
+
+
 class Settings(EndpointSettings):
     """One frozen set of run-time settings, handed down from the top."""
 
@@ -186,9 +202,17 @@ class Settings(EndpointSettings):
     """How a local model is loaded."""
     transformers: TransformersSettings = TransformersSettings()
     """How a model of the transformers library is loaded."""
+    endpoints: tuple[OneOfEndpoints, ...] = ()
+    """Several endpoints of one model, each with its own address or key, weight and limits;
+    `[[endpoints]]` and `[[models.ROLE.endpoints]]` tables of a config file."""
     roles: dict[str, dict[str, Any]] = {}
     """Settings that differ for the model of one role, by role: any of the fields above but the
     budget and the cache, which all models share. `[models.ROLE]` tables of a config file."""
+
+    def at(self, endpoint: OneOfEndpoints) -> Settings:
+        """Return the settings of one of the endpoints."""
+        own = endpoint.model_dump(exclude_unset=True, exclude={"weight"})
+        return self.model_copy(update={**own, "endpoints": ()})
 
     def for_role(self, role: str) -> Settings:
         """Return the settings of the model that serves `role`, without those of other roles.
@@ -232,6 +256,12 @@ class Settings(EndpointSettings):
     def _one_kind_of_cache(self) -> Self:
         if self.no_cache and self.cache is not None:
             raise ValueError("cache and no_cache exclude each other")
+        return self
+
+    @model_validator(mode="after")
+    def _batches_are_at_one_place(self) -> Self:
+        if self.batch and self.endpoints:
+            raise ValueError("batch goes with one endpoint: leave out endpoints")
         return self
 
     @model_validator(mode="after")
@@ -282,7 +312,7 @@ def flag_of(name: str) -> Flag | None:
 
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)
 """Settings that are flags of the command line."""
-TABLES = ("headers", "query", "local", "transformers", "roles")
+TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
 """Settings that are tables: those of a config file, and those of local models as keys of
 `--set`."""
 SETTABLE = tuple(name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES))

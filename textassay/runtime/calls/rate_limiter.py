@@ -40,6 +40,18 @@ class LimiterState:
     tokens_last_minute: int
     """Their tokens: reserved, or true where they are known already."""
 
+    def __add__(self, other: LimiterState) -> LimiterState:
+        """Return the state of both limiters together, paused as long as either."""
+        return LimiterState(
+            in_flight=self.in_flight + other.in_flight,
+            limit=self.limit + other.limit,
+            concurrency=self.concurrency + other.concurrency,
+            waiting=self.waiting + other.waiting,
+            paused_for=max(self.paused_for, other.paused_for),
+            requests_last_minute=self.requests_last_minute + other.requests_last_minute,
+            tokens_last_minute=self.tokens_last_minute + other.tokens_last_minute,
+        )
+
 
 class Permit:
     """One admission: waits when entered, gives back when left.

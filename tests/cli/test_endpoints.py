@@ -1,0 +1,94 @@
+"""One model behind several endpoints: divided by weight, rested when one fails, one identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import rows_of, served, textassay, write_examples
+from textassay.runtime.storage.run_folder import read_manifest
+
+SECRET = "sk-a-very-secret-key"
+
+
+def config(path: Path, *endpoints: str, **more: object) -> Path:
+    """Write a file of --config with these `[[endpoints]]`."""
+    settings = "".join(f"{name} = {value}\n" for name, value in more.items())
+    tables = "".join(f"[[models.scorer.endpoints]]\n{table}\n" for table in endpoints)
+    path.write_text(f'{settings}[models.scorer]\nmodel = "direct/judge"\n{tables}')
+    return path
+
+
+def scored(data: Path, file: Path, out: Path, *more: object) -> int:
+    method = ("--method", "llm-score", "--aspects", "fluency")
+    done = textassay("score", data, *method, "--config", file, "--out", out, *more)
+    assert "Traceback" not in done.err
+    return done.code
+
+
+def test_requests_are_divided_by_weight_and_a_failing_endpoint_is_rested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", SECRET)
+    data = write_examples(tmp_path / "data.jsonl", 40)
+    with (
+        served(require_key=SECRET, latency_ms=5) as heavy,
+        served(latency_ms=5) as light,
+        served(p500=1.0) as broken,
+    ):
+        file = config(
+            tmp_path / "judge.toml",
+            f'api_base = "{heavy.url}"\napi_key_env = "JUDGE_KEY"\nweight = 3',
+            f'api_base = "{light.url}"',
+            f'api_base = "{broken.url}"\nweight = 4',
+            concurrency=1,
+        )
+        assert scored(data, file, tmp_path / "run") == 0
+        assert heavy.counters.ok + light.counters.ok == 40
+        assert heavy.counters.ok == pytest.approx(30, abs=2)
+        assert 1 <= broken.counters.requests <= 8, "it was asked once more after a rest at most"
+        assert heavy.counters.refused == 0
+    written = "".join(
+        path.read_text(errors="replace") for path in (tmp_path / "run").rglob("*") if path.is_file()
+    )
+    assert SECRET not in written
+    recorded = read_manifest(tmp_path / "run")["settings"]["roles"]["scorer"]["endpoints"]
+    assert [place["weight"] for place in recorded] == [3, 1, 4]
+    assert "JUDGE_KEY" not in str(recorded)
+
+
+def test_answers_and_signatures_are_one_whatever_the_endpoints(tmp_path: Path) -> None:
+    data = write_examples(tmp_path / "data.jsonl", 6)
+    with served() as one, served() as other:
+        first = config(tmp_path / "one.toml", f'api_base = "{one.url}"')
+        both = config(tmp_path / "two.toml", *(f'api_base = "{s.url}"' for s in (other, one)))
+        cache = ("--cache", tmp_path / "cache")
+        assert scored(data, first, tmp_path / "a", *cache) == 0
+        assert scored(data, both, tmp_path / "b", *cache) == 0
+        assert one.counters.requests + other.counters.requests == 6
+    a, b = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
+    assert {row["signature"] for row in a} == {row["signature"] for row in b}
+    assert all(row["usage"]["cached_calls"] == 1 for row in b)
+
+
+def test_a_wrong_key_at_one_endpoint_does_not_stop_the_run(tmp_path: Path) -> None:
+    data = write_examples(tmp_path / "data.jsonl", 6)
+    with served(require_key="another") as closed, served() as opened:
+        file = config(tmp_path / "judge.toml", *(f'api_base = "{s.url}"' for s in (closed, opened)))
+        assert scored(data, file, tmp_path / "run") == 0
+        assert opened.counters.ok == 6
+
+
+def test_resume_takes_no_endpoints_from_a_run_folder(tmp_path: Path) -> None:
+    data = write_examples(tmp_path / "data.jsonl", 4)
+    with served(p500=1.0) as one, served(p500=1.0) as other:
+        endpoints = [f'api_base = "{s.url}"' for s in (one, other)]
+        file = config(tmp_path / "judge.toml", *endpoints, set="{attempts = 1}")
+        assert scored(data, file, tmp_path / "run") in (1, 3)
+    with served() as mended:
+        refused = textassay("resume", tmp_path / "run")
+        assert refused.code == 2
+        assert "--config" in refused.err
+        file = config(tmp_path / "judge.toml", f'api_base = "{mended.url}"')
+        assert textassay("resume", tmp_path / "run", "--config", file).code == 0

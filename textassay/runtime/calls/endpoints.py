@@ -1,0 +1,173 @@
+"""One model behind several endpoints: each has its limiter, and one that fails is rested.
+
+Knows models, limiters and the families of errors; knows nothing of addresses and keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from textassay.runtime.calls.limit import Limiter
+from textassay.runtime.errors import (
+    ConnectionFailed,
+    FatalModelError,
+    ModelError,
+    NothingListening,
+    RateLimited,
+    ServerFailed,
+    TimedOut,
+)
+from textassay.runtime.model import (
+    A,
+    ChoicesRequest,
+    ChoicesResponse,
+    ContinuationRequest,
+    ContinuationResponse,
+    Model,
+    Request,
+    Response,
+    Wrapper,
+    scoring,
+)
+
+FIRST_REST = 1.0
+MAX_REST = 60.0
+"""Seconds for which an endpoint is rested: doubled with each failure in a row, up to the longest."""
+
+_RESTED = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, FatalModelError)
+_ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)
+"""Failures that no provider bills, after which another endpoint is asked at once."""
+
+_log = logging.getLogger(__name__)
+
+
+class Endpoint:
+    """What is known of one endpoint; shared by all stacks around its model."""
+
+    def __init__(self, number: int, limiter: Limiter, weight: float) -> None:
+        """Start with nothing known.
+
+        Args:
+            number: Its place in the settings, from 1, for messages.
+            limiter: Its own limiter.
+            weight: Its part of the requests, relative to the others.
+        """
+        self.number, self.limiter, self.weight = number, limiter, weight
+        self.answered = 0
+        """Requests that it answered."""
+        self.credit = 0.0
+        """By how much its part of the requests is due."""
+        self._failed_in_a_row = 0
+        self._rested_until = float("-inf")
+
+    def rests(self, now: float) -> bool:
+        """Whether it has failed and is not asked now."""
+        return now < self._rested_until
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a request would be admitted at once, as far as its calls in flight tell."""
+        state = self.limiter.state
+        return not state.waiting and state.in_flight < state.limit and not state.paused_for
+
+    @property
+    def load(self) -> float:
+        """Requests in flight and waiting, relative to its weight."""
+        state = self.limiter.state
+        return (state.in_flight + state.waiting) / self.weight
+
+    @property
+    def ends_rest_at(self) -> float:
+        """The event loop's time from which it is asked again."""
+        return self._rested_until
+
+    def succeeded(self) -> None:
+        """Count an answer."""
+        self.answered += 1
+        self._failed_in_a_row = 0
+
+    def failed(self, now: float, error: ModelError) -> None:
+        """Rest it after a failure; calls that were in flight together count as one."""
+        if self.rests(now):
+            return
+        self._failed_in_a_row += 1
+        rest = min(MAX_REST, FIRST_REST * 2.0 ** min(self._failed_in_a_row - 1, 30))
+        self._rested_until = now + rest
+        _log.warning(
+            "endpoint %d failed with %s; it is rested for %g s",
+            self.number,
+            type(error).__name__,
+            rest,
+        )
+
+
+class EndpointsModel(Wrapper):
+    """Asks one of several endpoints of the same model.
+
+    Requests are divided by weight among the endpoints that can take one at once; if none can, the
+    one with the least to do for its weight gets it. After a failure that is not billed, the others
+    are asked before the failure is raised. If all rest, the one whose rest ends first is asked.
+    """
+
+    def __init__(self, models: Sequence[Model], endpoints: Sequence[Endpoint]) -> None:
+        """Store the endpoints and the model behind each, limited by its limiter.
+
+        Name, identity and capabilities are those of the first model.
+        """
+        super().__init__(models[0])
+        self._models = dict(zip(endpoints, models, strict=True))
+
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """Answer from one of the endpoints."""
+        return self._anywhere(lambda model: model.generate(request))
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Answer from one of the endpoints."""
+        return await self._anywhere(lambda model: scoring(model, "choices").choices(request))
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Answer from one of the endpoints."""
+        return await self._anywhere(
+            lambda model: scoring(model, "continuation").continuation(request)
+        )
+
+    async def aclose(self) -> None:
+        """Close the models of all endpoints."""
+        for model in self._models.values():
+            await model.aclose()
+
+    async def _anywhere(self, ask: Callable[[Model], Awaitable[A]]) -> A:
+        loop = asyncio.get_running_loop()
+        left = list(self._models)
+        while True:
+            endpoint = self._chosen(left, loop.time())
+            left.remove(endpoint)
+            try:
+                answer = await ask(self._models[endpoint])
+            except ModelError as error:
+                if isinstance(error, _RESTED):
+                    endpoint.failed(loop.time(), error)
+                others = [other for other in left if not other.rests(loop.time())]
+                if not others or not isinstance(error, _ELSEWHERE):
+                    raise
+                left = others
+            else:
+                endpoint.succeeded()
+                return answer
+
+    def _chosen(self, left: Sequence[Endpoint], now: float) -> Endpoint:
+        awake = [endpoint for endpoint in left if not endpoint.rests(now)]
+        if not awake:
+            return min(left, key=lambda endpoint: endpoint.ends_rest_at)
+        free = [endpoint for endpoint in awake if endpoint.is_free]
+        if not free:
+            return min(awake, key=lambda endpoint: endpoint.load)
+        # smooth weighted round robin: in turn, rather than in runs of one endpoint
+        for endpoint in free:
+            endpoint.credit += endpoint.weight
+        chosen = max(free, key=lambda endpoint: endpoint.credit)
+        chosen.credit -= sum(endpoint.weight for endpoint in free)
+        return chosen
