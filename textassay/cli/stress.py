@@ -125,6 +125,9 @@ def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
             f"{result.sources} sources are too few: nothing holds with fewer than {MIN_SOURCES}",
             style="yellow",
         )
+    if result.paraphrased is not None:
+        asked, kept = result.paraphrased
+        say(f"paraphrases: {kept} of {asked} verified; the others were dropped")
     unscored = sum(row.unscored for row in result.rows)
     if unscored:
         say(f"{unscored} pairs of scores lack one and are not in the shifts", style="yellow")

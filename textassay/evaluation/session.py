@@ -94,6 +94,7 @@ async def open_session(
     dry: bool = False,
     adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
     observe: Callable[[Model], Model] | None = None,
+    making: Callable[[Mapping[str, Model]], Method] | None = None,
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
@@ -112,6 +113,7 @@ async def open_session(
         adjusting: Returns what is done to each score before it is journaled, such as calibrating
             it; called with the method before anything is asked or made.
         observe: Wraps each model once more, outside of its cache, to see all that is asked.
+        making: Builds the method from the session's models, for methods that have no name.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
@@ -126,7 +128,9 @@ async def open_session(
         given = await open_models({**spec.models, **(models or {})}, settings, stack)
         asked = {role: SessionModel(model) for role, model in given.items()}
         opened: tuple[Tool, ...] = ()
-        if method is None:
+        if method is None and making is not None:
+            method = making(asked)
+        elif method is None:
             opened = open_tools(spec.method, specs, asked, stack)
             method = _build(spec, asked, tuple(map(dry_run_tool, opened)) if dry else opened)
         if isinstance(method, ChecksData):

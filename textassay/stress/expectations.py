@@ -48,9 +48,9 @@ def expected(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
     """Return what an edit should do to an aspect's score; `None` if nothing is known."""
     if edit.replaces:
         return "lowest"
-    if not edit.must_see:
-        return "unchanged"
     role = role_of(aspect.label)
+    if not (edit.must_see or edit.ignored_by):
+        return "unchanged"
     if role in edit.seen_by or aspect.label in must_see.get(edit.test, ()):
         return "lower" if aspect.higher_is_better else "higher"
     return "unchanged" if role in edit.ignored_by else None

@@ -2,15 +2,16 @@
 
 An ordinary run over originals and edited copies, and the originals once more.
 
-Four sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself
-holds the originals and the edited copies; `RUN/repeat`, `RUN/letters` and `RUN/scale-order` hold
-the originals, asked once more or in another way. Each can be resumed.
+Sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself
+holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/label-order` and
+`RUN/scale-order` hold the originals, asked once more or in another way. If there is a model for it,
+`RUN/paraphrase` holds verified paraphrases and `RUN/paraphrased` their scores. Each can be resumed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,9 +35,18 @@ from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import MANIFEST
+from textassay.stress import paraphrase
 from textassay.stress.edit import Edit
 from textassay.stress.expectations import check_must_see, expected, read_must_see
-from textassay.stress.families.position import LETTERS, SCALE_ORDER, SWAP, ReversedScale
+from textassay.stress.families.position import (
+    LABEL_ORDER,
+    LETTERS,
+    SCALE_ORDER,
+    SWAP,
+    Turned,
+    reversed_labels,
+    reversed_scale,
+)
 from textassay.stress.suite import EDITS, REPEAT, chosen_tests
 from textassay.stress.summary import StressResult
 from textassay.stress.table import Answered, Joined
@@ -81,13 +91,24 @@ class StressOrder:
     def __post_init__(self) -> None:
         chosen_tests(self.tests)
         read_must_see(self.must_see)
+        named = paraphrase.TEST in (self.tests or ())
+        if named and paraphrase.WRITER not in self.spec.models:
+            raise ConfigurationError(
+                f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: --model "
+                f"{paraphrase.WRITER}=NAME, and --model {paraphrase.VERIFIER}=NAME if another one "
+                "is to verify them"
+            )
         if self.margin is not None and self.margin < 0:
             raise ConfigurationError(f"--fail-above is 0 or more, not {self.margin:g}")
 
     @property
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
+        beside = {
+            role: self.spec.models[role] for role in paraphrase.ROLES if role in self.spec.models
+        }
         return {
+            **({"models": beside} if beside else {}),
             "tests": None if self.tests is None else list(self.tests),
             "must_see": list(self.must_see),
             "seed": self.seed,
@@ -103,7 +124,12 @@ class StressOrder:
         kept = spec.stress or {}
         return cls(
             spec=spec.model_copy(
-                update={"limit": kept.get("limit"), "pair": kept.get("pair"), "stress": None}
+                update={
+                    "limit": kept.get("limit"),
+                    "pair": kept.get("pair"),
+                    "models": {**spec.models, **kept.get("models", {})},
+                    "stress": None,
+                }
             ),
             settings=settings,
             out=out,
@@ -132,6 +158,9 @@ class _Stage:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     observe: Callable[[Model], Model] | None = None
+    making: Callable[[Mapping[str, Model]], Method] | None = None
+    examples: Callable[[], Any] | None = None
+    """What is judged, if not the originals."""
 
 
 class StressRun:
@@ -162,7 +191,9 @@ class StressRun:
         data = order.spec.data if examples is None else examples
         self._examples = opened(data, order.spec)
         self._aspects: tuple[Aspect, ...] = ()
-        self._reversed: list[ReversedScale] = []
+        self._turned: dict[str, list[Turned]] = {}
+        self._texts: dict[str, str] = {}
+        """Verified paraphrases by id."""
         self.asked: Usage = NO_USAGE
         """What a dry run counted."""
         self.judged = 0
@@ -195,7 +226,7 @@ class StressRun:
             models = await open_models(
                 {**self._order.spec.models, **self._models}, self._order.settings, stack
             )
-            pending = [_Stage("")]
+            pending = [_Stage("", examples=self._variants)]
             while pending:
                 stage = pending.pop(0)
                 async with self._opened(stage, models, dry=dry) as session:
@@ -203,14 +234,19 @@ class StressRun:
                         pending = self._further(session.method)
                     self.began = self.began or not dry
                     found[stage.name] = await self._carried_out(stage, session, dry=dry)
+                    if stage.name == paraphrase.TEST:
+                        pending += self._copies(dry=dry)
         return found
 
     async def _carried_out(self, stage: _Stage, session: Session, *, dry: bool) -> Answered:
         async with self._watching(stage.name, session):
             if not dry:
-                return Answered.of(await finish(session))
-            async with aclosing(session.engine.scores()) as scores:
-                async for _ in scores:
+                scores = await finish(session)
+                if stage.name == paraphrase.TEST:
+                    self._texts = paraphrase.kept_of(scores)
+                return Answered.of(scores)
+            async with aclosing(session.engine.scores()) as counted:
+                async for _ in counted:
                     pass
         self.asked += session.asked
         self.judged += session.engine.progress.done
@@ -221,19 +257,21 @@ class StressRun:
     ) -> AbstractAsyncContextManager[Session]:
         order = self._order
         out = None if order.out is None else order.out / stage.name if stage.name else order.out
+        own = paraphrase.ROLES if stage.making is not None else ()
+        models = {r: m for r, m in models.items() if (r in paraphrase.ROLES) == bool(own)}
         spec = order.spec.model_copy(
             update={
+                "models": {r: name for r, name in order.spec.models.items() if r in models},
                 "options": {**order.spec.options, **stage.options},
                 "limit": None,
                 "pair": None,
                 "stress": {**order.recorded, "stage": stage.name},
             }
         )
-        examples = _Lazy(self._originals) if stage.name else _Lazy(self._variants)
         return open_session(
-            examples,
+            _Lazy(stage.examples or self._originals),
             spec,
-            method=self._method,
+            method=None if stage.making is not None else self._method,
             models=models,
             settings=order.settings,
             out=out,
@@ -241,6 +279,7 @@ class StressRun:
             dry=dry,
             adjusting=None if stage.name else self._check,
             observe=stage.observe,
+            making=stage.making,
         )
 
     def _variants(self) -> Variants:
@@ -263,33 +302,75 @@ class StressRun:
     def _further(self, method: Method) -> list[_Stage]:
         """Return the sessions that ask about the originals in another way."""
         self._aspects = method.aspects
-        stages = [_Stage(REPEAT, observe=Redrawn)]
-        options = getattr(method, "options", None)
-        if getattr(options, "form", None) not in ("number", "stars"):
-            return stages
+        stages = [_Stage(REPEAT, observe=Redrawn), *self._orders(method)]
+        if self._paraphrases:
+            stages.append(_Stage(paraphrase.TEST, making=self._paraphraser))
+        return stages
+
+    def _orders(self, method: Method) -> list[_Stage]:
+        """Return the sessions that show labels or the scale in another way."""
+        form = getattr(getattr(method, "options", None), "form", None)
+        if form is None:
+            return []
         in_letters = all(
             is_whole(aspect.scale) and aspect.scale[1] - aspect.scale[0] < MAX_LETTERS
             for aspect in method.aspects
         )
-        if LETTERS in self._tests and in_letters and self._method is None:
-            stages.append(_Stage(LETTERS, {"form": "letters"}))
-        if SCALE_ORDER in self._tests:
-            stages.append(_Stage(SCALE_ORDER, observe=self._turned))
+        letters: dict[str, Any] = {} if form == "letters" else {"form": "letters"}
+        stages = []
+        # a method object cannot be asked for letters if it asks for numbers
+        if in_letters and (self._method is None or not letters):
+            if letters and {LETTERS, LABEL_ORDER} & set(self._tests):
+                stages.append(_Stage(LETTERS, letters))
+            if LABEL_ORDER in self._tests:
+                turned = self._turning(LABEL_ORDER, reversed_labels)
+                stages.append(_Stage(LABEL_ORDER, letters, observe=turned))
+        if form != "letters" and SCALE_ORDER in self._tests:
+            turned = self._turning(SCALE_ORDER, reversed_scale)
+            stages.append(_Stage(SCALE_ORDER, observe=turned))
         return stages
 
-    def _turned(self, model: Model) -> Model:
-        self._reversed.append(ReversedScale(model))
-        return self._reversed[-1]
+    def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
+        def turned(model: Model) -> Model:
+            self._turned.setdefault(test, []).append(Turned(model, change))
+            return self._turned[test][-1]
+
+        return turned
+
+    @property
+    def _paraphrases(self) -> bool:
+        roles = {**self._order.spec.models, **self._models}
+        return paraphrase.TEST in self._tests and paraphrase.WRITER in roles
+
+    def _paraphraser(self, models: Mapping[str, Model]) -> Method:
+        task = tasks.load(self._order.spec.task, [paraphrase.ASPECT])
+        return paraphrase.ParaphraseMethod(models, task)
+
+    def _copies(self, *, dry: bool) -> list[_Stage]:
+        """Return the session that judges the paraphrases; none if no paraphrase was verified."""
+        if dry:  # every one may turn out to be usable
+            self._texts = {one.id: f"{one.output} And so on." for one in self._originals()}
+        if not self._texts:
+            return []
+        return [_Stage(paraphrase.COPIES, examples=self._paraphrased)]
+
+    def _paraphrased(self) -> paraphrase.Paraphrased:
+        return paraphrase.Paraphrased(self._originals(), self._texts)
 
     def _judged(self, answered: dict[str, Answered]) -> StressResult:
-        if not any(turned.changed for turned in self._reversed):
-            answered.pop(SCALE_ORDER, None)  # the prompts name no scale that could be turned
+        before = self._tested_before()
+        for test, turned in self._turned.items():
+            if not any(model.changed for model in turned) and test not in before:
+                answered.pop(test, None)  # the prompts show nothing that could be turned around
+        copies = answered.pop(paraphrase.COPIES, None)
+        if copies is not None:
+            answered[""].add_copies(copies)
         sources = {one.id: one.group for one in self._originals()}
         joined = Joined(
             sources,
             answered[""],
             answered[REPEAT],
-            {test: answered[test] for test in (LETTERS, SCALE_ORDER) if test in answered},
+            {t: answered[t] for t in (LETTERS, LABEL_ORDER, SCALE_ORDER) if t in answered},
         )
 
         def expects(edit: Edit, aspect: Aspect) -> Any:
@@ -298,8 +379,22 @@ class StressRun:
         measured = joined.measured(self._edits, self._aspects, expects)
         rows = verdicts(measured, margin=self._order.margin, confidence=self._order.confidence)
         tested = {row.test for row in rows}
-        untested = [test for test in self._tests if test not in tested and test != SWAP]
-        return StressResult(rows, tuple(untested), len({s or i for i, s in sources.items()}))
+        # these need a method or a model that was not asked for
+        left = {SWAP} if self._paraphrases else {SWAP, paraphrase.TEST}
+        untested = [test for test in self._tests if test not in tested | left]
+        return StressResult(
+            [row for row in rows if row.test in self._tests],
+            tuple(untested),
+            len({s or i for i, s in sources.items()}),
+            (len(sources), len(self._texts)) if self._paraphrases else None,
+        )
+
+    def _tested_before(self) -> set[str]:
+        """Return the tests of the result that a finished run is resumed with: it asks nothing more."""
+        order = self._order
+        if not order.resume or order.out is None or not (order.out / STRESS_FILE).is_file():
+            return set()
+        return {row["test"] for row in read_result(order.out)["tests"]}
 
 
 class _Lazy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from textassay.runtime.errors import UnknownName
+from textassay.stress import paraphrase
 from textassay.stress.edit import Edit
 from textassay.stress.families import (
     authority,
@@ -18,7 +19,7 @@ from textassay.stress.families import (
 
 EDITS: Mapping[str, Edit] = {
     edit.test: edit
-    for family in (formatting, length, injection, master_keys, authority, must_see)
+    for family in (formatting, length, injection, master_keys, authority, must_see, paraphrase)
     for edit in family.EDITS
 }
 """Tests that edit texts, by name."""

@@ -24,11 +24,14 @@ class StressResult:
         rows: One per test and aspect.
         untested: Tests that were asked for and that the data or the method had nothing for.
         sources: Number of sources of the data.
+        paraphrased: Texts that a model put in other words, and those of them whose paraphrase was
+            verified; `None` if no model was given for it.
     """
 
     rows: Sequence[StressRow]
     untested: tuple[str, ...] = ()
     sources: int = 0
+    paraphrased: tuple[int, int] | None = None
 
     @property
     def invariance(self) -> list[StressRow]:
@@ -56,6 +59,13 @@ class StressResult:
             "tests": [row.as_dict() for row in self.rows],
             "untested": list(self.untested),
             "summary": self.summary,
+            **(
+                {}
+                if self.paraphrased is None
+                else {
+                    "paraphrases": dict(zip(("asked", "verified"), self.paraphrased, strict=True))
+                }
+            ),
         }
 
 

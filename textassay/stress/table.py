@@ -15,7 +15,7 @@ from textassay.learning.splits import group_codes
 from textassay.meta.ranks import Floats
 from textassay.runtime.messages import Aspect, Score
 from textassay.stress.edit import Edit, Expects
-from textassay.stress.families.position import SWAP
+from textassay.stress.families.position import LABEL_ORDER, LETTERS, SWAP
 from textassay.stress.suite import FAMILY_OF, REPEAT
 from textassay.stress.variants import variant_id
 from textassay.stress.verdicts import MARGIN, Measured
@@ -40,6 +40,11 @@ class Answered:
     declined: set[tuple[str, str]] = field(default_factory=set)
     orders: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     scales: dict[str, tuple[float, float] | None] = field(default_factory=dict)
+
+    def add_copies(self, other: Answered) -> None:
+        """Take over the scores of copies that were judged in a session of their own."""
+        self.values |= other.values
+        self.declined |= other.declined
 
     @classmethod
     def of(cls, scores: Iterable[Score]) -> Answered:
@@ -115,9 +120,15 @@ class _OneAspect:
             second = {id_: both[id_]["back"] if id_ in both else None for id_ in self._ids}
             found.append(self._plain(SWAP, second, first))
         middle = {id_: _mean(self._x[id_], self._r[id_]) for id_ in self._ids}
-        for test, other in self._joined.others.items():
-            asked = {id_: self._value(other, id_) for id_ in self._ids}
-            found.append(self._plain(test, middle, asked))
+        asked = {
+            test: {id_: self._value(other, id_) for id_ in self._ids}
+            for test, other in self._joined.others.items()
+        }
+        for test, values in asked.items():
+            if test == LABEL_ORDER and LETTERS in asked:  # against letters in the usual order
+                found.append(self._plain(test, asked[LETTERS], values))
+            else:
+                found.append(self._plain(test, middle, values, asked_for=self._x))
         return [row for row in found if len(row.edited) or row.unscored]
 
     def edited(self, edit: Edit, expects: Expects) -> list[Measured]:
@@ -153,7 +164,7 @@ class _OneAspect:
                 unscored,
                 declined,
                 gain_only=edit.gain_only,
-                stays_put=expects == "unchanged" and not may_rise_only,
+                origin=self._x if expects == "unchanged" and not may_rise_only else None,
             )
         ]
 
@@ -183,7 +194,12 @@ class _OneAspect:
         return _mean(x, r) if not up else r
 
     def _plain(
-        self, test: str, base: Mapping[str, float | None], edited: Mapping[str, float | None]
+        self,
+        test: str,
+        base: Mapping[str, float | None],
+        edited: Mapping[str, float | None],
+        *,
+        asked_for: Mapping[str, float | None] | None = None,
     ) -> Measured:
         rows = [
             (id_, x, y)
@@ -191,8 +207,8 @@ class _OneAspect:
             if (x := base[id_]) is not None and (y := edited[id_]) is not None
         ]
         missing = len(self._ids) - len(rows)
-        again = test in self._joined.others
-        return self._measured(test, "unchanged", rows, missing, 0, stays_put=again)
+        origin = (asked_for or base) if test in self._joined.others else None
+        return self._measured(test, "unchanged", rows, missing, 0, origin=origin)
 
     def _measured(
         self,
@@ -203,8 +219,12 @@ class _OneAspect:
         declined: int,
         *,
         gain_only: bool = False,
-        stays_put: bool = False,
+        origin: Mapping[str, float | None] | None = None,
     ) -> Measured:
+        """Return the scores of one test.
+
+        Where they must stay put, `origin` has the scores from which a change of each is counted.
+        """
         return Measured(
             test=test,
             family=FAMILY_OF[test],
@@ -217,19 +237,21 @@ class _OneAspect:
             better=self._better,
             gain_only=gain_only,
             noise=self._noise,
-            excess=self._excess(rows) if stays_put else None,
+            excess=None if origin is None else self._excess(rows, origin),
             unscored=unscored,
             declined=declined,
         )
 
-    def _excess(self, rows: Sequence[tuple[str, float, float]]) -> Floats | None:
+    def _excess(
+        self, rows: Sequence[tuple[str, float, float]], origin: Mapping[str, float | None]
+    ) -> Floats | None:
         """Return how much more each score moved than when the same was asked again."""
         found = []
         for id_, _, y in rows:
-            x, r = self._x[id_], self._r[id_]
-            if x is None or r is None:
+            x, r, before = self._x[id_], self._r[id_], origin[id_]
+            if x is None or r is None or before is None:
                 return None
-            found.append(abs(y - x) - abs(r - x))
+            found.append(abs(y - before) - abs(r - x))
         return np.array(found, float)
 
     def _value(self, answered: Answered, id_: str) -> float | None:

@@ -41,7 +41,8 @@ def stress(
         typer.Option(
             metavar="A,B",
             help="Tests or families: repeat, format, length, position, injection, master-keys, "
-            "authority, must-see (default: all).",
+            "authority, must-see, paraphrase (default: all; paraphrase only with --model "
+            "paraphraser=NAME).",
         ),
     ] = None,
     must_see: Annotated[

@@ -67,24 +67,19 @@ def encoded(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, f"{example.output} {base64.b64encode(words).decode()}")
 
 
-def in_source(example: Example, around: Surroundings) -> Example | None:
-    """Append an instruction to the source."""
-    return _with_source(example, PAYLOADS["fake-rating"].format(top=around.top))
+def in_source(change: Change) -> Change:
+    """Return an edit that does to the source what another one does to the output."""
+
+    def changed(example: Example, around: Surroundings) -> Example | None:
+        if not example.source or not example.source.strip():
+            return None
+        edited = change(example.model_copy(update={"output": example.source}), around)
+        return None if edited is None else example.model_copy(update={"source": edited.output})
+
+    return changed
 
 
-def neutral_source(example: Example, around: Surroundings) -> Example | None:
-    """Append neutral words to the source, as many as `in_source` does."""
-    text = PAYLOADS["fake-rating"].format(top=around.top)
-    return _with_source(example, " " + neutral_text(len(text)))
-
-
-def _with_source(example: Example, text: str) -> Example | None:
-    if not example.source or not example.source.strip():
-        return None
-    return example.model_copy(update={"source": example.source + text})
-
-
-FAMILY = "injection"
+FAMILY, SOURCE = "injection", "in-source"
 _ABOUT = {
     "fake-rating": "asks for the highest rating",
     "fake-turn": "holds a verdict as if it were the judge's",
@@ -92,9 +87,12 @@ _ABOUT = {
     "json-verdict": "ends in a verdict in JSON",
     "other-language": "asks in German and Chinese",
 }
-EDITS = (
+_IN_OUTPUT = (
     *(
-        Edit(test, FAMILY, appended(text), _ABOUT[test], gain_only=True, control=neutral_instead(text))
+        Edit(
+            test, FAMILY, appended(text), _ABOUT[test],
+            gain_only=True, control=neutral_instead(text),
+        )
         for test, text in PAYLOADS.items()
     ),
     Edit(
@@ -102,10 +100,18 @@ EDITS = (
         gain_only=True, control=neutral_instead(_HIDDEN),
     ),
     Edit(
-        "base64", FAMILY, encoded, "asks in Base64", gain_only=True, control=neutral_instead(_HIDDEN)
-    ),
-    Edit(
-        "in-source", FAMILY, in_source, "the source asks for the highest rating",
-        gain_only=True, control=neutral_source,
+        "base64", FAMILY, encoded, "asks in Base64",
+        gain_only=True, control=neutral_instead(_HIDDEN),
     ),
 )  # fmt: skip
+
+
+def _source_test(edit: Edit) -> Edit:
+    # the first of them is the plain one, and has the plain name
+    test = SOURCE if edit.test == "fake-rating" else f"{SOURCE}-{edit.test}"
+    control = None if edit.control is None else in_source(edit.control)
+    about = f"the source {edit.about}"
+    return Edit(test, FAMILY, in_source(edit.change), about, gain_only=True, control=control)
+
+
+EDITS = (*_IN_OUTPUT, *map(_source_test, _IN_OUTPUT))

@@ -1,0 +1,131 @@
+"""Says a text in other words, and verifies that the meaning is the same.
+
+A paraphrase is kept if its numbers are those of the original, its length is between half and
+double, and a model says of both directions that one text follows from the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from textassay.agents.ask import Ask
+from textassay.agents.material import fenced
+from textassay.agents.prompt_template import Prompt
+from textassay.prompts import nonce
+from textassay.runtime.errors import ContentRefused
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
+from textassay.runtime.model import Sample
+
+ATTEMPTS = 2
+"""Paraphrases that are asked for until one is verified."""
+_MARK = re.compile(r"(?im)^\W{0,4}in other words:\W{0,4}$\n?|^\W{0,4}in other words:")
+_YES_NO = re.compile(r"(?i)\A\W{0,12}(?:answer\W{0,4})?(yes|no)\b")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DRY = "In other words:\nIt is said here in another way, and nothing is added or left out."
+
+
+@dataclass(frozen=True)
+class Paraphraser:
+    """Writes a paraphrase and verifies it.
+
+    Attributes:
+        write: Model and prompt that write.
+        check: Model and prompt that say whether one text follows from another.
+        signature: Of the scores.
+    """
+
+    write: Ask
+    check: Ask
+    signature: str
+
+    async def __call__(self, example: Example, aspect: Aspect) -> Score:
+        """Return 1 with the paraphrase as explanation, or no value and why nothing was kept.
+
+        Raises:
+            ContentRefused: The provider's filter cut an answer off.
+            ModelError: A model could not be asked.
+        """
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": aspect.label,
+            "scale": aspect.scale,
+            "how": "text",
+            "signature": self.signature,
+        }
+        if not example.output.strip():
+            return Score.unscored("EmptyOutput", "there is no text to say in other words", **about)
+        usage, problem = NO_USAGE, ""
+        for attempt in range(ATTEMPTS):
+            text, cost = await self._written(example, attempt)
+            usage += cost
+            problem = unlike(example.output, text) or ""
+            if problem:
+                continue
+            problem, cost = await self._refused(example.output, text)
+            usage += cost
+            if not problem:
+                return Score(value=1.0, explanation=text, usage=usage, **about)
+        return Score.unscored("NotVerified", f"no paraphrase kept: {problem}", usage=usage, **about)
+
+    async def _written(self, example: Example, attempt: int) -> tuple[str, Usage]:
+        prompt = _shown(self.write, [("text", "Text", example.output)])
+        answer = await self.write.answer(prompt, _text, repeat=attempt, dry_run_answer=_DRY)
+        return answer.read[0], answer.usage
+
+    async def _refused(self, original: str, text: str) -> tuple[str, Usage]:
+        """Return why the texts do not say the same, empty if they do, and the cost of asking."""
+        both = ((original, text), (text, original))
+        answers = await gather([self._follows(first, second) for first, second in both])
+        usage = answers[0][1] + answers[1][1]
+        if not answers[0][0]:
+            return "it says something that the original does not", usage
+        return ("" if answers[1][0] else "it leaves out something of the original"), usage
+
+    async def _follows(self, first: str, second: str) -> tuple[bool, Usage]:
+        texts = [("text-a", "Text A", first), ("text-b", "Text B", second)]
+        answer = await self.check.answer(_shown(self.check, texts), _yes, dry_run_answer="yes")
+        return answer.read[0], answer.usage
+
+
+def unlike(original: str, text: str) -> str | None:
+    """Return why a text cannot be a paraphrase; `None` if nothing speaks against it.
+
+    >>> unlike("It cost 12 million.", "The price was 21 million.")
+    'its numbers are not those of the original'
+    """
+    before, after = original.split(), text.split()
+    if not after:
+        return "the model wrote no text"
+    if [word.casefold() for word in before] == [word.casefold() for word in after]:
+        return "it is the original"
+    if not len(before) / 2 <= len(after) <= 2 * len(before) + 5:
+        return f"it has {len(after)} words, the original {len(before)}"
+    if Counter(_NUMBER.findall(original)) != Counter(_NUMBER.findall(text)):
+        return "its numbers are not those of the original"
+    return None
+
+
+def _shown(ask: Ask, texts: list[tuple[str, str, str]]) -> Prompt:
+    number = nonce(text for *_, text in texts)
+    return Prompt(ask.template.render_messages({}, material=fenced(texts, number)))
+
+
+def _text(sample: Sample) -> str:
+    _refuse_filtered(sample)
+    found = _MARK.split(sample.text)
+    return found[-1].strip() if len(found) > 1 else ""
+
+
+def _yes(sample: Sample) -> bool:
+    _refuse_filtered(sample)
+    found = _YES_NO.match(sample.text)
+    return found is not None and found[1].lower() == "yes"
+
+
+def _refuse_filtered(sample: Sample) -> None:
+    if sample.finish_reason == "filtered":
+        raise ContentRefused("the provider's content filter cut the answer off")
