@@ -17,7 +17,7 @@ class LLMScore(RatingMethod):
     2. It gives a reason in one sentence and a rating on the aspect's scale, at temperature 0.
     3. With `n` above 1 the mean of that many samples is taken (not in the paper).
 
-    Deviations: the words of the prompt are ours, since the paper's table 8 is not in the copies we
+    Deviations: the words of the prompt are ours, since the paper's table 8 is in no public copy we
     know; the rating is asked for with a reason. Models that are known to follow a JSON schema
     answer by one.
     """
