@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from textassay.runtime.errors import CapabilityError, ModelClosed
 from textassay.runtime.messages import Usage
@@ -29,6 +29,16 @@ from textassay.runtime.model import (
 MakeModel = Callable[[], Model]
 """Returns a new model, ready to be asked."""
 
+
+@runtime_checkable
+class Opening(Protocol):
+    """A model that is read into memory first, as local ones are: its files decide what it is."""
+
+    async def open(self) -> object:
+        """Make the model ready to be asked; `generate` does so by itself."""
+        ...
+
+
 ModelCheck = Callable[[MakeModel], Awaitable[None]]
 
 QUESTION = (ChatMessage(role="user", content="Is water wet? Answer with yes or no."),)
@@ -39,6 +49,8 @@ PROMPT = "The colors of the rainbow are red, orange, yellow, green,"
 async def _made(make: MakeModel) -> AsyncIterator[Model]:
     model = make()
     try:
+        if isinstance(model, Opening):
+            await model.open()
         yield model
     finally:
         await model.aclose()
@@ -129,7 +141,10 @@ async def choices_are_probabilities(make: MakeModel) -> None:
         if not model.capabilities.choices:
             return
         assert isinstance(model, Scoring), "capabilities.choices is set, but there is no choices()"
-        found = await model.choices(ChoicesRequest(messages=QUESTION, choices=labels))
+        try:
+            found = await model.choices(ChoicesRequest(messages=QUESTION, choices=labels))
+        except CapabilityError:
+            found = await model.choices(ChoicesRequest(prompt=PROMPT, choices=labels))
     assert set(found.logprobs) == set(labels), "one entry for each label"
     told = [logprob for logprob in found.logprobs.values() if logprob is not None]
     assert all(logprob <= 1e-6 for logprob in told), "a log-probability is above 0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 
 import pytest
 
@@ -24,6 +25,7 @@ from textassay.runtime.errors import (
     RequestRefused,
 )
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request
+from textassay.testing import MODEL_CHECKS
 
 pytestmark = pytest.mark.asyncio
 PROMPT = "question: how good is this text? answer:"
@@ -69,6 +71,19 @@ def plain(folder, prompt: str, text: str) -> list[float]:
             logits = model(torch.tensor([whole])).logits[0, len(before) - 1 : -1]
         found = logits.double().log_softmax(-1)
         return [float(row[token]) for row, token in zip(found, target, strict=True)]
+
+
+CHATTING = "{% for m in messages %}{{ m.content }}\n{% endfor %}answer:"
+
+
+@pytest.mark.parametrize("check", MODEL_CHECKS, ids=lambda check: check.__name__)
+async def test_every_family_passes_the_battery(folder, check, tmp_path):
+    """That of all backends; one has a chat template, the others are asked by plain prompts."""
+    if folder.name.startswith("llama"):
+        shutil.copytree(folder, tmp_path / "llama")
+        (tmp_path / "llama" / "chat_template.jinja").write_text(CHATTING)
+        folder = tmp_path / "llama"
+    await check(lambda: opened(folder))
 
 
 async def test_continuations_equal_a_plain_forward_pass(folder):

@@ -8,6 +8,11 @@ TEXT = [
     "question: how good is this text? answer: 1 2 3 4 5",
     "The bridge opens in May; Caf\u00e9 \u201cquotes\u201d and \U0001f600 smile.",
 ] * 20
+RAINBOW = [
+    "The colors of the rainbow are red, orange, yellow, green, blue, indigo and violet."
+] * 20
+"""What the battery of models asks about: a unigram vocabulary has no bytes for other letters."""
+
 FAMILIES = ("gpt2", "opt", "llama", "t5")
 
 
@@ -83,7 +88,7 @@ def _unigram():
     trainer = trainers.UnigramTrainer(
         vocab_size=160, special_tokens=["<pad>", "<unk>", "</s>"], unk_token="<unk>"
     )
-    made.train_from_iterator(TEXT, trainer)
+    made.train_from_iterator(TEXT + RAINBOW, trainer)
     made.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", 2)]
     )

@@ -14,7 +14,7 @@ import jinja2
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from textassay.runtime.errors import ConfigurationError, RequestRefused
+from textassay.runtime.errors import CapabilityError, RequestRefused
 from textassay.runtime.model import ChatMessage
 
 
@@ -50,11 +50,11 @@ class ChatTemplate:
         """Return the text the model was trained on for these messages, ready for its answer.
 
         Raises:
-            ConfigurationError: There is no usable template.
+            CapabilityError: There is no usable template.
             RequestRefused: The template does not take these messages.
         """
         if self._failed is not None:
-            raise ConfigurationError(
+            raise CapabilityError(
                 f"the chat template of {self._file!r} cannot be used: {self._failed}. Ask with a"
                 " plain prompt instead of messages (Request(prompt=...)), or take an"
                 " instruction-tuned model's file"
