@@ -16,7 +16,15 @@ RAINBOW = [
 FAMILIES = ("gpt2", "opt", "llama", "t5")
 
 
-def save(family: str, folder: object, *, seed: int = 0) -> None:
+def save(
+    family: str,
+    folder: object,
+    *,
+    seed: int = 0,
+    width: int = 32,
+    layers: int = 2,
+    positions: int = 128,
+) -> None:
     """Write a model of a family with random weights, and its tokenizer, into a folder."""
     import torch
     import transformers
@@ -26,23 +34,26 @@ def save(family: str, folder: object, *, seed: int = 0) -> None:
     size = len(tokenizer)
     small = {"vocab_size": size, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     if family == "gpt2":
-        config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=128, **small)
+        config = transformers.GPT2Config(
+            n_embd=width, n_layer=layers, n_head=4, n_positions=positions, **small
+        )
         kind = transformers.GPT2LMHeadModel
     elif family == "opt":
         config = transformers.OPTConfig(
-            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48,
-            max_position_embeddings=128, word_embed_proj_dim=32, **small,
+            hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, ffn_dim=3 * width // 2,
+            max_position_embeddings=positions, word_embed_proj_dim=width, **small,
         )  # fmt: skip
         kind = transformers.OPTForCausalLM
     elif family == "llama":
         config = transformers.LlamaConfig(
-            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-            intermediate_size=48, max_position_embeddings=128, **small,
+            hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2,
+            intermediate_size=3 * width // 2, max_position_embeddings=positions, **small,
         )  # fmt: skip
         kind = transformers.LlamaForCausalLM
     else:
         config = transformers.T5Config(
-            d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0,
+            d_model=width, d_kv=width // 4, d_ff=3 * width // 2, num_layers=layers, num_heads=4,
+            decoder_start_token_id=0,
             vocab_size=size, eos_token_id=2, pad_token_id=0,
         )  # fmt: skip
         kind = transformers.T5ForConditionalGeneration
@@ -52,7 +63,8 @@ def save(family: str, folder: object, *, seed: int = 0) -> None:
     with torch.no_grad():  # large enough for answers to differ between inputs
         for name, parameter in model.named_parameters():
             if "norm" not in name.lower() and "ln_" not in name:
-                parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
+                drawn = torch.randn(parameter.shape, generator=generator)
+                parameter.copy_(0.3 * (32 / width) ** 0.5 * drawn)
     model.save_pretrained(folder)
 
 
