@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from textassay.runtime.backends.transformers.engine import TransformersEngine
 from textassay.runtime.backends.transformers.library import device_named, quiet, reason_of
+from textassay.runtime.backends.transformers.loading import NO_LIMIT, LoadedTransformer
+from textassay.runtime.backends.transformers.vocabulary import Vocabulary
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, longest_input, pad
 from textassay.tools.engines.extras import need
@@ -64,6 +69,7 @@ class PytorchEngine:
         with quiet(self.transformers):
             self.tokenizer, self._input_names = self._tokenizer()
             self.model = self._model().to(self.device).eval()
+        self._answering = self._answering_engine() if head == "answer" else None
         self.max_tokens = longest_input(files)
         self._pad_id = int(files.config.get("pad_token_id") or 0)
 
@@ -71,6 +77,8 @@ class PytorchEngine:
         """Answer a batch; see `Engine.run`."""
         if self.head == "likelihood":
             return self._likelihood(batch)
+        if self._answering is not None:
+            return list(self._answering.first_logits([np.array(e.ids, np.int32) for e in batch]))
         padded = pad(batch, self._pad_id)
         inputs = {
             name: self.torch.from_numpy(matrix).to(self.device)
@@ -103,12 +111,6 @@ class PytorchEngine:
     def _forward(self, inputs: dict[str, Any]) -> Any:
         if self.head == "classify":
             return self.model(**inputs).logits
-        if self.head == "answer":
-            start = self.model.config.decoder_start_token_id
-            first = self.torch.full(
-                (len(inputs["input_ids"]), 1), start, dtype=self.torch.long, device=self.device
-            )
-            return self.model(**inputs, decoder_input_ids=first).logits[:, 0]
         if self.layer is None:
             return self.model(**inputs).last_hidden_state
         states = self.model(**inputs, output_hidden_states=True).hidden_states
@@ -117,6 +119,20 @@ class PytorchEngine:
                 f"{self.files.label} has layers 0 to {len(states) - 1}, not {self.layer}"
             )
         return states[self.layer]
+
+    def _answering_engine(self) -> TransformersEngine:
+        """Return the engine of `transformers/...` models over this model: it answers for both."""
+        loaded = LoadedTransformer(
+            torch=self.torch,
+            model=self.model,
+            vocabulary=Vocabulary(self._library_tokenizer, label=self.files.label),
+            is_encoder_decoder=True,
+            start=self.model.config.decoder_start_token_id,
+            length=NO_LIMIT,
+            device=self.device,
+            description={},
+        )
+        return TransformersEngine(loaded, batch_tokens=NO_LIMIT)  # the runner makes the batches
 
     def _tokenizer(self) -> tuple[Tokenizer, frozenset[str]]:
         # without any of these transformers makes up a tokenizer that knows no word
@@ -140,6 +156,7 @@ class PytorchEngine:
                 names = frozenset(found.model_input_names)
         except Exception as error:  # whatever a damaged file makes the libraries raise
             raise _unreadable(self.files, "tokenizer", error) from error
+        self._library_tokenizer = found
         backend = getattr(found, "backend_tokenizer", None)
         if backend is None:
             raise ConfigurationError(

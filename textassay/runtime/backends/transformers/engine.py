@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from textassay.runtime.backends.llamacpp.generation import Draft, Generation
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.backends.transformers.loading import LoadedTransformer
 from textassay.runtime.errors import FatalModelError
+
+Floats = NDArray[np.float32]
 
 MIN_SHARED = 16
 """Fewest tokens that all rows of a batch must begin with to be evaluated apart: it costs a second
@@ -84,6 +87,17 @@ class TransformersEngine:
             owners = [n for n, generation in enumerate(generations) for _ in generation.drafts]
             writer = _Writer(self, [generation.ids for generation in generations], owners)
             writer.run(drafts)
+
+    def first_logits(self, prompts: Sequence[Ids]) -> list[Floats]:
+        """Return the logits of the answer's first token after each prompt, shape (vocabulary,).
+
+        Of encoder-decoder models. A prompt's ids are what the encoder reads, its end mark included.
+        """
+        with self._torch.inference_mode():
+            hidden, mask, rows = self._encode(prompts)
+            start = self._torch.full((len(prompts), 1), self.loaded.start, device=hidden.device)
+            logits = self._decode(hidden[rows], mask[rows], start).logits[:, 0]
+            return list(logits.float().cpu().numpy())
 
     # ---- scoring ----
 
