@@ -80,6 +80,7 @@ class PlainLoop:
         return found
 
     def _ids(self, one: ContinuationRequest) -> tuple[list[int], list[int]]:
+        assert one.prompt is not None
         before = self.tokenizer(one.prompt).input_ids
         if self.is_t5:
             return before, self.tokenizer(one.continuation, add_special_tokens=False).input_ids
