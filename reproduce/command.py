@@ -181,7 +181,8 @@ def _parser() -> argparse.ArgumentParser:
         help="keep the runs here and go on with them; of convert: the file to write")  # fmt: skip
     add("--json", action="store_true", help="print one JSON document")
     add("--set", action="append", default=[], metavar="KEY=VALUE",
-        help="an option of the method, which goes before the table's, or a run-time setting")  # fmt: skip
+        help="an option of the method, which goes before the table's (KEY= leaves that out), or a"
+        " run-time setting")  # fmt: skip
     add("--api-base", metavar="URL", help="base URL of the server")
     add("--api-key-env", metavar="NAME", help="environment variable with the API key")
     add("--concurrency", "-c", type=int, metavar="N", help="most calls at once")

@@ -26,6 +26,10 @@ WITHOUT_MODEL = ("rouge1", "rouge2", "rougeL", "bleu", "chrf", "meteor")
 """Kinds of tools of the tables that need no model."""
 
 
+LEFT_OUT = ""
+"""Value of an option that leaves the table's out, so that the method's default holds."""
+
+
 class NotHere(Exception):
     """A row cannot be computed with what is given; says what to give."""
 
@@ -166,10 +170,11 @@ class Scorer:
         for name in judging.tools:
             if name not in self.tools:
                 raise NotHere(f"needs --tools {name}=KIND:MODEL (see docs/tools.md)")
-        update = {"options": {**judging.options, **self.options}} if judging.needs_model else {}
+        options = {**judging.options, **self.options} if judging.needs_model else judging.options
+        kept = {key: value for key, value in options.items() if value != LEFT_OUT}
         return Request(
             data,
-            _Hashed(**judging.model_copy(update=update).model_dump()),
+            _Hashed(**judging.model_copy(update={"options": kept}).model_dump()),
             self.model_of(row),
             tuple(dict.fromkeys(column.aspect for column in self.columns(data))),
         )

@@ -162,7 +162,8 @@ def tiny(family, folder):
 def embedded():
     if importlib.util.find_spec("llama_cpp") is None:
         pytest.skip("needs llama-cpp-python, which is not installed (extra llamacpp)")
-    return ["--model", "embedded", "--set", "profile=embedded", "--bootstrap", "0"]
+    refused = [part for key in ("n", "temperature", "plan", "n_aspects") for part in ("--set", f"{key}=")]
+    return ["--model", "embedded", "--set", "profile=embedded", *refused, "--bootstrap", "0"]
 
 
 def complete(found):
