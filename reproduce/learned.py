@@ -25,6 +25,7 @@ async def held_out(scorer: Scorer, row: Row, data: str) -> Figures:
     learning = Learning(
         aggregators=(row.learned.aggregator,),
         train_fraction=row.learned.train_fraction,
+        test_fraction=row.learned.test_fraction,
         aspects=tuple(column.rated for column in columns),
     )
     judging = nodes(row)

@@ -26,6 +26,8 @@ WITHOUT_MODEL = ("rouge1", "rouge2", "rougeL", "bleu", "chrf", "meteor")
 """Kinds of tools of the tables that need no model."""
 
 
+OWN_DATA = "{data}"
+"""Value of an option that is the file of the data themselves."""
 LEFT_OUT = ""
 """Value of an option that leaves the table's out, so that the method's default holds."""
 
@@ -47,11 +49,14 @@ class Request:
     def asked(self) -> str:
         """What is asked, in a few words."""
         options = (f"{key}={value}" for key, value in self.judging.options.items())
-        return " ".join((self.judging.method, *options, f"on {self.data}, {self.model}"))
+        return " ".join(
+            (self.judging.method, *options, f"on {self.data}, {self.model or 'no model'}")
+        )
 
     def slug(self) -> str:
         """Return a name for the run's folder."""
-        options = "-".join(f"{key}-{value}" for key, value in self.judging.options.items())
+        named = ((key, str(value)) for key, value in self.judging.options.items())
+        options = "-".join(f"{key}-{value}" for key, value in named if "/" not in value)
         parts = (self.judging.method, self.data, options, self.model or "")
         return slug(" ".join(part for part in parts if part))
 
@@ -171,7 +176,11 @@ class Scorer:
             if name not in self.tools:
                 raise NotHere(f"needs --tools {name}=KIND:MODEL (see docs/tools.md)")
         options = {**judging.options, **self.options} if judging.needs_model else judging.options
-        kept = {key: value for key, value in options.items() if value != LEFT_OUT}
+        kept = {
+            key: str(self.data.path(data)) if value == OWN_DATA else value
+            for key, value in options.items()
+            if value != LEFT_OUT
+        }
         return Request(
             data,
             _Hashed(**judging.model_copy(update={"options": kept}).model_dump()),

@@ -75,6 +75,8 @@ class Learning(Message):
     """Name of the aggregator."""
     train_fraction: float = Field(gt=0, lt=1)
     """Share of the rows to learn from."""
+    test_fraction: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the rows to test on, the same whatever is learned from; all others if absent."""
     layers: int = Field(default=3, ge=1, le=6)
     """Layers of the tree whose nodes are rated; the paper's trees have 3."""
     recorded: tuple[str, ...] = ()

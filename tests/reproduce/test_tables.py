@@ -162,7 +162,9 @@ def tiny(family, folder):
 def embedded():
     if importlib.util.find_spec("llama_cpp") is None:
         pytest.skip("needs llama-cpp-python, which is not installed (extra llamacpp)")
-    refused = [part for key in ("n", "temperature", "plan", "n_aspects") for part in ("--set", f"{key}=")]
+    refused = [
+        part for key in ("n", "temperature", "plan", "n_aspects") for part in ("--set", f"{key}=")
+    ]
     return ["--model", "embedded", "--set", "profile=embedded", *refused, "--bootstrap", "0"]
 
 
@@ -238,7 +240,7 @@ def test_hd_eval_end_to_end(data, embedded, capsys):
     status, found = run(capsys, "hd-eval-table-3", "--data", data, *embedded, *rows)
     assert status == 0
     [row] = found["rows"]
-    assert row["source"] == "mlp on 50%"
+    assert row["source"] == "mlp-joint on 50%"
     assert {one["n"] for one in row["figures"] if one["column"] != "Average"} <= set(range(8, 13))
     assert figures(row)["Average", "pearson"]["ours"] is not None
 
