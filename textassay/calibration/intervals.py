@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
+from textassay.meta.intervals import t_quantile
 from textassay.meta.ranks import Codes, Floats
 
 
@@ -76,7 +77,7 @@ class Linearized:
         """Return the value with its t-interval on `clusters - 1` degrees of freedom."""
         if self.clusters < 2:
             return Estimate(self.value)
-        half = t_quantile(confidence, self.clusters - 1) * math.sqrt(self.variance)
+        half = t_quantile(self.clusters - 1, confidence) * math.sqrt(self.variance)
         return Estimate(self.value, self.value - half, self.value + half)
 
     def minus(self, other: Linearized) -> Linearized:
@@ -115,11 +116,6 @@ def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
     influence = np.zeros(count)
     influence[present] = (means - center) / len(means)
     return Linearized(center, influence, len(means))
-
-
-def t_quantile(confidence: float, df: int) -> float:
-    """Return the two-sided quantile of Student's t."""
-    return float(stdtrit(df, (1 + confidence) / 2))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

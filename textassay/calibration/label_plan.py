@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import PROBABILITY, Columns
-from textassay.calibration.intervals import t_quantile
 from textassay.calibration.maps import Scales, learn_map
+from textassay.meta.intervals import t_quantile
 from textassay.meta.ranks import Codes, Floats
 from textassay.runtime.errors import ConfigurationError
 
@@ -153,7 +153,7 @@ class _Forecast:
             variance += judged.between / self.sources * (1 - count / self.rows)
         else:
             variance += residual.within / self.rows
-        t = t_quantile(self.confidence, max(1, round(clusters) - 1))
+        t = t_quantile(max(1, round(clusters) - 1), self.confidence)
         return t * math.sqrt(max(variance, 0.0))
 
     def _clusters(self, count: int) -> float:

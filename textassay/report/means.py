@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from textassay.calibration.intervals import Linearized
 from textassay.meta.ranks import Floats
 
 CONFIDENCE = 0.95
@@ -63,10 +63,7 @@ def mean_of(
     for at in kept:
         key = groups[int(at)] if groups[int(at)] is not None else int(at)
         totals[key] = totals.get(key, 0.0) + float(values[at]) - value
-    count, low, high = len(totals), None, None
-    if count > 1:
-        variance = count / (count - 1) * math.fsum(t * t for t in totals.values()) / len(kept) ** 2
-        half = float(special.stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * math.sqrt(variance)
-        low, high = value - half, value + half
+    influence = np.fromiter(totals.values(), float) / len(kept)
+    found = Linearized(value, influence, len(totals)).estimate(CONFIDENCE)
     counts, _ = np.histogram(np.clip(values[kept], *span), bins=bins, range=span)
-    return Mean(len(kept), count, value, low, high, tuple(map(int, counts)))
+    return Mean(len(kept), len(totals), value, found.low, found.high, tuple(map(int, counts)))

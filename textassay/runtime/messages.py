@@ -35,6 +35,15 @@ class Message(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields replaced; what was computed from them is forgotten."""
+        copied = super().model_copy(update=update, deep=deep)
+        fields = type(self).model_fields
+        if len(copied.__dict__) > len(fields):  # pydantic copies cached properties as well
+            for name in copied.__dict__.keys() - fields.keys():
+                del copied.__dict__[name]
+        return copied
+
 
 class Usage(Message):
     """What answering cost.

@@ -17,12 +17,6 @@ FAMILY = "position"
 SWAP, LETTERS, LABEL_ORDER = "swap", "letters", "label-order"
 SCALE_ORDER = "scale-order"
 TESTS = (SWAP, LETTERS, LABEL_ORDER, SCALE_ORDER)
-ABOUT = {
-    SWAP: "the two texts in the other order",
-    LETTERS: "ratings asked for as letters",
-    LABEL_ORDER: "the letters listed from the best to the worst",
-    SCALE_ORDER: "the scale shown from high to low",
-}
 
 _FENCED = re.compile(r"(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)", re.DOTALL)
 _FROM_TO = re.compile(r"\bfrom (\S+) \(worst\) to (\S+) \(best\)")

@@ -73,17 +73,6 @@ class Rules:
     seed: int | None
 
 
-class TransformersTask(Protocol[A_co]):
-    """One request on its way."""
-
-    length: int
-    """Tokens that it evaluates."""
-
-    def finish(self) -> A_co:
-        """Return the answer, once evaluated."""
-        ...
-
-
 class Scoring(Generic[A]):
     """Scores given text.
 
