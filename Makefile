@@ -10,6 +10,9 @@ endif
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--prerelease if-necessary-or-explicit --python-version 3.11
 
+# Tests start many processes, each of which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean docs browser
 .DEFAULT_GOAL := help
 

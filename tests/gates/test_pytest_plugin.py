@@ -7,10 +7,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+import textassay.gates.assay  # noqa: F401 - so that no session has to import it again
+
 pytest_plugins = ["pytester"]
 
 INSTALLED = any(point.name == "textassay" for point in entry_points(group="pytest11"))
-PLUGIN = () if INSTALLED else ("-p", "textassay.pytest_plugin")
+PLUGIN = ("-p", "textassay.pytest_plugin")
 
 CONFTEST = """
 import random
@@ -67,14 +69,18 @@ def suite(pytester, monkeypatch):
     """A small suite; neither CI nor a job's summary is set."""
     for name in ("CI", "GITHUB_STEP_SUMMARY", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_suite=TESTS)
     return pytester
 
 
 def run(suite, *arguments):
-    """Run the suite in a process of its own, as users do."""
-    return suite.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
+    """Run the suite in a session of its own with this plugin alone.
+
+    In this process, which has imported all that the plugin uses: a new one takes seconds for that.
+    """
+    return suite.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
 
 
 def test_four_outcomes(suite):
@@ -138,7 +144,7 @@ def test_the_cap_is_kept(suite):
 
 def test_workers_share_the_recording(suite):
     """Under xdist outcomes and properties arrive, and the answers of both workers are kept."""
-    result = run(suite, "-n", "2", "--junitxml=junit.xml")
+    result = run(suite, "-p", "xdist", "-n", "2", "--junitxml=junit.xml")
     assert "1 failed" in result.stdout.lines[-1]
     assert "1 inconclusive" in result.stdout.lines[-1]
     assert "1 error" in result.stdout.lines[-1]
@@ -146,8 +152,10 @@ def test_workers_share_the_recording(suite):
     assert run(suite, "-k", "good or open", "--textassay=replay").ret == 0
 
 
-def test_nothing_heavy_is_imported_without_the_fixture(suite):
-    """A session that judges nothing pays for no import but the plugin's own."""
+@pytest.mark.skipif(not INSTALLED, reason="needs the entry point of an installed textassay")
+def test_nothing_heavy_is_imported_without_the_fixture(suite, monkeypatch):
+    """A session that finds the plugin by its entry point pays for no import but the plugin's own."""
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     suite.makeconftest(
         """
 def pytest_sessionfinish(session):
@@ -157,4 +165,5 @@ def pytest_sessionfinish(session):
 """
     )
     suite.makepyfile(test_suite="def test_one(): pass")
-    assert run(suite).ret == 0
+    result = suite.runpytest_subprocess("-p", "no:cacheprovider", "--textassay=live")
+    assert result.ret == 0

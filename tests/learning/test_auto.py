@@ -11,7 +11,7 @@ from tests.benchmark_data import FOLDER, benchmark
 from tests.learning.planted import planted
 from textassay.learning import Aggregator
 
-SEEDS = 5
+SEEDS = 3  # `python -m benchmarks.learning_recorded` takes five
 
 
 @cache

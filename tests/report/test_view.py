@@ -92,6 +92,7 @@ def test_news_are_those_of_the_report(run):
 def test_page_follows_a_growing_run(run, browser):
     """New scores appear without a reload, with their evidence, and nothing else is asked of anybody."""
     with served(run) as address:
+        browser.get("about:blank")  # a new browser still loads its own start page
         requested(browser), complaints(browser)
         browser.get(address)
         wait_for(browser, "document.body.dataset.ready === 'true'")
