@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -32,6 +33,10 @@ def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
     if host not in LOOPBACK:
         raise NetworkTouched(f"a test tried to reach {host!r}")
 
+
+# xdist runs one worker per core; libraries that take all cores for each of them wait for each other.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
 
 sys.addaudithook(keep_off_the_network)
 
