@@ -26,12 +26,16 @@ def flags(data, run, server, *more, method="llm-score"):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "waves"), [("llm-score", 1), ("g-eval", 2), ("hd-eval", 1)])
+@pytest.mark.parametrize(
+    ("method", "waves"), [("llm-score", 1), ("g-eval", 2), ("hd-eval", 1), ("fusion-eval", 2)]
+)
 def test_batches_score_as_single_calls_do(data, run, tmp_path, method, waves):
     """Equal scores, one batch a wave of the graph, no single call, half the cost."""
     with batches_served() as server:
         more = (
-            ("--price", "1,2", "--temperature", "0") if method != "hd-eval" else ("--price", "1,2")
+            ("--price", "1,2", "--temperature", "0")
+            if method in ("llm-score", "g-eval")
+            else ("--price", "1,2")
         )
         live = textassay(*flags(data, tmp_path / "live", server, *more, method=method))
         asked = server.counters.requests

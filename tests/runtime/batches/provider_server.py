@@ -1,0 +1,187 @@
+"""The batch APIs of Anthropic and Gemini, in the shape that their references document."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+Json = dict[str, Any]
+KEY = "key-of-the-test"
+
+
+@dataclass
+class Providers:
+    """Runs each batch when it is first looked at."""
+
+    url: str = ""
+    """Address, ending in `/v1`."""
+    expire: int = 0
+    """Batches, from the first, of which every second request is not run in time."""
+    bad_rows: tuple[str, ...] = ()
+    """Texts whose requests are refused."""
+    batches: dict[str, Json] = field(default_factory=dict)
+    billed: Counter[str] = field(default_factory=Counter)
+    """How often each request was run, by our key."""
+    bodies: list[Json] = field(default_factory=list)
+    """What was asked for in all batches."""
+    _ids: Any = field(default_factory=lambda: itertools.count(1))
+    _shuffle: random.Random = field(default_factory=lambda: random.Random(5))
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Answer one HTTP request."""
+        path = request.path
+        if path.startswith("/v1beta/"):
+            assert request.headers["x-goog-api-key"] == KEY
+            return await self._gemini(request, path.removeprefix("/v1beta"))
+        assert request.headers["x-api-key"] == KEY
+        assert request.headers["anthropic-version"] == "2023-06-01"
+        return await self._anthropic(request, path.removeprefix("/v1"))
+
+    async def _anthropic(self, request: web.Request, path: str) -> web.StreamResponse:
+        if path == "/messages/batches" and request.method == "POST":
+            requests = orjson.loads(await request.read())["requests"]
+            return web.json_response(self._message_batch(requests))
+        if path == "/messages/batches":
+            names = list(reversed(self.batches))
+            after = request.query.get("after_id")
+            start = names.index(after) + 1 if after else 0
+            page = [self.batches[name]["shown"] for name in names[start : start + 2]]
+            return web.json_response({"data": page, "has_more": start + 2 < len(names)})
+        name = path.split("/")[3]
+        if path.endswith("/results"):
+            return web.Response(body=b"\n".join(map(orjson.dumps, self.batches[name]["results"])))
+        if self.batches[name]["results"] is None:
+            self._run_messages(name)
+        return web.json_response(self.batches[name]["shown"])
+
+    def _message_batch(self, requests: list[Json]) -> Json:
+        name = f"msgbatch_{next(self._ids)}"
+        counts = dict.fromkeys(("succeeded", "errored", "canceled", "expired"), 0)
+        shown = {
+            "id": name,
+            "type": "message_batch",
+            "processing_status": "in_progress",
+            "request_counts": {"processing": len(requests), **counts},
+            "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "results_url": None,
+        }
+        self.batches[name] = {"requests": requests, "shown": shown, "results": None}
+        return shown
+
+    def _run_messages(self, name: str) -> None:
+        batch, results, late = self.batches[name], [], self._expires()
+        for number, asked in enumerate(batch["requests"]):
+            params, key = asked["params"], asked["custom_id"]
+            self.bodies.append(params)
+            text = params["messages"][-1]["content"]
+            if late and number % 2:
+                result: Json = {"type": "expired"}
+            elif any(bad in text for bad in self.bad_rows):
+                told = {"type": "invalid_request_error", "message": "too long for this model"}
+                result = {"type": "errored", "error": {"type": "error", "error": told}}
+            else:
+                self.billed[key] += 1
+                message = {
+                    "id": "msg_1",
+                    "type": "message",
+                    "role": "assistant",
+                    "model": params["model"],
+                    "content": [{"type": "text", "text": f"answer to {text}"}],
+                    "stop_reason": "end_turn",
+                    "usage": {"input_tokens": 10, "output_tokens": 3, "cache_read_input_tokens": 2},
+                }
+                result = {"type": "succeeded", "message": message}
+            results.append({"custom_id": key, "result": result})
+        self._shuffle.shuffle(results)
+        kinds = Counter(row["result"]["type"] for row in results)
+        batch["results"] = results
+        batch["shown"] |= {
+            "processing_status": "ended",
+            "request_counts": {**batch["shown"]["request_counts"], "processing": 0, **kinds},
+            # another host: the key must not be sent there
+            "results_url": f"https://elsewhere.invalid/{name}/results",
+        }
+
+    async def _gemini(self, request: web.Request, path: str) -> web.Response:
+        if path.endswith(":batchGenerateContent"):
+            told = orjson.loads(await request.read())["batch"]
+            name = f"batches/{next(self._ids)}"
+            metadata = {
+                "model": path.removesuffix(":batchGenerateContent").strip("/"),
+                "displayName": told["displayName"],
+                "state": "BATCH_STATE_PENDING",
+            }
+            self.batches[name] = {"name": name, "metadata": metadata}
+            self.batches[name]["requests"] = told["inputConfig"]["requests"]["requests"]
+            return web.json_response(self._operation(name))
+        if path == "/batches":
+            names = list(self.batches)
+            start = int(request.query.get("pageToken", 0))
+            page: Json = {"operations": [self._operation(n) for n in names[start : start + 2]]}
+            if start + 2 < len(names):
+                page["nextPageToken"] = str(start + 2)
+            return web.json_response(page)
+        name = path.strip("/")
+        if "response" not in self.batches[name]:
+            self._run_contents(self.batches[name])
+        return web.json_response(self._operation(name))
+
+    def _operation(self, name: str) -> Json:
+        return {key: value for key, value in self.batches[name].items() if key != "requests"}
+
+    def _run_contents(self, batch: Json) -> None:
+        responses: list[Json] = []
+        late = self._expires()
+        for number, asked in enumerate(batch["requests"]):
+            body, key = asked["request"], asked["metadata"]["key"]
+            self.bodies.append(body)
+            text = body["contents"][-1]["parts"][0]["text"]
+            if late and number % 2:
+                continue
+            if any(bad in text for bad in self.bad_rows):
+                error = {"code": 3, "message": "too long for this model"}
+                responses.append({"error": error, "metadata": {"key": key}})
+                continue
+            self.billed[key] += 1
+            candidate = {
+                "content": {"role": "model", "parts": [{"text": f"answer to {text}"}]},
+                "finishReason": "STOP",
+                "index": 0,
+            }
+            answer = {
+                "candidates": [candidate],
+                "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 3},
+                "modelVersion": "m",
+            }
+            responses.append({"response": answer, "metadata": {"key": key}})
+        batch["metadata"]["state"] = "BATCH_STATE_EXPIRED" if late else "BATCH_STATE_SUCCEEDED"
+        batch |= {"done": True, "response": {"inlinedResponses": {"inlinedResponses": responses}}}
+
+    def _expires(self) -> bool:
+        late, self.expire = self.expire > 0, max(0, self.expire - 1)
+        return late
+
+
+@contextlib.asynccontextmanager
+async def serve_providers(**options: Any) -> AsyncIterator[Providers]:
+    """Serve until the block is left."""
+    providers = Providers(**options)
+    app = web.Application(client_max_size=2**30)
+    app.router.add_route("*", "/{tail:.*}", providers.serve)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        providers.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield providers
+    finally:
+        await runner.cleanup()

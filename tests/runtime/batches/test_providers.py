@@ -1,0 +1,157 @@
+"""The adapters for Anthropic and Gemini, against servers in the shape of their references."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
+from tests.runtime.batches.test_queue import QUICK, DyingBook, DyingStore, asked
+from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.batches.providers import open_provider
+from textassay.runtime.batches.queue import BatchQueue
+from textassay.runtime.errors import CapabilityError, RequestRefused
+from textassay.runtime.model import ChatMessage, Request, Response
+
+pytestmark = pytest.mark.asyncio
+PROVIDERS = {"anthropic/m": "/v1", "gemini/m": "/v1beta"}
+
+
+def provider_of(name: str, server: Providers) -> Any:
+    return open_provider(
+        name, api_base=server.url + PROVIDERS[name], api_key=KEY, endpoint=Endpoint()
+    )
+
+
+async def session(
+    name: str,
+    folder: Path,
+    server: Providers,
+    requests: list[Request],
+    *,
+    note: float = float("inf"),
+    after: bool = False,
+    put: float = float("inf"),
+) -> list[Any]:
+    """Ask all in one process's life, which ends at a journal line or an answer."""
+    store, book = DyingStore(folder / "answers"), DyingBook(folder)
+    book.dies_at, book.dies_after, store.dies_at = note, after, put
+    backend = ScriptedModel(["x"], name=name)
+    queue = BatchQueue(
+        backend,
+        provider_of(name, server),
+        book,
+        store,
+        identity=backend.identity,
+        patience=QUICK,
+    )
+    try:
+        return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
+    finally:
+        await queue.aclose()
+        await book.aclose()
+        await store.aclose()
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_answers_refusals_and_usage_are_read(name: str, tmp_path: Path) -> None:
+    async with serve_providers(bad_rows=("text 3 ",)) as server:
+        got = await session(name, tmp_path, server, asked(8))
+    assert isinstance(got[3], RequestRefused)
+    assert "too long for this model" in str(got[3])
+    for number, answer in enumerate(got):
+        if number != 3:
+            assert answer.samples[0].text == f"answer to Rate text {number} from 1 to 5"
+            assert answer.samples[0].finish_reason == "stop"
+            assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (12, 3)
+    assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_what_a_batch_did_not_run_goes_to_one_more(name: str, tmp_path: Path) -> None:
+    async with serve_providers(expire=1) as server:
+        got = await session(name, tmp_path, server, asked(8))
+    assert len(server.batches) == 2
+    assert set(server.billed.values()) == {1}
+    assert all(isinstance(answer, Response) for answer in got)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_random_deaths_pay_for_nothing_twice(name: str, tmp_path: Path) -> None:
+    rng, deaths, number = random.Random(7), 0, 0
+    async with serve_providers() as server:
+        while deaths < 30:
+            number += 1
+            folder, requests = tmp_path / str(number), asked(6)
+            folder.mkdir()
+            server.billed.clear()
+            for _ in range(rng.randint(1, 3)):
+                fate: dict[str, Any] = (
+                    {"put": rng.randint(1, 6)}
+                    if rng.random() < 0.3
+                    else {"note": rng.randint(1, 5), "after": rng.random() < 0.5}
+                )
+                got = await session(name, folder, server, requests, **fate)
+                deaths += any(not isinstance(answer, Response) for answer in got)
+            got = await session(name, folder, server, requests)
+            assert [answer.samples[0].text for answer in got] == [
+                f"answer to Rate text {i} from 1 to 5" for i in range(6)
+            ]
+            assert set(server.billed.values()) == {1}
+            server.batches.clear()
+
+
+async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> None:
+    request = Request(
+        messages=(
+            ChatMessage(role="system", content="Be strict."),
+            ChatMessage(role="user", content="Rate it"),
+        ),
+        temperature=0.5,
+        top_p=0.9,
+        max_tokens=7,
+        stop=("END",),
+    )
+    async with serve_providers() as server:
+        for name in PROVIDERS:
+            (tmp_path / name).mkdir(parents=True)
+            await session(name, tmp_path / name, server, [request])
+    anthropic, gemini = server.bodies
+    assert anthropic == {
+        "model": "m",
+        "max_tokens": 7,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "stop_sequences": ["END"],
+        "system": "Be strict.",
+        "messages": [{"role": "user", "content": "Rate it"}],
+    }
+    assert gemini == {
+        "systemInstruction": {"parts": [{"text": "Be strict."}]},
+        "contents": [{"role": "user", "parts": [{"text": "Rate it"}]}],
+        "generationConfig": {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "maxOutputTokens": 7,
+            "stopSequences": ["END"],
+        },
+    }
+
+
+async def test_what_the_apis_lack_is_refused_before_anything_is_submitted(tmp_path: Path) -> None:
+    (request,) = asked(1)
+    async with serve_providers() as server:
+        anthropic, gemini = (provider_of(name, server) for name in PROVIDERS)
+        for lacking in ({"n": 2}, {"seed": 1}, {"json_schema": {"type": "object"}}):
+            with pytest.raises(CapabilityError, match="Anthropic"):
+                anthropic.group(request.model_copy(update=lacking))
+        with pytest.raises(CapabilityError, match="plain prompts"):
+            gemini.group(Request(prompt="Rate it"))
+        await anthropic.aclose()
+        await gemini.aclose()
+    assert not server.batches
