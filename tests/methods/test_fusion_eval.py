@@ -112,6 +112,8 @@ async def test_one_example_by_hand():
         (1, 5),
     )
     assert coherence.explanation == "It follows on."
+    explained = [one["explains_sample"] for one in coherence.evidence if "explains_sample" in one]
+    assert explained == list(range(8))  # every sample's own words are kept
     assert {item["text"]: item.get("selected") for item in coherence.evidence[:3]} == {
         "nli": False,
         "bleurt": False,
