@@ -66,25 +66,35 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
         ignore_mismatched_sizes=True,  # reported below, in our words
         **options,
     )
-    faults = [
-        *(f"{name} is missing" for name in sorted(report["missing_keys"])),
-        # older files hold this buffer
-        *(
-            f"{name} is unknown"
-            for name in sorted(report["unexpected_keys"])
-            if not name.endswith("position_ids")
-        ),
-        *(
-            f"{name} has shape {tuple(theirs)} rather than {tuple(ours)}"
-            for name, theirs, ours in sorted(report["mismatched_keys"])
-        ),
+    _refuse_faults(report, files.label)
+    return model
+
+
+def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
+    """Refuse a checkpoint unless each parameter of the model, and nothing else, was read from it.
+
+    Args:
+        report: The loading info of transformers.
+        label: The model's name, for the error message.
+
+    Raises:
+        ConfigurationError: A parameter is missing, unknown, or of another shape.
+    """
+    faults = [f"{name} is missing" for name in sorted(report["missing_keys"])]
+    faults += [
+        f"{name} is unknown"
+        for name in sorted(report["unexpected_keys"])
+        if not name.endswith("position_ids")  # older files hold this buffer
+    ]
+    faults += [
+        f"{name} has shape {tuple(theirs)} rather than {tuple(ours)}"
+        for name, theirs, ours in sorted(report["mismatched_keys"])
     ]
     if faults:
+        more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
         raise ConfigurationError(
-            f"the weights of {files.label} do not fit a BLEURT regressor: {'; '.join(faults[:3])}"
-            + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
+            f"the weights of {label} do not fit a BLEURT regressor: {'; '.join(faults[:3])}{more}"
         )
-    return model
 
 
 def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
