@@ -312,4 +312,4 @@ def nodes(row: Row) -> Judging | None:
     """Return how the nodes of a tree are rated, from which a row learns; `None` if it has none."""
     if row.learned is None or row.learned.recorded:
         return None
-    return Judging(method="hd-eval", options={"output": "nodes"})
+    return Judging(method="hd-eval", task=row.learned.task, options={"output": "nodes"})

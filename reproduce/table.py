@@ -79,6 +79,8 @@ class Learning(Message):
     """Share of the rows to test on, the same whatever is learned from; all others if absent."""
     layers: int = Field(default=3, ge=1, le=6)
     """Layers of the tree whose nodes are rated; the paper's trees have 3."""
+    task: str | dict[str, str] | None = None
+    """The task whose published tree is rated, or the task by data set."""
     recorded: tuple[str, ...] = ()
     """Names or globs of recorded scores to learn from in place of a tree; no model is asked."""
 

@@ -145,6 +145,9 @@ def data(tmp_path):
     rows("topical_chat", [*chat, "overall"], context="the cat is red")
     for name in ("sfres", "sfhot", "bagel"):
         rows(name, ["informativeness", "naturalness", "quality"])
+    rows("summeval", ["coherence", "consistency", "fluency", "relevance", "overall"])
+    for name in ("realsumm", "fed_turn", "fed_dialog", "openmeva", "mqm"):
+        rows(name, ["overall", "litepyramid_recall", "interesting"])
     return str(tmp_path)
 
 
@@ -176,6 +179,23 @@ def complete(found):
         for one in row["figures"]
         if "verage" not in one["column"]
     )
+
+
+def test_every_run_of_every_table_can_be_made(data, capsys):
+    """Methods, tasks, aspects and options fit each other: each run has an estimate."""
+    server = ["--model", "direct/any", "--api-base", "http://127.0.0.1:9/v1", "--limit", "1"]
+    names_of_tools = ("nli", "bleurt", "sum_bleurt", "lm_prob")
+    tools = [part for name in names_of_tools for part in ("--tools", f"{name}=chrf")]
+    asked = 0
+    for name in names():
+        table = load(name)
+        if any(row.needs_model for row in table.rows):
+            assert main([name, "--data", data, *server, *tools, "--dry-run"]) == 0
+            shown = capsys.readouterr().out
+            assert "cannot be made" not in shown, shown
+            assert "cost estimate: 0 calls" not in shown
+            asked += 1
+    assert asked > 30
 
 
 def test_decomp_eval_end_to_end(data, tmp_path, capsys):
