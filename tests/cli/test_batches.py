@@ -125,3 +125,19 @@ def test_killed_processes_find_their_batches(run, tmp_path):
         assert len(rows_of(run)) == 80
         assert len(server.batches) == 1
         assert set(server.billed.values()) == {1}
+
+
+def test_the_doctor_probes_batches():
+    """What batches lack is told apart from what single calls lack."""
+    with batches_served() as server:
+        asked = ("doctor", "direct/mock", "--api-base", server.url, "--batch", "--json", *QUICK)
+        done = textassay(*asked)
+        rows = {row["ability"]: row["verdict"] for row in json.loads(done.out)["rows"]}
+        assert rows["batch chat"] == rows["batch n"] == rows["batch logprobs"] == "yes"
+        assert "batch json_schema" in rows
+        assert len(server.batches) == 2  # one asks whether it takes messages, one all the rest
+    with batches_served(omit_logprobs=True, only_one=True) as server:
+        done = textassay(*asked[:3], server.url, *asked[4:])
+        rows = {row["ability"]: row["verdict"] for row in json.loads(done.out)["rows"]}
+        assert rows["batch chat"] == "yes"
+        assert rows["batch n"] == rows["batch logprobs"] == "no"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 
 import typer
 
-from textassay.cli.console import printable
+from textassay.cli.console import printable, say
 from textassay.cli.exits import UNSCORED
-from textassay.runtime.backends.doctor import examine, plain_text
-from textassay.runtime.connect import connect
+from textassay.runtime.backends.doctor import Finding, examine, examine_batches, plain_text
+from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.connect import ConnectedModel, connect
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.answers import DiskStore
 
 
 async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
@@ -26,6 +30,8 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
         # the bare backend: a cache, or the splitting of draws, would hide what the model itself
         # does
         findings = await examine(model.backend)
+        if settings.batch:
+            findings += await _in_batches(model)
     if as_json:
         rows = [finding.model_dump(mode="json") for finding in findings]
         typer.echo(json.dumps({"model": name, "rows": rows}))
@@ -33,3 +39,16 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
         typer.echo(printable(plain_text(name, findings)))
     answers = any(f.verdict == "yes" for f in findings if f.ability in ("chat", "prompt"))
     return 0 if answers else UNSCORED
+
+
+async def _in_batches(model: ConnectedModel) -> list[Finding]:
+    """Probe through the provider's batches, whose journal and answers nobody needs afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        store, book = DiskStore(Path(folder) / "answers"), BatchBook(Path(folder))
+        try:
+            say("waiting for batches of a few requests, for up to 24 hours...")
+            return await examine_batches(model.only_batches(store, book))
+        finally:
+            await model.close_queues()
+            await book.aclose()
+            await store.aclose()

@@ -216,6 +216,28 @@ class ConnectedModel(AsyncResource, Wrapper):
         book: BatchBook,
         provider: BatchProvider,
     ) -> BatchedModel:
+        queue = self._batch_queue(backend, store, book, provider)
+        return BatchedModel(
+            live,
+            queue,
+            budget=self.budget,
+            price=self.price,
+            fallback=self.settings.batch_fallback,
+        )
+
+    def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
+        """Return the backend as it answers through batches alone, without any other wrapper.
+
+        Raises:
+            ConfigurationError: The model was connected without `batch`.
+        """
+        if self._provider is None:
+            raise ConfigurationError(f"{self.name!r} was connected without batch=True")
+        return self._batch_queue(self.backend, store, book, self._provider)
+
+    def _batch_queue(
+        self, backend: Model, store: AnswerStore, book: BatchBook, provider: BatchProvider
+    ) -> BatchQueue:
         settings = self.settings
         queue = BatchQueue(
             backend,
@@ -233,9 +255,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             submit_only=settings.submit_only,
         )
         self._queues.append(queue)
-        return BatchedModel(
-            live, queue, budget=self.budget, price=self.price, fallback=settings.batch_fallback
-        )
+        return queue
 
     def _open_provider(self) -> BatchProvider:
         return open_provider(

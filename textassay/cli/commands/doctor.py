@@ -18,13 +18,14 @@ from textassay.cli.registry import MAKING, command
     examples=(
         "textassay doctor openai/gpt-4.1-mini",
         "textassay doctor direct/qwen3 --api-base http://localhost:8000/v1",
+        "textassay doctor openai/gpt-4.1-mini --batch",
     ),
 )
 def doctor(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model to examine.")],
     *,
     as_json: AsJson = False,
-    given: Annotated[Given, SET | RUNTIME.only("api_base", "api_key_env")],
+    given: Annotated[Given, SET | RUNTIME.only("api_base", "api_key_env", "batch")],
 ) -> int:
     """Probe what a model supports: log-probabilities, echo, n, seed, JSON schema."""
     from textassay.cli.doctor import show

@@ -6,6 +6,7 @@ meet (no such model, a wrong key, nothing listening) are not findings and are ra
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -74,6 +75,19 @@ async def examine(model: Model) -> list[Finding]:
         NothingListening: Nothing answers at its address.
     """
     return [await _probed(ability, probe, model) for ability, probe in PROBES.items()]
+
+
+async def examine_batches(model: Model) -> list[Finding]:
+    """Probe what batches may lack, side by side: a model that is asked through them takes long.
+
+    Args:
+        model: One that answers `generate` through a batch API.
+
+    Raises:
+        FatalModelError: No batch can be submitted at all.
+    """
+    found = await asyncio.gather(*(_probed(name, PROBES[name], model) for name in IN_BATCHES))
+    return [item.model_copy(update={"ability": f"batch {item.ability}"}) for item in found]
 
 
 def plain_text(name: str, findings: Sequence[Finding]) -> str:
@@ -351,3 +365,5 @@ PROBES: dict[str, Probe] = {
     "continuation": _continues,
     "context_length": _context,
 }
+IN_BATCHES = ("chat", "n", "logprobs", "json_schema")
+"""Abilities that a provider's batches may lack although its single calls have them."""
