@@ -141,3 +141,40 @@ def test_too_few_sources_give_the_whole_scale():
     cells = fit_cells(x, np.round(y), np.round(y), groups, grid=grid, coverage=0.9)
     low, high = cells.around(np.array([3.0]), np.array([3.0]), grid)
     assert (low[0], high[0]) == (1, 5)
+
+
+@pytest.mark.parametrize("method", ["shift", "linear", "isotonic", "ordinal"])
+def test_ratings_count_as_many_rows_as_they_stand_for(method):
+    """A row of weight 2 is a row that occurs twice, in every map and in the intervals."""
+    rng = np.random.default_rng(3)
+    scores = rng.integers(1, 6, 90).astype(float)
+    ratings = np.clip(scores + rng.integers(-1, 2, 90), 1, 5)
+    groups, weights = np.arange(90) // 3, np.where(ratings > scores, 2.0, 1.0)
+    twice = np.repeat(np.arange(90), weights.astype(int))
+    scales = Scales((1.0, 5.0), (1.0, 5.0))
+    at = np.arange(1.0, 6.0)
+    one = learn_map(scores, ratings, groups, scales=scales, weights=weights, method=method)
+    two = learn_map(scores[twice], ratings[twice], groups[twice], scales=scales, method=method)
+    assert one.map.predict(at) == pytest.approx(two.map.predict(at), abs=0.02)
+    plain = learn_map(scores, ratings, groups, scales=scales, method=method)
+    assert one.map.predict(at) != pytest.approx(plain.map.predict(at), abs=0.05)
+
+
+def test_calibration_honors_sampling_probabilities():
+    """High scores rated four times as often: weighted, the calibrated mean is that of all rows."""
+    rng, gaps = np.random.default_rng(0), {True: [], False: []}
+    for _ in range(40):
+        scores = rng.integers(1, 6, 2000).astype(float)
+        # people are stricter on what the judge likes, so a shift must know whom each rating stands for
+        truth = np.where(scores > 3, scores - 1.5, scores) + rng.normal(0, 0.3, 2000)
+        chance = np.where(scores > 3, 0.2, 0.05)
+        rated = rng.random(2000) < chance
+        x, y, groups = scores[rated], truth[rated], np.arange(2000)[rated]
+        for weighted in gaps:
+            learned = learn_map(
+                x, y, groups, scales=Scales((-1.0, 7.0), (-1.0, 7.0)), method="shift",
+                weights=1 / chance[rated] if weighted else None,
+            )  # fmt: skip
+            gaps[weighted].append(float(learned.map.predict(scores).mean() - truth.mean()))
+    assert abs(np.mean(gaps[True])) < 0.03
+    assert np.mean(gaps[False]) < -0.2

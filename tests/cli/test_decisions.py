@@ -275,7 +275,7 @@ def changed(world, name, **fields):
         ("constant judge", "gives 3 to every rated row"),
         ("other ids", "no id occurs in both"),
         ("two judges", "2 different judges"),
-        ("not a number", "NaN is not a number"),
+        ("not a number", "nan is not a finite number"),
         ("bad probability", "sampling_probability must be above 0"),
     ],
 )

@@ -22,7 +22,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.special import stdtr
-from scipy.stats import false_discovery_control
 
 from textassay.calibration.intervals import Estimate, Linearized
 from textassay.learning.splits import folds
@@ -190,6 +189,8 @@ class _Trial:
 
     def standing(self, scores: Floats) -> Standing:
         """Test scores without gaps against every rater."""
+        from scipy.stats import false_discovery_control  # takes a second to import
+
         found, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
         for rater, rows in self._rows.items():
             judge, own = self._against(scores, rater), self._own[rater]

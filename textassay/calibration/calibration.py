@@ -174,9 +174,11 @@ def calibrate(
     signature = one_signature(columns, allow_change=allow_change)
     rated = columns.rated
     x, y, groups = columns.scores[rated], columns.ratings[rated], columns.groups[rated]
-    grid = grid_of(y, scales.raters)
-    learned = learn_map(x, y, groups, scales=scales, method=method, seed=seed)
-    cells = fit_cells(x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage)
+    grid, weights = grid_of(y, scales.raters), _weights(columns)
+    learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
+    cells = fit_cells(
+        x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
+    )
     made = AspectCalibration(
         aspect=columns.score,
         human=columns.human,
@@ -198,10 +200,23 @@ def calibrate(
         "n": made.n,
         "groups": made.groups,
         "mean_squared_error": dict(learned.errors),
+        "weighted": weights is not None,
         "agreement": _agreement(x, y, learned),
-        "held_out": _held_out(x, y, groups, scales, learned.kind, grid, coverage, seed),
+        "held_out": _held_out(x, y, groups, weights, scales, learned.kind, grid, coverage, seed),
     }
     return made, report
+
+
+def _weights(columns: Columns) -> Floats | None:
+    """Return what share of its source each rated row stands for; `None` if all had one probability.
+
+    A row that was drawn with probability p stands for 1 / p rows of its source.
+    """
+    if columns.probabilities is None:
+        return None
+    sizes = np.bincount(columns.groups[columns.scored], minlength=int(columns.groups.max()) + 1)
+    rated = columns.rated
+    return np.asarray(1.0 / (sizes[columns.groups[rated]] * columns.probabilities[rated]))
 
 
 def _agreement(x: Floats, y: Floats, learned: Learned) -> dict[str, Any]:
@@ -224,6 +239,7 @@ def _held_out(
     x: Floats,
     y: Floats,
     groups: Codes,
+    weights: Floats | None,
     scales: Scales,
     kind: str,
     grid: Grid,
@@ -240,15 +256,23 @@ def _held_out(
     slope = scales.slope
     for number in range(int(fold.max()) + 1):
         test, train = fold == number, fold != number
+        own = None if weights is None else weights[train]
         try:
             learned = learn_map(
-                x[train], y[train], groups[train], scales=scales, method=kind, seed=seed
+                x[train],
+                y[train],
+                groups[train],
+                scales=scales,
+                weights=own,
+                method=kind,
+                seed=seed,
             )
         except DataError:  # too few or constant rows remain: nothing can be told on held-out ones
             return None
         cells = fit_cells(
-            x[train], y[train], learned.cross_fitted, groups[train], grid=grid, coverage=coverage
-        )
+            x[train], y[train], learned.cross_fitted, groups[train],
+            grid=grid, coverage=coverage, weights=own,
+        )  # fmt: skip
         ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
         if slope is not None and scales.judge is not None:
             raw = scales.raters[0] + slope * (x - scales.judge[0])
@@ -260,7 +284,10 @@ def _held_out(
         name: (
             None
             if np.isnan(widths[at]).any()
-            else {"coverage": float(inside[at].mean()), "mean_width": float(widths[at].mean())}
+            else {
+                "coverage": float(np.average(inside[at], weights=weights)),
+                "mean_width": float(np.average(widths[at], weights=weights)),
+            }
         )
         for at, name in enumerate(("calibrated", "raw"))
     }

@@ -99,6 +99,7 @@ def fit_cells(
     *,
     grid: Grid,
     coverage: float,
+    weights: Floats | None = None,
 ) -> ScoreRanges:
     """Return distances by range of the judge's score.
 
@@ -112,35 +113,42 @@ def fit_cells(
         groups: Code of each row's source, shape (n,).
         grid: Where ratings can lie.
         coverage: Share of new rows that their intervals are to hold.
+        weights: Share of its source's rows that each row stands for, shape (n,), if rows were
+            drawn with different probabilities; `None` shares a source among its rated rows.
     """
     cell, edges = _cells_of(scores)
     residuals = np.round(ratings - grid.nearest(calibrated), 9)
     shortest = _shortest if grid.steps else _symmetric
     rows = np.bincount(cell, minlength=len(edges) + 1)
-    ends = np.tile(shortest(residuals, groups, coverage), (len(rows), 1))
+    ends = np.tile(shortest(residuals, groups, coverage, weights), (len(rows), 1))
     for number in np.flatnonzero(rows >= MIN_CELL):
         inside = cell == number
-        own = shortest(residuals[inside], groups[inside], coverage)
+        given = None if weights is None else weights[inside]
+        own = shortest(residuals[inside], groups[inside], coverage, given)
         if np.isfinite(own).all():
             ends[number] = own
     return ScoreRanges(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))
 
 
-def _symmetric(residuals: Floats, groups: Codes, coverage: float) -> tuple[float, float]:
+def _symmetric(
+    residuals: Floats, groups: Codes, coverage: float, weights: Floats | None
+) -> tuple[float, float]:
     """Return the distance, down and up, that holds a row of a new source with this probability."""
-    levels, reached = _reached(np.abs(residuals), groups)
+    levels, reached = _reached(np.abs(residuals), groups, weights)
     first = int(np.searchsorted(reached, coverage - _ROUNDING))
     distance = float(levels[first]) if first < len(levels) else float("inf")
     return distance, distance
 
 
-def _shortest(residuals: Floats, groups: Codes, coverage: float) -> tuple[float, float]:
+def _shortest(
+    residuals: Floats, groups: Codes, coverage: float, weights: Floats | None
+) -> tuple[float, float]:
     """Return the least distances down and up that hold a row of a new source.
 
     On a grid, residuals come in blocks of equal ones, and an interval that must reach the level
     with whole blocks holds too many rows. So it may fall short by three points.
     """
-    levels, reached = _reached(residuals, groups)
+    levels, reached = _reached(residuals, groups, weights)
     if reached[-1] < coverage - _ROUNDING:
         return float("inf"), float("inf")
     before = np.concatenate([[0.0], reached[:-1]])
@@ -152,14 +160,15 @@ def _shortest(residuals: Floats, groups: Codes, coverage: float) -> tuple[float,
     return float(below[best]), float(above[best])
 
 
-def _reached(values: Floats, groups: Codes) -> tuple[Floats, Floats]:
+def _reached(values: Floats, groups: Codes, weights: Floats | None) -> tuple[Floats, Floats]:
     """Return distinct values and the probability that a row of a new source is no larger.
 
     The new source itself counts as one more, infinitely far.
     """
     _, at, counts = np.unique(groups, return_inverse=True, return_counts=True)
     levels, block = np.unique(values, return_inverse=True)
-    shares = np.bincount(block, weights=1.0 / counts[at])
+    mass = 1.0 / counts[at] if weights is None else weights * (len(counts) / weights.sum())
+    shares = np.bincount(block, weights=mass)
     return levels, np.cumsum(shares) / (len(counts) + 1)
 
 

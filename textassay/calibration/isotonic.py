@@ -75,7 +75,7 @@ class ClippedLine:
         }
 
 
-def fit_isotonic(scores: Floats, ratings: Floats) -> Isotonic:
+def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats | None = None) -> Isotonic:
     """Return the monotone curve with the least squared error, by pool adjacent violators.
 
     It falls if scores and ratings are negatively correlated, as with an error rate.
@@ -83,37 +83,57 @@ def fit_isotonic(scores: Floats, ratings: Floats) -> Isotonic:
     Args:
         scores: Judge's scores, shape (n,), no NaN.
         ratings: People's ratings, shape (n,), no NaN.
+        weights: How many rows each stands for, shape (n,); `None` if all stand for the same.
     """
-    levels, at, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    means = np.bincount(at, weights=ratings) / counts
-    fitted = isotonic_regression(
-        means, weights=counts.astype(float), increasing=_rises(scores, ratings)
-    ).x
+    weight = np.ones(len(scores)) if weights is None else weights
+    levels, at = np.unique(scores, return_inverse=True)
+    counts = np.bincount(at, weights=weight)
+    means = np.bincount(at, weights=weight * ratings) / counts
+    fitted = isotonic_regression(means, weights=counts, increasing=_rises(scores, ratings)).x
     edge = np.ones(len(levels), bool)
     edge[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
     return Isotonic(levels[edge], fitted[edge])
 
 
-def fit_line(scores: Floats, ratings: Floats, *, bounds: tuple[float, float]) -> ClippedLine:
+def fit_line(
+    scores: Floats,
+    ratings: Floats,
+    weights: Floats | None = None,
+    *,
+    bounds: tuple[float, float],
+) -> ClippedLine:
     """Return the least squares line; flat at the mean rating if the scores are constant."""
-    centered = scores - scores.mean()
-    square = float(centered @ centered)
-    slope = float(centered @ ratings) / square if square > 0 else 0.0
-    return ClippedLine(slope, float(ratings.mean() - slope * scores.mean()), *bounds)
+    weight = np.ones(len(scores)) if weights is None else weights
+    middle, level = _mean(scores, weights), _mean(ratings, weights)
+    centered = scores - middle
+    square = float(weight * centered @ centered)
+    slope = float(weight * centered @ ratings) / square if square > 0 else 0.0
+    return ClippedLine(slope, level - slope * middle, *bounds)
 
 
 def fit_shift(
-    scores: Floats, ratings: Floats, *, bounds: tuple[float, float], slope: float = 1.0
+    scores: Floats,
+    ratings: Floats,
+    weights: Floats | None = None,
+    *,
+    bounds: tuple[float, float],
+    slope: float = 1.0,
 ) -> ClippedLine:
     """Return the line of a given slope that goes through the means.
 
     Args:
         scores: Judge's scores, shape (n,).
         ratings: People's ratings, shape (n,).
+        weights: How many rows each stands for, shape (n,); `None` if all stand for the same.
         bounds: Lowest and highest rating that it may return.
         slope: Length of the raters' scale over that of the judge's scale.
     """
-    return ClippedLine(slope, float(ratings.mean() - slope * scores.mean()), *bounds, kind="shift")
+    level = _mean(ratings, weights) - slope * _mean(scores, weights)
+    return ClippedLine(slope, level, *bounds, kind="shift")
+
+
+def _mean(values: Floats, weights: Floats | None) -> float:
+    return float(values.mean() if weights is None else np.average(values, weights=weights))
 
 
 def _rises(scores: Floats, ratings: Floats) -> bool:

@@ -60,6 +60,9 @@ class Scales:
         return (self.raters[1] - self.raters[0]) / (self.judge[1] - self.judge[0])
 
 
+_Fit = Callable[[Floats, Floats, Floats | None, Scales], Map]
+
+
 @dataclass(frozen=True, slots=True)
 class Learned:
     """A map with what it says of rows whose source it has not seen.
@@ -89,6 +92,7 @@ def learn_map(
     groups: Codes,
     *,
     scales: Scales,
+    weights: Floats | None = None,
     method: str = "auto",
     seed: int = 0,
 ) -> Learned:
@@ -103,6 +107,7 @@ def learn_map(
         ratings: People's ratings, shape (n,), no NaN.
         groups: Code of each row's source, shape (n,).
         scales: Ranges of both.
+        weights: How many rows each stands for, shape (n,); `None` if all stand for the same.
         method: One of `METHODS`.
         seed: Seed of the deal into folds.
 
@@ -116,12 +121,14 @@ def learn_map(
     refuse_unlearnable(scores, ratings, groups)
     fold = folds(groups, _FOLDS, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
-    fitted = {name: _cross_fit(_FITS[name], scores, ratings, fold, scales) for name in names}
+    fitted = {
+        name: _cross_fit(_FITS[name], scores, ratings, weights, fold, scales) for name in names
+    }
     squared = {name: (values - ratings) ** 2 for name, (values, _) in fitted.items()}
     chosen = _unless_clearly_better(names[0], squared, groups)
     values, parts = fitted[chosen]
     return Learned(
-        map=_FITS[chosen](scores, ratings, scales),
+        map=_FITS[chosen](scores, ratings, weights, scales),
         kind=chosen,
         cross_fitted=values,
         parts=parts,
@@ -201,16 +208,18 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
 
 
 def _cross_fit(
-    fit: Callable[[Floats, Floats, Scales], Map],
+    fit: _Fit,
     scores: Floats,
     ratings: Floats,
+    weights: Floats | None,
     fold: Codes,
     scales: Scales,
 ) -> tuple[Floats, tuple[Map, ...]]:
     values, parts = np.empty(len(scores)), []
     for number in range(int(fold.max()) + 1):
         outside = fold == number
-        parts.append(fit(scores[~outside], ratings[~outside], scales))
+        own = None if weights is None else weights[~outside]
+        parts.append(fit(scores[~outside], ratings[~outside], own, scales))
         values[outside] = parts[-1].predict(scores[outside])
     return values, tuple(parts)
 
@@ -224,11 +233,13 @@ def _unless_clearly_better(first: str, squared: Mapping[str, Floats], groups: Co
     return first if float(worse.sum()) / len(groups) <= error else best
 
 
-_FITS: Mapping[str, Callable[[Floats, Floats, Scales], Map]] = {
-    "isotonic": lambda scores, ratings, _: fit_isotonic(scores, ratings),
-    "linear": lambda scores, ratings, scales: fit_line(scores, ratings, bounds=scales.raters),
-    "shift": lambda scores, ratings, scales: fit_shift(
-        scores, ratings, bounds=scales.raters, slope=scales.slope or 1.0
+_FITS: Mapping[str, _Fit] = {
+    "isotonic": lambda scores, ratings, weights, _: fit_isotonic(scores, ratings, weights),
+    "linear": lambda scores, ratings, weights, scales: fit_line(
+        scores, ratings, weights, bounds=scales.raters
     ),
-    "ordinal": lambda scores, ratings, _: fit_ordinal(scores, ratings),
+    "shift": lambda scores, ratings, weights, scales: fit_shift(
+        scores, ratings, weights, bounds=scales.raters, slope=scales.slope or 1.0
+    ),
+    "ordinal": lambda scores, ratings, weights, _: fit_ordinal(scores, ratings, weights),
 }

@@ -13,10 +13,10 @@ import typer
 from textassay.calibration import folder
 from textassay.calibration.calibration import calibrate
 from textassay.calibration.columns import Columns, People
-from textassay.calibration.prepared import scales_of
+from textassay.calibration.prepared import assumptions, scales_of
 from textassay.calibration.report import text_of
 from textassay.cli.console import printable, say
-from textassay.cli.decisions import CHOSEN, allow_change, read_columns
+from textassay.cli.decisions import CHOSEN, allow_change, read_columns, tell
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.storage.run_folder import RunFolder, read_manifest, read_scores
 
@@ -74,6 +74,9 @@ def learn(
         typer.echo(json.dumps({"out": str(out), "aspects": reports}))
     else:
         typer.echo(printable(text), nl=False)
+    notes = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
+    say("assumed:")
+    tell(f"  {note}" for note in sorted(notes))
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"
