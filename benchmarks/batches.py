@@ -1,4 +1,5 @@
-"""10,000 judgments through a batch API: round trips, seconds and memory. `python -m benchmarks.batches [COUNT]`."""
+"""10,000 judgments through a batch API: round trips, seconds and memory. `python -m
+benchmarks.batches [COUNT]`."""
 
 from __future__ import annotations
 

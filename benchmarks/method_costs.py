@@ -1,4 +1,5 @@
-"""Calls and tokens of every method by itself: a table in markdown, from dry runs over the bundled examples.
+"""Calls and tokens of every method by itself: a table in markdown, from dry runs over the bundled
+examples.
 
     python -m benchmarks.method_costs [--task summarization]
 

@@ -1,4 +1,5 @@
-"""A server with `/v1/files` and `/v1/batches`, as badly as its options say, that counts what it would bill."""
+"""A server with `/v1/files` and `/v1/batches`, as badly as its options say, that counts what it
+would bill."""
 
 from __future__ import annotations
 

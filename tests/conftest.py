@@ -1,4 +1,5 @@
-"""What all tests share: the project's own server, and a guard that keeps every test off the network."""
+"""What all tests share: the project's own server, and a guard that keeps every test off the
+network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Writes small random-weight llama models as GGUF files, and computes what they must answer without llama.cpp.
+"""Writes small random-weight llama models as GGUF files, and computes what they must answer without
+llama.cpp.
 
 Two oracles: `forward_logits` is the whole network in float64 numpy; a model made with `bigram=True`
 has dead attention and feed-forward outputs, so that its log-probabilities have the closed form of

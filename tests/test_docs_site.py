@@ -1,4 +1,5 @@
-"""The documentation site: nothing is missing from it, and it is built without a warning, offline."""
+"""The documentation site: nothing is missing from it, and it is built without a warning,
+offline."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def imports_of(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_point_down(path: Path) -> None:
-    """A module imports from lower layers and its own, and heavy libraries only where they belong."""
+    """A module imports from lower layers and its own, and heavy libraries only where they
+    belong."""
     own = layer_of(path)
     assert own in ALLOWED, (
         f"{path.name}: which layer is this? Say so in tests/test_layers.py and docs/architecture.md"
@@ -130,7 +131,8 @@ def room_of(parts: list[str]) -> str:
     "path", sorted((PACKAGE / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
 )
 def test_rooms_of_runtime_import_downward(path: Path) -> None:
-    """Only the contract and `connect` stand beside the rooms, and no room imports from one above it."""
+    """Only the contract and `connect` stand beside the rooms, and no room imports from one above
+    it."""
     parts = list(path.relative_to(PACKAGE / "runtime").with_suffix("").parts)
     if parts == ["__init__"]:
         return

@@ -59,7 +59,8 @@ def test_other_names_are_an_attribute_error():
 
 
 def test_importing_is_quick_and_touches_nothing(tmp_path):
-    """Under half a second, no heavy library, no environment read or changed, no file written, no network."""
+    """Under half a second, no heavy library, no environment read or changed, no file written, no
+    network."""
     program = (
         "import os, sys, time\n"
         "seen = []\n"

@@ -1,4 +1,5 @@
-"""The public face: packages whose names docs and examples use, each resolved, and nothing private beside them."""
+"""The public face: packages whose names docs and examples use, each resolved, and nothing private
+beside them."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_every_exported_name_is_there(package: str) -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_touch_nothing_private(path: Path) -> None:
-    """Examples import from public packages, and no attribute of a package object that begins with an underscore."""
+    """Examples import from public packages, and no attribute of a package object that begins with
+    an underscore."""
     code = path.read_text(encoding="utf-8")
     check_imports(code, path.name)
     tree = ast.parse(code)

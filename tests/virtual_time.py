@@ -11,7 +11,8 @@ T = TypeVar("T")
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Never sleeps: where nothing is ready, its time is that of the next timer, plus `lateness()` seconds."""
+    """Never sleeps: where nothing is ready, its time is that of the next timer, plus `lateness()`
+    seconds."""
 
     def __init__(
         self, *, start: float = 1000.0, lateness: Callable[[], float] | None = None

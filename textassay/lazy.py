@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used, so that importing it costs nothing."""
+"""Lazy imports: names of a package that are imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The network: llama's architecture, run over contexts and branches, with copying wired in before training."""
+"""The network: llama's architecture, run over contexts and branches, with copying wired in before
+training."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Batch:
-    """Contexts with branches, without padding, and where each token lies once they are padded for attention.
+    """Contexts with branches, without padding, and where each token lies once they are padded for
+    attention.
 
     Attributes:
         ids: Tokens [tokens], all contexts first.

@@ -1,4 +1,5 @@
-"""An agent of one's own between two built-in ones: written steps are cut down before the judge sees them.
+"""An agent of one's own between two built-in ones: written steps are cut down before the judge sees
+them.
 
 Run it with `python -m examples.compose.own_agent`.
 """

@@ -1,4 +1,5 @@
-"""A criterion is taken apart: what is asked, what is asked again, and what is kept of what cannot be used."""
+"""A criterion is taken apart: what is asked, what is asked again, and what is kept of what cannot
+be used."""
 
 import pytest
 

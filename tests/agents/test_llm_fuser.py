@@ -1,4 +1,5 @@
-"""The judge that fuses: every aspect in one answer, samples averaged, gaps and failures told for what they are."""
+"""The judge that fuses: every aspect in one answer, samples averaged, gaps and failures told for
+what they are."""
 
 import pytest
 

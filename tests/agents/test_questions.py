@@ -1,4 +1,5 @@
-"""Questions by aspect and sentence: the paper's tables, templates, and what an example must have."""
+"""Questions by aspect and sentence: the paper's tables, templates, and what an example must
+have."""
 
 import pytest
 from hypothesis import given

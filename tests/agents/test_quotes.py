@@ -1,4 +1,5 @@
-"""Quotations are looked up word for word: none of 500 true ones is refused, every planted fabrication is."""
+"""Quotations are looked up word for word: none of 500 true ones is refused, every planted
+fabrication is."""
 
 import random
 import re

@@ -1,4 +1,5 @@
-"""One rating: from an answer, from several, from token probabilities, and every way in which there is none."""
+"""One rating: from an answer, from several, from token probabilities, and every way in which there
+is none."""
 
 import math
 

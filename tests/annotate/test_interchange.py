@@ -99,7 +99,8 @@ def test_unknown_formats_and_ids_are_named(tmp_path):
 
 @pytest.mark.parametrize("form", ["label-studio", "argilla", "potato"])
 def test_exported_tasks_are_blind(form, tmp_path):
-    """Texts and questions go out; systems and scores do not, outside the ids that join them again."""
+    """Texts and questions go out; systems and scores do not, outside the ids that join them
+    again."""
     task = tasks.load("summarization", ["fluency"])
     named = [example.model_copy(update={"id": f"e{n}"}) for n, example in enumerate(examples())]
     written = interchange.write(form, named, task, tmp_path / "tasks")

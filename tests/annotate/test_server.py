@@ -66,7 +66,8 @@ async def test_answers_reach_the_file_of_ratings(tmp_path):
 
 @pytest.mark.asyncio
 async def test_the_same_answer_twice_counts_once(tmp_path):
-    """A browser that heard nothing sends again; a later revision replaces, an older one does not."""
+    """A browser that heard nothing sends again; a later revision replaces, an older one does
+    not."""
     async with serving(tmp_path) as (ratings, base, [token], client):
         item = (await items(client, base, token))[0]
         for _ in range(3):

@@ -1,4 +1,5 @@
-"""The alternative annotator test: the published table, sources as the unit, and the constant beside it."""
+"""The alternative annotator test: the published table, sources as the unit, and the constant beside
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""PPI++ and Rogan-Gladen: equal to reference implementations, and right where sources are clustered."""
+"""PPI++ and Rogan-Gladen: equal to reference implementations, and right where sources are
+clustered."""
 
 from __future__ import annotations
 

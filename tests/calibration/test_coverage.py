@@ -1,4 +1,5 @@
-"""Intervals hold the truth as often as they say, by simulation and on recorded data; the benchmark has 1,000 draws."""
+"""Intervals hold the truth as often as they say, by simulation and on recorded data; the benchmark
+has 1,000 draws."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def test_intervals_of_single_scores_hold_the_rating():
 
 
 def test_real_draws(columns):
-    """20 of 100 SummEval sources: judge alone never, corrected at least 93 %, rows as independent too seldom."""
+    """20 of 100 SummEval sources: judge alone never, corrected at least 93 %, rows as independent
+    too seldom."""
     found = {aspect: bench.real(60, *columns[aspect]) for aspect in ("coherence", "relevance")}
     for one in found.values():
         assert one["judge only"].coverage == 0

@@ -1,4 +1,5 @@
-"""Answers that cannot be used, trees that are none, odd texts, models that lack something: typed, the answer kept."""
+"""Answers that cannot be used, trees that are none, odd texts, models that lack something: typed,
+the answer kept."""
 
 from __future__ import annotations
 
@@ -214,7 +215,8 @@ def test_files_that_are_no_trees(tmp_path, server, name):
 @pytest.mark.parametrize("task", ["summarization", "dialogue"])
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "pairwise"])
 def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
-    """No text is abstained on and never sent; one word, marks alone and a sentence without an end are judged."""
+    """No text is abstained on and never sent; one word, marks alone and a sentence without an end
+    are judged."""
     texts = {
         "none": "",
         "blank": " \n\t",
@@ -303,7 +305,8 @@ async def _evaluate(server, tmp_path, **options):
 @pytest.mark.asyncio
 @pytest.mark.parametrize("options", [{}, {"plan": "none"}, {"fusion": "avg"}])
 async def test_a_tool_that_fails_for_one_example(mock_server, tmp_path, options):
-    """That example's scores are errors which name the tool and what went wrong; the others are scored."""
+    """That example's scores are errors which name the tool and what went wrong; the others are
+    scored."""
     run = await _evaluate(await mock_server(), tmp_path, **options)
     for score in run:
         if score.id == "b":

@@ -1,4 +1,5 @@
-"""What cannot be done is refused with exit 2: a message that says what, where and what to do, and no run folder."""
+"""What cannot be done is refused with exit 2: a message that says what, where and what to do, and
+no run folder."""
 
 from __future__ import annotations
 

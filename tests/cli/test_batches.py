@@ -56,7 +56,8 @@ def test_batches_score_as_single_calls_do(data, run, tmp_path, method, waves):
 
 
 def test_submitting_only_stops_with_3_and_resume_collects(data, run):
-    """A laptop may sleep in between; nothing is submitted twice, and a dry run tells half the price."""
+    """A laptop may sleep in between; nothing is submitted twice, and a dry run tells half the
+    price."""
     with batches_served(Faults(hold=True)) as server:
         price = ("--price", "1,2", "--dry-run", "--json")
         full, half = (

@@ -1,4 +1,5 @@
-"""Every method over SummEval and Topical-Chat, from the command line: rows of people's data, as published.
+"""Every method over SummEval and Topical-Chat, from the command line: rows of people's data, as
+published.
 
 All 1,960 rows by every method take minutes: `python -m benchmarks.every_method` does that. Here
 every method judges the first 40 rows of each on all aspects, and one method all rows on one aspect.

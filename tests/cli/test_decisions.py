@@ -1,4 +1,5 @@
-"""The commands from scores to decisions: fixed JSON, folders that are bound to their judge, and refusals that help."""
+"""The commands from scores to decisions: fixed JSON, folders that are bound to their judge, and
+refusals that help."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def judged(rng, quality, shift=0.0):
 
 @pytest.fixture
 def world(tmp_path):
-    """40 sources under three systems; 15 sources rated by three raters; a judge that is a point too low."""
+    """40 sources under three systems; 15 sources rated by three raters; a judge that is a point too
+    low."""
     rng = np.random.default_rng(0)
     scores, rows = [], []
     for source in range(SOURCES):
@@ -211,7 +213,8 @@ def test_compare_and_its_gate(world):
 
 
 def test_alt_test_prints_the_fixed_document(world):
-    """Keys as documented, the constant and the number of words beside, and people's own agreement."""
+    """Keys as documented, the constant and the number of words beside, and people's own
+    agreement."""
     rng = np.random.default_rng(1)
     for row in world["rows"]:
         row["annotators"] = {"tone": rng.integers(1, 6, 3).tolist()}
@@ -341,7 +344,8 @@ def test_metrics_of_a_data_set_are_scores(world):
 
 
 def test_score_applies_a_calibration_as_it_goes(tmp_path, server):
-    """`score --calibration` and calibrating the finished run give the same rows; another judge is refused unasked."""
+    """`score --calibration` and calibrating the finished run give the same rows; another judge is
+    refused unasked."""
     data = write_examples(tmp_path / "data.jsonl", 40)
     ask = (
         "--method",

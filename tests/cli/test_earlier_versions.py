@@ -52,7 +52,8 @@ def test_its_agreement_is_measured(earlier: Path) -> None:
 
 
 def test_a_run_is_resumed_and_its_answers_are_used(earlier: Path, server: MockServer) -> None:
-    """Of two scores that are missing both are answered from the cache: a key that changed would ask again."""
+    """Of two scores that are missing both are answered from the cache: a key that changed would ask
+    again."""
     whole = verdicts(earlier / "run")
     scores = earlier / "run" / "scores.jsonl"
     scores.write_bytes(b"".join(scores.read_bytes().splitlines(keepends=True)[:-2]))

@@ -1,4 +1,5 @@
-"""Methods of other packages: found by entry point, imported only when named, refused with a reason."""
+"""Methods of other packages: found by entry point, imported only when named, refused with a
+reason."""
 
 from __future__ import annotations
 

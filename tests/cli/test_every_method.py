@@ -1,4 +1,5 @@
-"""Every method over the bundled examples, from the command line: on the project's server and on a tiny local model."""
+"""Every method over the bundled examples, from the command line: on the project's server and on a
+tiny local model."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "pairwise"])
 def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
-    """One score for every example and aspect, all with a value, each with a signature that names method and model."""
+    """One score for every example and aspect, all with a value, each with a signature that names
+    method and model."""
     for task, count in COUNTS.items():
         run = tmp_path / task
         done = textassay(
@@ -63,7 +65,8 @@ def tiny_model(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in REFUSED])
 def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, tmp_path, method):
-    """A value for every example, whatever the method: a profile reads ratings from probabilities and writes nothing."""
+    """A value for every example, whatever the method: a profile reads ratings from probabilities
+    and writes nothing."""
     total = 0
     for task, count in COUNTS.items():
         run, first = tmp_path / task, tasks.load(task).aspects[0].name
@@ -83,7 +86,8 @@ def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, t
 
 @pytest.mark.parametrize("method", ON_A_LOCAL_MODEL)
 def test_over_the_bundled_examples_on_a_local_model(tiny_model, tmp_path, method):
-    """Values where they are probabilities; where a babbling model must write, typed refusals and no number."""
+    """Values where they are probabilities; where a babbling model must write, typed refusals and no
+    number."""
     outcomes: Counter[str] = Counter()
     for task, count in COUNTS.items():
         run, first = tmp_path / task, tasks.load(task).aspects[0].name

@@ -1,4 +1,5 @@
-"""What was asked and answered can be read back, and what would be asked can be seen, without asking."""
+"""What was asked and answered can be read back, and what would be asked can be seen, without
+asking."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def flags(url, *, method="llm-score", name="direct/mock"):
 
 
 def test_a_server_that_is_not_there_stops_the_run_soon(data, run, server):
-    """Exit 3 within seconds, with the address and what to check; once the server is there, resume finishes."""
+    """Exit 3 within seconds, with the address and what to check; once the server is there, resume
+    finishes."""
     began = time.monotonic()
     stopped = textassay("score", data, *flags("http://127.0.0.1:9/v1"), "--out", run)
     assert time.monotonic() - began < 10
@@ -47,7 +48,8 @@ def test_a_server_that_is_not_there_stops_the_run_soon(data, run, server):
 
 
 def test_a_wrong_key_stops_the_run_and_shows_nowhere(data, run, tmp_path, monkeypatch):
-    """The server echoes the key in its refusal; neither output nor any file holds it. The right one finishes."""
+    """The server echoes the key in its refusal; neither output nor any file holds it. The right one
+    finishes."""
     monkeypatch.setenv("JUDGE_KEY", "sk-wrong-0123456789")
     with served(require_key="sk-right-9876543210") as server:
         kept = ("--out", run, "--cache", tmp_path / "cache", "--api-key-env", "JUDGE_KEY")
@@ -124,7 +126,8 @@ def test_a_server_without_log_probabilities_stops_g_eval_with_the_way_out(data, 
 
 
 def limited(size: int):
-    """Return what makes a child process unable to write files beyond so many bytes, as on a full disk."""
+    """Return what makes a child process unable to write files beyond so many bytes, as on a full
+    disk."""
     import resource
     import signal
 
@@ -138,7 +141,8 @@ def limited(size: int):
 @pytest.mark.skipif(sys.platform == "win32", reason="file sizes are limited by setrlimit")
 @pytest.mark.parametrize("size", [150, 20_000, 300_000])
 def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, run, size):
-    """Exit 2 where not even an empty run fits, else 3; with room again the run is finished, and no score was lost."""
+    """Exit 2 where not even an empty run fits, else 3; with room again the run is finished, and no
+    score was lost."""
     data = write_examples(tmp_path / "data.jsonl", 600)
     with served() as server:
         command = [
@@ -184,7 +188,8 @@ textassay.cli.app.main()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are closed to a user by their mode")
 def test_a_folder_without_leave_to_write_is_refused(tmp_path, server):
-    """A run folder, or one above it, that belongs to somebody else: exit 2, and what is wrong with it."""
+    """A run folder, or one above it, that belongs to somebody else: exit 2, and what is wrong with
+    it."""
     with tempfile.TemporaryDirectory() as name:  # where everybody may look
         place = Path(name)
         data = write_examples(place / "data.jsonl", 2)

@@ -1,4 +1,5 @@
-"""`textassay fit --method hd-eval` against a real server: budget, dry run, going on, and the folder applied."""
+"""`textassay fit --method hd-eval` against a real server: budget, dry run, going on, and the folder
+applied."""
 
 import hashlib
 import json
@@ -105,7 +106,8 @@ def test_a_spent_budget_stops_resumably(planted, judge, tmp_path):
 
 @pytest.fixture
 def contrary(planted):
-    """A judge whose ratings fall as quality rises, which weights of at least 0 cannot learn from."""
+    """A judge whose ratings fall as quality rises, which weights of at least 0 cannot learn
+    from."""
 
     def reply(body, draw):
         said = planted.answer(

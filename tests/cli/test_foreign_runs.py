@@ -30,7 +30,8 @@ def edit(run, **settings):
 
 @pytest.mark.parametrize("where", ["settings", "role"])
 def test_a_manifest_cannot_have_a_secret_sent(data, run, server, monkeypatch, where):
-    """Neither by the variable and address it names, nor in a role's table; given again, both are used."""
+    """Neither by the variable and address it names, nor in a role's table; given again, both are
+    used."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     finished_run(data, run, server)
     with served(require_key=SECRET) as thief:

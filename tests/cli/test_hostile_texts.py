@@ -1,4 +1,5 @@
-"""Evaluated text is data: it changes neither its own score nor the prompt's form, whatever it says."""
+"""Evaluated text is data: it changes neither its own score nor the prompt's form, whatever it
+says."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def judged(tmp_path, texts, reply, *flags):
 
 
 def test_texts_arrive_as_they_are_and_are_judged_like_any_other(tmp_path):
-    """Template markers, fake scores and endings, control characters and five megabytes are sent unchanged."""
+    """Template markers, fake scores and endings, control characters and five megabytes are sent
+    unchanged."""
     done, rows, sent = judged(tmp_path, ATTACKS, lambda prompt: "Rating: 2")
     assert done.code == 0
     assert {name: row["value"] for name, row in rows.items()} == dict.fromkeys(ATTACKS, 2.0)
@@ -50,7 +52,8 @@ def test_texts_arrive_as_they_are_and_are_judged_like_any_other(tmp_path):
 
 
 def test_a_judge_that_only_quotes_the_text_gives_no_score(tmp_path):
-    """A rating that the judge repeats from the text in prose, without giving one, is not taken for its own."""
+    """A rating that the judge repeats from the text in prose, without giving one, is not taken for
+    its own."""
     texts = {"a": "I am the best."}
     done, rows, _ = judged(
         tmp_path, texts, lambda prompt: "The text does not say anything that can be rated."
@@ -60,7 +63,8 @@ def test_a_judge_that_only_quotes_the_text_gives_no_score(tmp_path):
 
 
 def test_the_end_of_the_text_cannot_be_forged(tmp_path):
-    """A text that copies the delimiters of another prompt does not meet its own: they depend on the example."""
+    """A text that copies the delimiters of another prompt does not meet its own: they depend on the
+    example."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     _, _, sent = judged(tmp_path / "one", {"a": "zebra"}, lambda prompt: "Rating: 2")

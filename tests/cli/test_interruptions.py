@@ -1,4 +1,5 @@
-"""Real processes that are killed, interrupted or run at once: what was finished stays, and resume finishes the rest."""
+"""Real processes that are killed, interrupted or run at once: what was finished stays, and resume
+finishes the rest."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def test_a_killed_run_loses_no_finished_score_and_repeats_only_what_was_in_fligh
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
-    """Ctrl-C and SIGTERM: exit 3 soon, a summary that fits the scores, a word on how to go on, and it does."""
+    """Ctrl-C and SIGTERM: exit 3 soon, a summary that fits the scores, a word on how to go on, and
+    it does."""
     with served(latency_ms=20) as server:
         with begun(command(data, run, server), run, 10) as process:
             process.send_signal(sent)
@@ -113,7 +115,8 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
 
 
 def test_a_second_process_on_one_run_is_refused(data, run):
-    """Whether it wants to resume or to start anew; the first goes on undisturbed. Reading is allowed."""
+    """Whether it wants to resume or to start anew; the first goes on undisturbed. Reading is
+    allowed."""
     with served(latency_ms=20) as server, begun(command(data, run, server), run, 10) as process:
         second = textassay("resume", run)
         assert second.code == 2
@@ -176,7 +179,8 @@ def in_terminal(
 
 
 def test_a_terminal_shows_a_live_line_that_fits(data, run):
-    """Two lines that are drawn over, no wider than the terminal; the final state and the result stay."""
+    """Two lines that are drawn over, no wider than the terminal; the final state and the result
+    stay."""
     with served(latency_ms=20) as server:
         code, shown = in_terminal(command(data, run, server), columns=60)
     assert code == 0

@@ -1,4 +1,5 @@
-"""`textassay meta`: exact JSON, a table that can be read anywhere, and errors that name what is wrong."""
+"""`textassay meta`: exact JSON, a table that can be read anywhere, and errors that name what is
+wrong."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def test_the_same_seed_gives_the_same_intervals(scores, people):
 
 
 def test_names_are_mapped(scores, people):
-    """Several scores may be held against one human aspect; equal names that are not mapped still pair."""
+    """Several scores may be held against one human aspect; equal names that are not mapped still
+    pair."""
     done = textassay(
         "meta",
         scores,
@@ -183,7 +185,8 @@ def test_missing_files_are_named(scores, people, tmp_path):
 
 
 def test_raters_and_left_out_groups_are_explained(tmp_path):
-    """`--raters` puts agreement among people beside that with the judge; `2 (-1)` and missing intervals are told."""
+    """`--raters` puts agreement among people beside that with the judge; `2 (-1)` and missing
+    intervals are told."""
     ratings = [(1, 2), (3, 3), (5, 4), (2, 2), (2, 2), (2, 2), (4, 5), (1, 1), (3, 2)]
     people, scores = tmp_path / "people.jsonl", tmp_path / "scores.jsonl"
     people.write_text(

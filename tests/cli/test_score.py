@@ -1,4 +1,5 @@
-"""`textassay score` and `resume` against a real server, from arguments to files, output and exit status."""
+"""`textassay score` and `resume` against a real server, from arguments to files, output and exit
+status."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def score(data, run, server, *more, method="llm-score", aspects="coherence,fluen
 
 
 def test_scores_go_to_the_folder_and_results_to_standard_output(server, data, run):
-    """Exit 0; a table and the cost on stdout, progress on stderr, one line a score in the folder."""
+    """Exit 0; a table and the cost on stdout, progress on stderr, one line a score in the
+    folder."""
     done = score(data, run, server, "--price", "1,2")
     assert done.code == 0
     assert done.out.splitlines()[0] == str(run)
@@ -62,7 +64,8 @@ STEPS = "\n".join(
     ("method", "calls"), [("llm-score", 12), ("llm-score-cot", 12), ("g-eval", 14)]
 )
 def test_a_dry_run_foretells_what_the_server_then_counts(data, run, method, calls):
-    """Calls are exact, prompt tokens within 10 %, the cost is a bound; nothing is asked and nothing written."""
+    """Calls are exact, prompt tokens within 10 %, the cost is a bound; nothing is asked and nothing
+    written."""
 
     def reply(body, draw):
         return "Rating: 3" if "logprobs" in body or method != "g-eval" else STEPS
@@ -135,7 +138,8 @@ def test_without_a_cache_nothing_but_the_scores_is_kept(server, data, run):
 
 
 def test_a_replay_answers_from_a_recorded_run(server, data, run, tmp_path):
-    """Same values, same signature, no calls, with the server gone; what was never asked is an error and exit 1."""
+    """Same values, same signature, no calls, with the server gone; what was never asked is an error
+    and exit 1."""
     assert score(data, run, server, method="g-eval").code == 0
     calls = server.counters.requests
     before = {
@@ -222,7 +226,8 @@ def test_a_file_of_flags_is_read_and_the_command_line_wins(server, data, run, tm
 
 
 def test_a_file_describes_the_tools_of_a_method(server, data, run, tmp_path):
-    """`[tools.NAME]` tables stand for --tools, and those that --tools names are taken from there."""
+    """`[tools.NAME]` tables stand for --tools, and those that --tools names are taken from
+    there."""
     config = tmp_path / "flags.toml"
     config.write_text("[tools.lower]\nkind = 'bleu'\nlowercase = true\n[tools.chrf]\n")
     flags = (
@@ -267,7 +272,8 @@ def test_models_may_differ_by_role(server, data, run):
 
 
 def test_a_task_is_found_for_the_aspects(server, data, run):
-    """Without --task the first built-in task that has all aspects is taken, and that is said once."""
+    """Without --task the first built-in task that has all aspects is taken, and that is said
+    once."""
     with served(reply=lambda body, draw: "Rating: 2") as judge:
         done = score(data, run, judge, aspects="engagingness,coherence")
     assert done.code == 0
@@ -301,7 +307,8 @@ def test_what_is_unscored_is_counted_with_its_reasons(data, run):
 
 
 def test_errors_are_asked_again_by_resume(data, run):
-    """A server that fails gives errors and exit 1; once it is well, resume asks those and nothing else."""
+    """A server that fails gives errors and exit 1; once it is well, resume asks those and nothing
+    else."""
     with served(p500=1.0, retry_after=0.0) as ill:
         done = score(data, run, ill, "--set", "attempts=2")
         assert done.code == 1
@@ -317,7 +324,8 @@ def test_errors_are_asked_again_by_resume(data, run):
 
 
 def test_a_budget_stops_the_run_and_resume_finishes_it(server, data, run):
-    """Exit 3 before the cap is passed, with what to do; a resume without a cap finishes and repeats no call."""
+    """Exit 3 before the cap is passed, with what to do; a resume without a cap finishes and repeats
+    no call."""
     stopped = score(
         data, run, server, "--price", "1000,1000", "--max-cost", "2", "--concurrency", 2
     )
@@ -336,7 +344,8 @@ def test_a_budget_stops_the_run_and_resume_finishes_it(server, data, run):
 def test_a_run_can_be_resumed_at_another_address_and_from_another_folder(
     server, run, tmp_path, monkeypatch
 ):
-    """Answers keep their keys where only the server's address changes; paths in the manifest are absolute."""
+    """Answers keep their keys where only the server's address changes; paths in the manifest are
+    absolute."""
     monkeypatch.chdir(tmp_path)
     write_examples(tmp_path / "data.jsonl", 6)
     with served(latency_ms=1) as first:

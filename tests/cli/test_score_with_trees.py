@@ -1,4 +1,5 @@
-"""`textassay score` with the methods that take aspects apart: every task, and calls as the dry run foretells."""
+"""`textassay score` with the methods that take aspects apart: every task, and calls as the dry run
+foretells."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""`score --shard`, `merge` and `score --processes`: one run out of parts, whatever dies meanwhile."""
+"""`score --shard`, `merge` and `score --processes`: one run out of parts, whatever dies
+meanwhile."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def shards(data, run, server, count, *more, **options):
 
 
 def test_merged_shards_are_the_undisturbed_run(server, data, run, tmp_path):
-    """The same lines in the data's order, the same summary; answers merged, so nothing is asked again."""
+    """The same lines in the data's order, the same summary; answers merged, so nothing is asked
+    again."""
     whole = tmp_path / "whole"
     assert score(data, whole, server).code == 0
     asked = server.counters.requests
@@ -134,7 +136,8 @@ def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(serve
     assert "5 scores are missing" in done.err
     assert textassay("resume", run).code == 0
     assert len(rows_of(run)) == 12
-    # shard 3 was left out with its answers; the lost line of shard 2 is answered from the merged ones
+    # shard 3 was left out with its answers; the lost line of shard 2 is answered from the merged
+    # ones
     assert server.counters.requests - asked == 4
     (run / "later").rename(run / "shard-3")
     done = textassay("merge", run)

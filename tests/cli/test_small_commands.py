@@ -29,7 +29,8 @@ def test_graphs_are_drawn_without_a_model():
 
 
 def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
-    """`cache info`, `verify` and `clear`, also while nobody writes; a foreign folder is never cleared."""
+    """`cache info`, `verify` and `clear`, also while nobody writes; a foreign folder is never
+    cleared."""
     flags = (
         "--method",
         "llm-score",
@@ -88,7 +89,8 @@ def test_every_method_has_a_picture(name):
 
 
 def test_a_fitted_evaluator_has_a_picture(tmp_path):
-    """Both kinds, without any model; what is no evaluator is refused, and so is a task beside its own."""
+    """Both kinds, without any model; what is no evaluator is refused, and so is a task beside its
+    own."""
     data = write(tmp_path / "data.jsonl", rows_of())
     assert (
         textassay(

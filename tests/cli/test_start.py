@@ -1,4 +1,5 @@
-"""The process itself: closed streams, a full disk behind standard output, few open files, an early interrupt."""
+"""The process itself: closed streams, a full disk behind standard output, few open files, an early
+interrupt."""
 
 import os
 import subprocess

@@ -31,7 +31,8 @@ def stressed(server, data, run, *flags):
 
 
 def test_a_run_writes_its_verdicts_and_can_be_repeated_from_its_answers(server, tmp_path):
-    """The mock judge rates empty phrases as it rates texts: status 1; `resume` asks nothing more."""
+    """The mock judge rates empty phrases as it rates texts: status 1; `resume` asks nothing
+    more."""
     data = write_examples(tmp_path / "data.jsonl", 24)
     run = tmp_path / "run"
     done = stressed(server, data, run, "--tests", "bold,master-keys", "--fail-above", "0.2")

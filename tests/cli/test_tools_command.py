@@ -40,7 +40,8 @@ def test_list_tells_what_each_tool_measures() -> None:
 def test_score_makes_a_run_and_abstains_where_an_input_is_missing(
     data: Path, tmp_path: Path
 ) -> None:
-    """Rows have `how` tool; what has no reference is abstained with the reason, never 0; the run resumes."""
+    """Rows have `how` tool; what has no reference is abstained with the reason, never 0; the run
+    resumes."""
     out = tmp_path / "run"
     arguments = [
         "tools",
@@ -83,7 +84,8 @@ def test_what_is_no_tool_is_refused(data: Path, tmp_path: Path, tools: str, said
 
 
 def test_tools_that_a_file_describes_are_used_under_their_names(data: Path, tmp_path: Path) -> None:
-    """All of them, or those that --tools names beside others; a resumed run needs the file no more."""
+    """All of them, or those that --tools names beside others; a resumed run needs the file no
+    more."""
     config, out = tmp_path / "tools.toml", tmp_path / "run"
     config.write_text(
         '[tools.lower]\nkind = "bleu"\nlowercase = true\n[tools.length]\n', encoding="utf-8"

@@ -1,4 +1,5 @@
-"""The bundled examples are whole: enough of them, with sources, references and ratings on their tasks' scales."""
+"""The bundled examples are whole: enough of them, with sources, references and ratings on their
+tasks' scales."""
 
 from collections import Counter
 
@@ -35,7 +36,8 @@ def test_every_example_is_rated_on_every_aspect_and_within_its_scale(task):
 
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
 def test_the_same_was_done_to_the_texts_of_every_source(task):
-    """Six sources with equal systems, so that means by system compare like with like; a group shares its source."""
+    """Six sources with equal systems, so that means by system compare like with like; a group
+    shares its source."""
     examples = examples_of(task)
     assert len(examples) == COUNTS[task]
     systems = {example.system for example in examples}

@@ -1,4 +1,5 @@
-"""Agreement beside trivial measures: what counts as better than them, and means by what was done to the texts."""
+"""Agreement beside trivial measures: what counts as better than them, and means by what was done to
+the texts."""
 
 import pytest
 from hypothesis import given

@@ -91,7 +91,8 @@ def test_settings_beside_a_connected_model_are_refused():
 
 @pytest.mark.asyncio
 async def test_a_bare_model_may_be_asked_at_a_concurrency():
-    """It has no limiter, so that the setting is the number of examples in progress; other settings are refused."""
+    """It has no limiter, so that the setting is the number of examples in progress; other settings
+    are refused."""
     wanted = {"method": "llm-score", "aspects": "fluency", "model": judge()}
     assert len((await evaluate(ROWS, settings=Settings(concurrency=2), **wanted)).scores) == 3
     with pytest.raises(ConfigurationError, match="no effect"):

@@ -1,4 +1,5 @@
-"""What results show in a notebook: every number, no script, and nothing of a text that is markup."""
+"""What results show in a notebook: every number, no script, and nothing of a text that is
+markup."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def test_a_graph_draws_itself():
 
 @pytest.mark.asyncio
 async def test_scores_go_to_any_data_frame():
-    """pandas, polars and arrow hold the same, gaps included, with types that do not depend on the rows."""
+    """pandas, polars and arrow hold the same, gaps included, with types that do not depend on the
+    rows."""
     run = await judged()
     frame, table = run.to_pandas(), pa.table(run)
     polars = run.to_polars()

@@ -111,7 +111,8 @@ async def test_examples_may_come_in_many_forms(tmp_path, kind):
 
 @pytest.mark.asyncio
 async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
-    """All ways reach the server; a connected model serves several evaluations at once and stays open."""
+    """All ways reach the server; a connected model serves several evaluations at once and stays
+    open."""
     server = await mock_server()
     settings = Settings(api_base=server.url)
     await evaluate(
@@ -135,7 +136,8 @@ async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
 
 @pytest.mark.asyncio
 async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
-    """Calls that serve every example, such as g-eval's steps, are on one line; prices are applied."""
+    """Calls that serve every example, such as g-eval's steps, are on one line; prices are
+    applied."""
     server = await mock_server()
     async with textassay.connect("direct/mock", api_base=server.url, price=(1.0, 10.0)) as model:
         run = await evaluate(ROWS, method="g-eval", model=model, aspects=["coherence", "fluency"])
@@ -230,7 +232,8 @@ def word_counter():
 
 @pytest.mark.asyncio
 async def test_a_graph_of_ones_own_is_a_method(tmp_path):
-    """It is evaluated over the task's aspects; a node that fails gives an error score that names it."""
+    """It is evaluated over the task's aspects; a node that fails gives an error score that names
+    it."""
     wanted = {"method": word_counter(), "aspects": ["fluency", WIT], "out": tmp_path / "run"}
     run = await evaluate(ROWS, **wanted)
     assert values(run) == {
@@ -377,7 +380,8 @@ def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
-    """An unknown model or a wrong key: the same call can be made again; once something was answered it is kept."""
+    """An unknown model or a wrong key: the same call can be made again; once something was answered
+    it is kept."""
     wanted = {"method": "llm-score", "aspects": ["fluency"], "out": tmp_path / "run"}
     for refusal in (ModelNotFound("no such model"), AuthenticationFailed("wrong key")):
         model = ScriptedModel(lambda request, refusal=refusal: refusal)
@@ -400,7 +404,8 @@ async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_stop_waits_for_what_is_paid_for(tmp_path):
-    """One row is refused while others are being answered: those are journaled before the stop is raised."""
+    """One row is refused while others are being answered: those are journaled before the stop is
+    raised."""
     asked = asyncio.Event()
 
     async def judge_text(example: Example, aspect: Aspect) -> Score:
@@ -487,7 +492,8 @@ async def test_evidence_that_is_too_deep_is_an_error_of_that_score(tmp_path):
 
 @pytest.mark.parametrize("exit_", [SystemExit(0), KeyboardInterrupt()])
 def test_an_agent_that_ends_the_process_frees_the_folder(tmp_path, exit_):
-    """Whether or not the loop cleans up after itself: the run can be resumed in this very process."""
+    """Whether or not the loop cleans up after itself: the run can be resumed in this very
+    process."""
     ended = True
 
     async def agent(example: Example, aspect: Aspect) -> Score:

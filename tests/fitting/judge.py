@@ -24,7 +24,8 @@ NOISE = {
 
 
 class Planted:
-    """Texts with two human aspects: coherence is made of an opening and an ending, fluency of grammar alone.
+    """Texts with two human aspects: coherence is made of an opening and an ending, fluency of
+    grammar alone.
 
     Aspects' own ratings are noisy; `Order` and `Grammar` are less so, and their parts hardly; all
     other criteria are noise.

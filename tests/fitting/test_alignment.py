@@ -1,4 +1,5 @@
-"""Iterative alignment with a scripted judge: what is expanded, what is gained, and going on where it was stopped."""
+"""Iterative alignment with a scripted judge: what is expanded, what is gained, and going on where
+it was stopped."""
 
 import json
 import subprocess

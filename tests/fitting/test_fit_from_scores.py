@@ -1,4 +1,5 @@
-"""`fit --features` and `fit --scores` as a user meets them: command line in, evaluator folder out, scores again."""
+"""`fit --features` and `fit --scores` as a user meets them: command line in, evaluator folder out,
+scores again."""
 
 import json
 import subprocess
@@ -259,7 +260,8 @@ def test_a_constant_prediction_is_no_result(tmp_path):
 
 
 def test_held_out_rows_decide_nothing(data, tmp_path):
-    """Other ratings of the held-out rows change the report's figures, and nothing of what was learnt."""
+    """Other ratings of the held-out rows change the report's figures, and nothing of what was
+    learnt."""
     rows = rows_of()
     fit(data, tmp_path / "ev", "--features", "*")
     train = split_rows(group_codes(row["group"] for row in rows), 0.5, seed=0)

@@ -50,7 +50,8 @@ def test_the_source_is_the_unit():
 
 
 def test_scores_that_all_agree_prove_little():
-    """An interval without length would let two texts decide; Clopper and Pearson's share does not."""
+    """An interval without length would let two texts decide; Clopper and Pearson's share does
+    not."""
     assert check_at_least(run_of([5, 5]), "coherence", 4).verdict == "inconclusive"
     many = check_at_least(run_of([5] * 40), "coherence", 4)
     assert many.verdict == "holds"

@@ -117,7 +117,8 @@ def test_inconclusive_may_fail_with_a_status_of_its_own(suite):
 
 
 def test_replay_asks_nobody(suite, monkeypatch):
-    """In CI recorded answers are replayed, without a key or a price; what was never asked is an error."""
+    """In CI recorded answers are replayed, without a key or a price; what was never asked is an
+    error."""
     assert run(suite, "-k", "good").ret == 0
     monkeypatch.setenv("CI", "true")
     suite.makepyfile(

@@ -4,7 +4,8 @@ import numpy as np
 
 
 def planted(n=240, *, seed=0, noise=0.6, features=8, per_group=6):
-    """Judges' scores 1 to 5, of which the first three carry two human aspects on different scales; the rest is noise.
+    """Judges' scores 1 to 5, of which the first three carry two human aspects on different scales;
+    the rest is noise.
 
     Returns:
         Features (n, features), ratings (n, 2) within 1-5 and 0-10, and groups.

@@ -137,7 +137,8 @@ def test_threads_do_not_change_the_result():
 
 @EVERY
 def test_units_of_features_and_ratings_do_not_matter(name):
-    """Shifting and scaling by powers of two moves predictions along, so scales of judges and people may differ."""
+    """Shifting and scaling by powers of two moves predictions along, so scales of judges and people
+    may differ."""
     x, y, groups = planted(60)
     plain = Aggregator(name).fit(x, y[:, 0], groups=groups).predict(x)
     moved = Aggregator(name).fit(x * 4 + 8, y[:, 0] * 2 + 16, groups=groups).predict(x * 4 + 8)
@@ -155,7 +156,8 @@ def test_linear_recovers_exact_weights():
 
 
 def test_avg_weighs_own_features_alike_and_corrw_by_correlation():
-    """A feature names an aspect as a part between slashes; those of other aspects are not averaged."""
+    """A feature names an aspect as a part between slashes; those of other aspects are not
+    averaged."""
     x, y, _ = planted(200)
     aggregator = Aggregator("avg").fit(
         x[:, :3],

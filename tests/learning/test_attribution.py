@@ -21,7 +21,8 @@ EXACT = [name for name in NAMES if not name.startswith("mlp")]
 
 
 def exact_shapley(function, row, background):
-    """The definition, over all subsets, with features not in the subset taken from the background row."""
+    """The definition, over all subsets, with features not in the subset taken from the background
+    row."""
     width = len(row)
     values = np.zeros(width)
     for feature in range(width):
@@ -63,7 +64,8 @@ def test_contributions_of_a_sum_are_the_shapley_values_against_the_mean():
 
 
 def test_sampled_values_sum_exactly_and_approach_the_definition():
-    """A function with a product in it, one background row: all orders give the definition's values."""
+    """A function with a product in it, one background row: all orders give the definition's
+    values."""
 
     def function(rows):
         return rows[:, 0] * rows[:, 1] + 3 * rows[:, 2] ** 2 - rows[:, 3]

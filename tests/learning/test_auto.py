@@ -22,7 +22,8 @@ def recorded(name):
 
 
 def over_seeds(name, predict_of, fraction):
-    """Return r and rho of the held-out rows, averaged over the aspects, for each seed of the split."""
+    """Return r and rho of the held-out rows, averaged over the aspects, for each seed of the
+    split."""
     data = recorded(name)
     return measured(data, predict_of(data), fraction, SEEDS).mean(axis=1)
 
@@ -95,7 +96,8 @@ LEAST = {"summeval": (0.61, 0.52), "topical-chat": (0.66, 0.66)}
 
 @pytest.mark.parametrize("name", LEAST)
 def test_recorded_judges_together_beat_the_best_single_one_with_every_seed(name):
-    """Half the documents or dialogues for training, as HD-Eval's tables have it, but never split between both sides."""
+    """Half the documents or dialogues for training, as HD-Eval's tables have it, but never split
+    between both sides."""
     ours = over_seeds(name, auto, 0.5)
     assert (ours.mean(axis=0) >= LEAST[name]).all()
     assert (ours > over_seeds(name, best_single, 0.5)).all()

@@ -1,4 +1,5 @@
-"""What intervals of permutation importance promise: 0 for what tells nothing, above 0 for what was planted."""
+"""What intervals of permutation importance promise: 0 for what tells nothing, above 0 for what was
+planted."""
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ def held_out_importance(name, seed):
 
 
 def least_expected(trials):
-    """Return how many of the trials an interval of 95 % holds at least, but for one chance in a hundred."""
+    """Return how many of the trials an interval of 95 % holds at least, but for one chance in a
+    hundred."""
     return int(binom.ppf(0.01, trials, 0.95))
 
 
@@ -65,7 +67,8 @@ def test_an_interval_holds_the_importance_that_is_known():
 
 
 def test_rows_of_one_source_count_as_one():
-    """Sixfold copies of a row tell no more than the row; who takes them for independent is too sure."""
+    """Sixfold copies of a row tell no more than the row; who takes them for independent is too
+    sure."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 2))
     y = x[:, 0] + rng.normal(size=80)

@@ -12,7 +12,8 @@ from textassay.meta import pearson, spearman
 
 
 def made(n=240, *, systems=8, spread=1.0, seed=0):
-    """Texts of systems that differ in quality, and judges whose error is on the text, not on the system."""
+    """Texts of systems that differ in quality, and judges whose error is on the text, not on the
+    system."""
     rng = np.random.default_rng(seed)
     names = [f"s{i % systems}" for i in range(n)]
     of_system = spread * rng.normal(size=systems)

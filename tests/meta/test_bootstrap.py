@@ -13,7 +13,8 @@ LEVELS = ["dataset", "group", "system"]
 
 
 def panel(seed, *, documents=20, systems=5, signal=1.0, decimals=None):
-    """Scores and ratings of every system on every document, where documents differ in how hard they are."""
+    """Scores and ratings of every system on every document, where documents differ in how hard they
+    are."""
     rng = np.random.default_rng(seed)
     hard, good = rng.normal(size=documents)[:, None], np.linspace(-0.7, 0.7, systems)[None, :]
     human = hard + good + rng.normal(size=(documents, systems))
@@ -70,7 +71,8 @@ def test_a_seed_fixes_the_interval(level):
 
 @pytest.mark.parametrize("level", ["dataset", "group"])
 def test_intervals_cover_the_truth(level):
-    """Over 120 simulated data sets a 95 % interval holds the long-run value in 88 to 99 % of them."""
+    """Over 120 simulated data sets a 95 % interval holds the long-run value in 88 to 99 % of
+    them."""
     truth = meta.correlate(
         *panel(999, documents=20_000)[:2], groups=panel(999, documents=20_000)[2], level=level
     )
@@ -85,7 +87,8 @@ def test_intervals_cover_the_truth(level):
 
 
 def test_rows_of_one_source_are_drawn_together():
-    """Repeating rows within a document adds no evidence: only an interval over rows would shrink."""
+    """Repeating rows within a document adds no evidence: only an interval over rows would
+    shrink."""
     rng = np.random.default_rng(5)
     human = rng.normal(size=30)
     scores = human + rng.normal(size=30)

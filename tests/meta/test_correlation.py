@@ -69,7 +69,8 @@ def test_average_ranks_share_the_mean_of_tied_places():
 @pytest.mark.parametrize("shape", [(2, 1000), (5, 5), (1000, 3), (1, 1)], ids=str)
 @pytest.mark.parametrize("n", [2, 3, 17, 48, 49, 1600])
 def test_equals_scipy(coefficient, shape, n):
-    """With few and many distinct numbers, below and above the size at which the algorithm for tau changes."""
+    """With few and many distinct numbers, below and above the size at which the algorithm for tau
+    changes."""
     rng = np.random.default_rng([n, *shape])
     x = rng.integers(0, shape[0] + 1, n)
     y = x * 0.3 + rng.integers(0, shape[1] + 1, n)

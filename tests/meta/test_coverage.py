@@ -1,4 +1,5 @@
-"""Intervals hold what they promise: seeded draws of clustered, skewed ratings (see benchmarks/coverage.py)."""
+"""Intervals hold what they promise: seeded draws of clustered, skewed ratings (see
+benchmarks/coverage.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from benchmarks.coverage import World, coverage, false_alarms
     [("dataset", 6, 5), ("dataset", 30, 5), ("group", 30, 8), ("system", 40, 10)],
 )
 def test_a_95_percent_interval_holds_the_truth(level, documents, systems):
-    """At system level it may hold it more often, never less; percentiles of resampled documents hold 4 to 90 %."""
+    """At system level it may hold it more often, never less; percentiles of resampled documents
+    hold 4 to 90 %."""
     counts = coverage(World(systems=systems), level, documents, draws=300, resamples=100)
     for name, (held, given) in counts.items():
         assert given > 150, name

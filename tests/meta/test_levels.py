@@ -58,7 +58,8 @@ def test_all_groups_constant_is_undefined():
 
 
 def test_system_means_do_not_break_ties():
-    """Ten times 0.1 against one 0.1: a running sum calls the means different, and the tau changes."""
+    """Ten times 0.1 against one 0.1: a running sum calls the means different, and the tau
+    changes."""
     scores = [0.1] * 10 + [0.1] + [0.5]
     running = 0.0
     for score in scores[:10]:  # from Python 3.12 on, `sum` no longer loses digits
@@ -97,7 +98,8 @@ def test_what_cannot_be_done_says_why(arguments, error, says):
     ],
 )
 def test_pearson_of_gpt4_on_summeval(aspect, dataset, group, skipped):
-    """Recorded GPT-4 scores give the numbers of their publication, at data set and at document level."""
+    """Recorded GPT-4 scores give the numbers of their publication, at data set and at document
+    level."""
     rows = benchmark("summeval/summeval.jsonl.gz")
     scores = [row["metrics"].get(f"gpt-4-0314/rts/{aspect}") for row in rows]
     human = [row["human"][aspect] for row in rows]
@@ -111,7 +113,8 @@ def test_pearson_of_gpt4_on_summeval(aspect, dataset, group, skipped):
 
 
 def test_system_level_tau_is_a_fraction_of_the_pairs():
-    """16 systems make 120 pairs, and the experts' means tie once in fluency and once in the overall score.
+    """16 systems make 120 pairs, and the experts' means tie once in fluency and once in the overall
+    score.
 
     So tau-b is k/120 for coherence and k/sqrt(119 * 120) for the two with a tie, with whole k. A
     running sum would break the tie in the overall score.

@@ -1,4 +1,5 @@
-"""Agreement among raters: alpha against the reference implementation, pairs and the ceiling by hand."""
+"""Agreement among raters: alpha against the reference implementation, pairs and the ceiling by
+hand."""
 
 from __future__ import annotations
 
@@ -130,7 +131,8 @@ def test_one_rater_has_no_agreement_but_the_judge_has():
 
 
 def test_the_experts_of_summeval_agree_as_published():
-    """Pairs of experts on coherence: r .724, .614, .616 and rho .715, .629, .623 over all 16 systems."""
+    """Pairs of experts on coherence: r .724, .614, .616 and rho .715, .629, .623 over all 16
+    systems."""
     rows = benchmark("alttest/summeval.jsonl.gz")
     table = rating_table([row["annotators"]["coherence"] for row in rows])
     pairs = [pair_agreement(table[:, a], table[:, b]) for a, b in ((0, 1), (0, 2), (1, 2))]

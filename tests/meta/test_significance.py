@@ -11,7 +11,8 @@ from textassay.runtime.errors import ConfigurationError, DataError
 
 
 def test_williams_gives_steigers_example():
-    """Steiger (1980), case A: n = 103, r = .4 and .5, r between the two .1: t(100) = -.89, p = .37."""
+    """Steiger (1980), case A: n = 103, r = .4 and .5, r between the two .1: t(100) = -.89, p =
+    .37."""
     found = meta.williams(0.4, 0.5, 0.1, 103)
     assert (round(found.t, 2), found.df) == (-0.89, 100)
     assert round(found.p, 2) == 0.37
@@ -67,7 +68,8 @@ def test_equal_judges_are_rarely_told_apart():
 
 
 def test_equal_judges_of_clustered_rows_are_rarely_told_apart():
-    """Documents that both judges misread alike: rows taken as independent find a difference in a third."""
+    """Documents that both judges misread alike: rows taken as independent find a difference in a
+    third."""
     by_groups = by_rows = 0
     for seed in range(120):
         rng = np.random.default_rng(seed)

@@ -13,7 +13,8 @@ from textassay.runtime.messages import Example, Score
 
 
 def examples(n=6, **fields):
-    """Examples that people rated 0, 1, ..., n - 1 for coherence, in two groups and three systems."""
+    """Examples that people rated 0, 1, ..., n - 1 for coherence, in two groups and three
+    systems."""
     return [
         Example(
             id=f"e{i}",
@@ -107,7 +108,8 @@ def test_a_later_line_replaces_an_earlier_one(tmp_path):
 
 
 def test_a_run_folder_is_read_while_it_grows(tmp_path):
-    """Its torn last line is dropped, whether the folder or its file is named; elsewhere a torn line is an error."""
+    """Its torn last line is dropped, whether the folder or its file is named; elsewhere a torn line
+    is an error."""
     (tmp_path / "manifest.json").write_text('{"format": 1}')
     path = written(tmp_path / "scores.jsonl", [row(0, 1), '{"id": "e1", "asp'], end="")
     assert meta.read_scores(tmp_path) == meta.read_scores(path) == {"coherence": {"e0": 1.0}}
@@ -239,7 +241,8 @@ def test_ids_that_the_data_do_not_hold_are_counted():
 
 
 def test_the_whole_benchmark_in_one_table():
-    """All recorded judges of SummEval at all levels with intervals, each against its own human aspect."""
+    """All recorded judges of SummEval at all levels with intervals, each against its own human
+    aspect."""
     rows = benchmark("summeval/summeval.jsonl.gz")
     people = [
         Example(id=r["id"], output="", group=r["group"], system=r["system"], human=r["human"])

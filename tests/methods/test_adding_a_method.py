@@ -1,4 +1,5 @@
-"""What a built-in method consists of, as CONTRIBUTING lists it: one message says all that is missing."""
+"""What a built-in method consists of, as CONTRIBUTING lists it: one message says all that is
+missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The checklist: published questions, answers with quotations that are looked up, P(yes), weights, a lock."""
+"""The checklist: published questions, answers with quotations that are looked up, P(yes), weights,
+a lock."""
 
 import asyncio
 import json

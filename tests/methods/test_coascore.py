@@ -1,4 +1,5 @@
-"""CoAScore by hand: a chain once, rated in one answer, the target with both as knowledge; and the variants."""
+"""CoAScore by hand: a chain once, rated in one answer, the target with both as knowledge; and the
+variants."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""The table of costs: what a dry run tells of each method is what the server counts and what is sent to it."""
+"""The table of costs: what a dry run tells of each method is what the server counts and what is
+sent to it."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class Heard:
 
 
 async def check(method: str, task: str, server: MockServer) -> MethodCost:
-    """Hold the foretold cost against a run: calls are exact, prompts within a tenth, answers bounded."""
+    """Hold the foretold cost against a run: calls are exact, prompts within a tenth, answers
+    bounded."""
     foretold, heard = await cost_of(method, task), Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         run = await textassay.evaluate(judged(method, task), method=method, task=task, model=model)
@@ -100,7 +102,8 @@ def published_steps(task: str) -> list[str]:
 
 
 def published_words(task: str):
-    """A judge that answers with what models wrote for the papers: as long as real answers are, whatever we expect."""
+    """A judge that answers with what models wrote for the papers: as long as real answers are,
+    whatever we expect."""
     tree = trees.load(task, tasks.load(task))
     criteria = list({node.name: node.definition for node in tree if node.parent}.items())
     steps = tasks.load("summarization").steps["coherence"]  # G-Eval, figure 1
@@ -144,13 +147,15 @@ def published_words(task: str):
 async def test_prompts_are_foretold_where_models_answer_with_the_words_that_papers_print(
     method, task, mock_server
 ):
-    """Chains of HD-Eval's criteria, G-Eval's steps, Fusion-Eval's plan: none of them knows what a dry run expects."""
+    """Chains of HD-Eval's criteria, G-Eval's steps, Fusion-Eval's plan: none of them knows what a
+    dry run expects."""
     await check(method, task, await mock_server(reply=published_words(task)))
 
 
 @pytest.mark.parametrize(("depth", "calls"), [(2, 2 * (1 + 12 * 5)), (3, 2 * (1 + 4 + 12 * 21))])
 async def test_a_tree_that_the_model_grows_is_foretold_layer_by_layer(depth, calls, mock_server):
-    """Two criteria of 4 parts each, and 4 parts of these: every node once an example, whatever its depth."""
+    """Two criteria of 4 parts each, and 4 parts of these: every node once an example, whatever its
+    depth."""
 
     def reply(body: dict[str, Any], draw: int) -> str:
         prompt = body["messages"][-1]["content"]

@@ -1,4 +1,5 @@
-"""DecompEval by hand: the case of the paper's table 11, averages and sums, its table 6, and what cannot be scored."""
+"""DecompEval by hand: the case of the paper's table 11, averages and sums, its table 6, and what
+cannot be scored."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Fusion-Eval by hand: a plan once, tools and one answer an example, ratings averaged; and its baselines."""
+"""Fusion-Eval by hand: a plan once, tools and one answer an example, ratings averaged; and its
+baselines."""
 
 import json
 import math

@@ -1,4 +1,5 @@
-"""Fusion-Eval as whole runs against a server: every built-in task, one of the user's own, run folders, dry runs."""
+"""Fusion-Eval as whole runs against a server: every built-in task, one of the user's own, run
+folders, dry runs."""
 
 import asyncio
 import os

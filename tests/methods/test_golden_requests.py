@@ -61,7 +61,8 @@ CASES = [
 
 
 def judge(request: Request) -> Sample:
-    """Answer as a dry run does; the first answer to a longer question is cut off, so that it is asked again."""
+    """Answer as a dry run does; the first answer to a longer question is cut off, so that it is
+    asked again."""
     text = request.dry_run_answer
     cut = len(text) > 40 and (request.max_tokens or 0) in (512, 1024) and request.n == 1
     top = (("1", -0.5), ("2", -1.5), ("3", -2.0))
@@ -83,7 +84,8 @@ def continuation(request: ContinuationRequest) -> list[TokenLogprob]:
 
 
 async def facts_of(method: str, options: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return what must not change: signature, prompt digest, number of requests and a digest of their keys."""
+    """Return what must not change: signature, prompt digest, number of requests and a digest of
+    their keys."""
     model = ScriptedModel(
         judge,
         name=name,

@@ -1,4 +1,5 @@
-"""GPTScore by hand: the equation, directions and references, demonstrations, combined aspects, and dialogue."""
+"""GPTScore by hand: the equation, directions and references, demonstrations, combined aspects, and
+dialogue."""
 
 import json
 import re

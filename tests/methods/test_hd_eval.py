@@ -1,4 +1,5 @@
-"""HD-Eval's judging side by hand: every node rated with its parent in view, and a branch averaged."""
+"""HD-Eval's judging side by hand: every node rated with its parent in view, and a branch
+averaged."""
 
 import re
 

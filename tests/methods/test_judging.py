@@ -1,4 +1,5 @@
-"""G-Eval and LLMScore as a run uses them: built by name, run as graphs, on prompts that name the right aspect."""
+"""G-Eval and LLMScore as a run uses them: built by name, run as graphs, on prompts that name the
+right aspect."""
 
 import math
 import re

@@ -1,4 +1,5 @@
-"""A jury: several models on the same aspects, their mean or median, gaps, and every juror for itself."""
+"""A jury: several models on the same aspects, their mean or median, gaps, and every juror for
+itself."""
 
 import pytest
 
@@ -14,7 +15,8 @@ pytestmark = pytest.mark.asyncio
 
 
 def jury(*ratings, **options):
-    """A jury of models that always say the same; the second to last is a free text where not a number."""
+    """A jury of models that always say the same; the second to last is a free text where not a
+    number."""
     seated = {
         f"juror{number}": ScriptedModel(
             lambda _, said=said: f"Score: {said}", name=f"lab/model-{number}"

@@ -1,4 +1,5 @@
-"""DecompEval and GPTScore on a local model whose probabilities are known without it, and what prefixes save there."""
+"""DecompEval and GPTScore on a local model whose probabilities are known without it, and what
+prefixes save there."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def local(file, **options):
 
 
 async def ids_of(model, prompt, continuation):
-    """The ids of both together and where the continuation begins, read on the model's own thread."""
+    """The ids of both together and where the continuation begins, read on the model's own
+    thread."""
 
     class Read:
         def prepare(self, resource):
@@ -66,7 +68,8 @@ async def ids_of(model, prompt, continuation):
 
 
 async def closed_form(model, file, prompt):
-    """P(yes) / (P(yes) + P(no)) after a prompt, and the sum of the two, by the bigram table alone."""
+    """P(yes) / (P(yes) + P(no)) after a prompt, and the sum of the two, by the bigram table
+    alone."""
     mass = {}
     for label, forms in FORMS.items():
         paths = []
@@ -134,7 +137,8 @@ async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, wei
     ],
 )
 async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, aspects, ask, layout):
-    """All that an aspect's questions cost is little more than one prompt, and less where aspects share the source."""
+    """All that an aspect's questions cost is little more than one prompt, and less where aspects
+    share the source."""
     file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
     source = " ".join(["the article is about the source of the text and not very good"] * 46)
     output = " ".join(["The summary is good."] * 5)

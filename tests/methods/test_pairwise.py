@@ -1,4 +1,5 @@
-"""`pairwise`: both orders, flips that are ties and counted, systems paired, and LLMBar's recorded answers."""
+"""`pairwise`: both orders, flips that are ties and counted, systems paired, and LLMBar's recorded
+answers."""
 
 from __future__ import annotations
 
@@ -123,7 +124,8 @@ def test_what_cannot_be_paired_is_refused():
 
 @pytest.mark.asyncio
 async def test_llmbars_recorded_counts_come_out_exactly():
-    """Correct in each order, in both, and the same choice in both, of five evaluators on five sets."""
+    """Correct in each order, in both, and the same choice in both, of five evaluators on five
+    sets."""
     rows = benchmark("llmbar/llmbar.jsonl.gz")
     published = json.loads((FOLDER / "llmbar" / "statistics.json").read_text())
     assert len(published) == 25

@@ -1,4 +1,5 @@
-"""With the profile `paper`, prompts go out byte by byte as the papers print them; held against their text."""
+"""With the profile `paper`, prompts go out byte by byte as the papers print them; held against
+their text."""
 
 import re
 
@@ -66,7 +67,8 @@ def printed(task):
 
 
 def filled(pattern, given):
-    """A printed prompt with the given text in its first place, and without the scored one behind it."""
+    """A printed prompt with the given text in its first place, and without the scored one behind
+    it."""
     before, cue, rest = re.split(r"\{.+?\}", pattern)
     assert rest == ""
     return f"{before}{given}{cue}"

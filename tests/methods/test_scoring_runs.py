@@ -1,4 +1,5 @@
-"""DecompEval and GPTScore as whole runs against a server: every built-in task, one of the user's own, a dry run."""
+"""DecompEval and GPTScore as whole runs against a server: every built-in task, one of the user's
+own, a dry run."""
 
 import asyncio
 import os

@@ -22,7 +22,8 @@ def test_equal_texts_have_equal_numbers_and_others_have_others():
 
 def test_a_text_that_guesses_a_number_gets_the_next_one():
     class Forged(str):
-        """A text that holds the first number its content leads to, which takes 2**32 attempts to find."""
+        """A text that holds the first number its content leads to, which takes 2**32 attempts to
+        find."""
 
         def __contains__(self, number):
             return number == first

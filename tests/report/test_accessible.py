@@ -1,4 +1,5 @@
-"""Checks of the rendered page such as accessibility checkers make: contrast, names, focus, structure."""
+"""Checks of the rendered page such as accessibility checkers make: contrast, names, focus,
+structure."""
 
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def test_contrast(page, browser, scheme):
 
 
 def test_structure(page, browser):
-    """Tables have captions, inputs labels, pictures names or are hidden, headings no gaps, ids no twins."""
+    """Tables have captions, inputs labels, pictures names or are hidden, headings no gaps, ids no
+    twins."""
     opened(browser, page)
     assert browser.execute_script(STRUCTURE) == []
 

@@ -13,7 +13,8 @@ from textassay.report.page import figure
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Two runs over 160 texts of four systems on forty sources, of which thirty are rated by three raters."""
+    """Two runs over 160 texts of four systems on forty sources, of which thirty are rated by three
+    raters."""
     folder, chance = tmp_path_factory.mktemp("decisions"), random.Random(3)
     rows, first, second = [], [], []
     for i in range(160):
@@ -55,7 +56,8 @@ def told(value, low, high):
 
 
 def test_estimates_are_those_of_the_command(files, words):
-    """Judge only, labels only and corrected, for all texts and each system, and every difference."""
+    """Judge only, labels only and corrected, for all texts and each system, and every
+    difference."""
     _, data, (a, _) = files
     found = json.loads(textassay("estimate", a, data, "--by", "system", "--json").out)
     assert len(found["rows"]) == 5

@@ -1,4 +1,5 @@
-"""The page in headless Chromium: from a file, without JavaScript, with hostile texts, by keyboard."""
+"""The page in headless Chromium: from a file, without JavaScript, with hostile texts, by
+keyboard."""
 
 import pytest
 
@@ -55,7 +56,8 @@ def test_without_javascript(page, browser):
 
 
 def test_hostile_texts_are_shown_as_text(tmp_path, browser):
-    """Nothing in a text, an id, a system or a judge's words runs, loads, hides or reverses what follows."""
+    """Nothing in a text, an id, a system or a judge's words runs, loads, hides or reverses what
+    follows."""
     data = write_data(
         tmp_path / "data.jsonl",
         [
@@ -96,7 +98,8 @@ def test_hostile_texts_are_shown_as_text(tmp_path, browser):
 
 
 def test_search_filter_and_sort(page, browser):
-    """The list narrows by words of a text, aspect, system, outcome and distance, and counts what is left."""
+    """The list narrows by words of a text, aspect, system, outcome and distance, and counts what is
+    left."""
     open_file(browser, page)
     browser.find_element("id", "search").send_keys("place 7")  # words of sources and outputs
     wait_for(browser, "document.getElementById('count').textContent.startsWith('10 of 48')")
@@ -130,7 +133,8 @@ def test_link_opens_one_score(page, browser):
 
 
 def test_keyboard_alone(page, browser):
-    """Everything can be done without a mouse: search by `/`, move by arrows, open, and come back."""
+    """Everything can be done without a mouse: search by `/`, move by arrows, open, and come
+    back."""
     from selenium.webdriver.common.keys import Keys
 
     open_file(browser, page)

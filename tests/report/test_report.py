@@ -62,7 +62,8 @@ def test_outcomes_are_those_of_the_summary(run, tmp_path):
 
 
 def test_parts_without_data_are_absent(tmp_path):
-    """A run without data, ratings or a second run has no section for them, and says why texts are absent."""
+    """A run without data, ratings or a second run has no section for them, and says why texts are
+    absent."""
     run = write_run(tmp_path / "bare", [score("a"), score("b", value=4.0)])
     page = page_of(tmp_path, run)
     assert 'id="agreement"' not in page
@@ -82,7 +83,8 @@ def test_page_holds_no_path(run, tmp_path):
 
 
 def test_largest_disagreement_comes_first(run, tmp_path):
-    """The first printed case is the score that is furthest from the rating, on its share of the scale."""
+    """The first printed case is the score that is furthest from the rating, on its share of the
+    scale."""
     page = page_of(tmp_path, run)
     gaps = [
         float(text.replace("−", "-"))
@@ -94,7 +96,8 @@ def test_largest_disagreement_comes_first(run, tmp_path):
 
 
 def test_second_run_shows_exactly_what_changed(run, tmp_path):
-    """Planted changes come first, those that cross the middle of the scale before larger ones that do not."""
+    """Planted changes come first, those that cross the middle of the scale before larger ones that
+    do not."""
     data = tmp_path / "data.jsonl"
     changed = {"x3": 1.0, "x7": 5.0}
     before = [score(f"x{i}", value=2.5 if i == 3 else 3.5 if i == 7 else 4.0) for i in range(24)]

@@ -10,7 +10,8 @@ from textassay.report.texts import clipped
 
 
 def test_scores_take_little_room(tmp_path):
-    """2,000 scores with words and evidence take no more than 125 bytes each, beside the sections."""
+    """2,000 scores with words and evidence take no more than 125 bytes each, beside the
+    sections."""
     run = write_run(tmp_path, 2_000)
     write_report([run], tmp_path / "report.html", human=tmp_path / "data.jsonl")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -19,7 +20,8 @@ def test_scores_take_little_room(tmp_path):
 
 
 def test_very_large_runs_keep_extremes():
-    """Of more than 200,000 scores the page holds the ends of each order, and of the rest some by chance."""
+    """Of more than 200,000 scores the page holds the ends of each order, and of the rest some by
+    chance."""
     count = MAX_ROWS + 50_000
     nothing, values = np.full(count, np.nan), np.arange(count, dtype=float)
     sizes = values[::-1] / count

@@ -1,4 +1,5 @@
-"""`textassay view`: the served page follows a run that grows, and answers for its own address only."""
+"""`textassay view`: the served page follows a run that grows, and answers for its own address
+only."""
 
 import asyncio
 import json
@@ -62,7 +63,8 @@ def run(tmp_path):
 
 
 def test_news_are_what_was_added(run):
-    """Each line reaches a reader once, a replaced score under its own row, a torn line not at all."""
+    """Each line reaches a reader once, a replaced score under its own row, a torn line not at
+    all."""
     live = LiveRun(run)
     first = live.news(0, 0)
     assert (first["total"], len(first["rows"]), len(first["examples"]["ids"])) == (48, 48, 24)
@@ -90,7 +92,8 @@ def test_news_are_those_of_the_report(run):
 
 
 def test_page_follows_a_growing_run(run, browser):
-    """New scores appear without a reload, with their evidence, and nothing else is asked of anybody."""
+    """New scores appear without a reload, with their evidence, and nothing else is asked of
+    anybody."""
     with served(run) as address:
         browser.get("about:blank")  # a new browser still loads its own start page
         requested(browser), complaints(browser)
@@ -145,7 +148,8 @@ def test_other_hosts_are_refused(run):
 
 
 def test_answers_are_guarded(run):
-    """Pages may connect to this server alone, and answers are neither cached nor read by other sites."""
+    """Pages may connect to this server alone, and answers are neither cached nor read by other
+    sites."""
     with served(run) as address:
         status, headers, page = get(address)
         assert status == 200

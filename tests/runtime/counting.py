@@ -1,4 +1,5 @@
-"""A model whose answers wait for the test: it counts what it is asked and answers when it is told to."""
+"""A model whose answers wait for the test: it counts what it is asked and answers when it is told
+to."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ PAID = Usage(calls=1, prompt_tokens=7, completion_tokens=3, cost=0.25)
 
 
 class CountingModel:
-    """Answers with the number of the call, once `gate` is open; raises `error` instead where one is set."""
+    """Answers with the number of the call, once `gate` is open; raises `error` instead where one is
+    set."""
 
     name = "counting"
     capabilities = Capabilities()

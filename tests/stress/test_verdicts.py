@@ -1,4 +1,5 @@
-"""Judges with planted defects are told apart, and only they: 200 seeds, at most 5 % with a false alarm."""
+"""Judges with planted defects are told apart, and only they: 200 seeds, at most 5 % with a false
+alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Texts to edit, and judges of known defects over them: what each says is the truth, its defect, and noise."""
+"""Texts to edit, and judges of known defects over them: what each says is the truth, its defect,
+and noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""BLEURT: our loader against transformers' own classes on random weights under the published names, and the tool."""
+"""BLEURT: our loader against transformers' own classes on random weights under the published names,
+and the tool."""
 
 import json
 
@@ -124,7 +125,8 @@ async def test_the_loader_equals_the_classes_of_transformers(checkpoint, kind, p
 
 @pytest.mark.asyncio
 async def test_the_sentencepiece_file_of_published_checkpoints_is_read(checkpoint, tmp_path):
-    """They come with `spm.model` and no tokenizer.json; the tokens are those of sentencepiece itself."""
+    """They come with `spm.model` and no tokenizer.json; the tokens are those of sentencepiece
+    itself."""
     tiny.need("sentencepiece")
     import sentencepiece
 

@@ -67,7 +67,8 @@ def test_a_model_that_cannot_be_fetched_is_one_clear_message(tmp_path, environme
 
 @pytest.mark.asyncio
 async def test_tools_are_prepared_before_they_are_used(models, tmp_path):
-    """A loaded model is ready; a missing folder is an error without any score, also if nothing is loaded."""
+    """A loaded model is ready; a missing folder is an error without any score, also if nothing is
+    loaded."""
     tool = NLI(model=str(models / "nli"))
     await prepare_tools([Rouge(), tool])
     assert "engine:transformers" in tool.signature

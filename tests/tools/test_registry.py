@@ -1,4 +1,5 @@
-"""Specs, options, groups, configuration tables, plug-ins, and that naming a tool loads nothing heavy."""
+"""Specs, options, groups, configuration tables, plug-ins, and that naming a tool loads nothing
+heavy."""
 
 import subprocess
 import sys

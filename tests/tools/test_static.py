@@ -1,4 +1,5 @@
-"""Static vectors and sentence-wise matching: against model2vec's rule by hand, and against people on SummEval."""
+"""Static vectors and sentence-wise matching: against model2vec's rule by hand, and against people
+on SummEval."""
 
 import importlib.util
 import json
@@ -20,7 +21,8 @@ SOURCE = "A small cat was in the park. She sat on the mat. The dog ran home."
 
 @pytest.fixture
 def table(tmp_path):
-    """A folder as model2vec writes it; every factor and row is its own, so that no mix-up stays unseen."""
+    """A folder as model2vec writes it; every factor and row is its own, so that no mix-up stays
+    unseen."""
     tiny.need("tokenizers", "safetensors")
     from safetensors.numpy import save_file
     from tokenizers import Tokenizer
@@ -147,7 +149,8 @@ def test_values_of_sentences_stay_on_the_scale_when_cosines_are_negative():
 
 @pytest.mark.asyncio
 async def test_inputs_are_as_long_as_the_encoder_was_trained_for(tmp_path):
-    """`max_seq_length` of sentence-transformers: a longer text is read in windows of that length."""
+    """`max_seq_length` of sentence-transformers: a longer text is read in windows of that
+    length."""
     tiny.need("torch", "transformers")
     tiny.encoder(tmp_path)
     text = " ".join(f"{word} ." for word in tiny.WORDS[:24])

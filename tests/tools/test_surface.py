@@ -167,7 +167,8 @@ def test_tokenised_clitics_are_part_of_their_word():
     [("sfres/sfres.jsonl.gz", 0.95, 0.89, 0.91), ("bagel/bagel.jsonl", 0.87, 0.97, 0.96)],
 )
 def test_agreement_with_the_columns_of_novikova_et_al(name, readability, bleu, ter):
-    """Flesch, BLEU-4 and TER of 2017, made with other tokenizers and syllables, are followed closely."""
+    """Flesch, BLEU-4 and TER of 2017, made with other tokenizers and syllables, are followed
+    closely."""
     rows = benchmark(name)
     examples = [Example(output=r["output"], references=tuple(r["reference"])) for r in rows]
 

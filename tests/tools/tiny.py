@@ -1,4 +1,5 @@
-"""Tiny models with random weights, made and saved by the tests: no file of theirs is fetched from anywhere."""
+"""Tiny models with random weights, made and saved by the tests: no file of theirs is fetched from
+anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The packaged model in llama.cpp is the network that was trained: the same log-probabilities on the bundled texts."""
+"""The packaged model in llama.cpp is the network that was trained: the same log-probabilities on
+the bundled texts."""
 
 import asyncio
 

@@ -61,7 +61,7 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
 
 
 def is_whole(scale: tuple[float, float]) -> bool:
-    """Return whether a scale's ends are whole numbers, so that ratings are asked for as whole numbers."""
+    """Return whether both ends of a scale are whole numbers, so that judges give whole numbers."""
     return float(scale[0]).is_integer() and float(scale[1]).is_integer()
 
 

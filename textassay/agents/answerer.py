@@ -142,7 +142,7 @@ class Answerer:
 
 @dataclass(frozen=True)
 class AnswersInOrder:
-    """Answers an inquiry's questions one after the other, each answer joined to the prompt of the next.
+    """Answers yes/no questions in order; each answer becomes part of the next prompt.
 
     The sub-questions come first, the question about the whole last, where it is asked.
     """

@@ -183,7 +183,7 @@ class Ask:
         retries: int,
         **request: Any,
     ) -> list[Answer[R]]:
-        """Ask for one sample, and again until one is usable, the retries are used up, or the judge declines.
+        """Ask for one sample, and again until it is usable, retries run out, or the judge declines.
 
         Args:
             prompt: What is asked.
@@ -258,7 +258,10 @@ class Ask:
 
 
 def _server_limit(response: Response, room: int) -> int | None:
-    """Return the tokens of a cut answer that the server ended before `room` was used up, if it did."""
+    """Return the completion tokens of an answer that the server cut before `room` was used up.
+
+    Or `None`, if the answer used all of its room.
+    """
     written = response.usage.completion_tokens
     is_clipped = response.usage.calls == 1 and 0 < written < room * len(response.samples)
     return written // len(response.samples) if is_clipped else None

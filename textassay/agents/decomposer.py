@@ -167,7 +167,7 @@ class GrownTree(Message):
 
 
 async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) -> GrownTree:
-    """Take criteria apart, layer by layer (HD-Eval, section 2.1), until the tree has `depth` layers.
+    """Decompose criteria layer by layer until the tree has `depth` layers (HD-Eval, section 2.1).
 
     Args:
         decomposer: Who takes one criterion apart.

@@ -1,4 +1,4 @@
-"""Rates an example on several aspects with one call each, for models that cannot rate them in one answer."""
+"""Rates several aspects with one call each, for models that cannot rate them in one answer."""
 
 from __future__ import annotations
 

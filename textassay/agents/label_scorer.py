@@ -1,4 +1,4 @@
-"""Rates by the probabilities of the labels as what comes next, for models that are better at choosing than at writing.
+"""Rates by the probabilities of label tokens, for models that choose better than they write.
 
 The mean over labels is G-Eval's (section 2.3), here over every label, whatever the model would have
 written.
@@ -23,7 +23,7 @@ from textassay.runtime.model import ChoicesResponse, scoring
 
 @dataclass(frozen=True)
 class LabelScorer(Scorer):
-    """Rates one example on one aspect in one call, on the scale that the model's profile asks for."""
+    """Rates one example on one aspect in one call, on the scale that the profile sets."""
 
     def _check_reading(self) -> None:
         profile = self.ask.profile

@@ -43,7 +43,7 @@ class Likelihood(Message):
     usage: Usage = Usage()
 
     def value(self, weights: Weights) -> float:
-        """Return the weighted sum of log-probabilities, less that of the text alone where that is known."""
+        """Return the weighted sum of log-probabilities, minus the text's own if that is known."""
         given = self.logprob / (self.tokens if weights == "mean" else 1)
         return (
             given

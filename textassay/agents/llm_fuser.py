@@ -254,7 +254,8 @@ class LLMFuser:
         single: dict[str, Any] = {}
         if self.ask.n == 1:
             single = {"samples": None, "spread": None}
-            if usable:  # the first answer that rates this aspect counts; earlier ones are quoted as unusable
+            # The first answer that rates this aspect counts; earlier ones are quoted as unusable.
+            if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
         said = [(at, _explanation(read[at].texts[place])) for at in usable]
         explained = [(at, text) for at, text in said if text]
@@ -299,7 +300,8 @@ def _evidence(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tup
 _BEFORE_WORDS = re.compile(
     r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
     r"[\s*_\[(]{0,6}[\d.,/½]{0,12}(?:\s?out of \d{1,4})?[\s*_\])|.,;]{0,8}"
-    r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
+    r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
+    r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
 )
 _NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z")
 

@@ -62,7 +62,7 @@ class Wording(Message):
         return self
 
     def published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
-        """Return what a published prompt has before the given text, and between it and the scored one."""
+        """Return a published prompt's text before the given text, and from there to the scored."""
         prompt = (self.printed if printed else {}).get(aspect) or self.prompts.get(aspect)
         if prompt is None:
             return None
@@ -271,7 +271,7 @@ class PassageWriter:
         )
 
     def _wording(self, wording: Wording, quality: Quality) -> tuple[str, str, str]:
-        """Return the instruction, the same with what divides it from the given text, and the cue."""
+        """Return the instruction, the instruction up to the given text, and the cue."""
         others = tuple(other for other in self.combined if other.name != quality.name)
         object_ = object_of(self.words.noun, quality, others)
         known = quality in self.qualities.aspects  # a user's own definition has no published words

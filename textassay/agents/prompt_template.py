@@ -102,7 +102,7 @@ class PromptTemplate:
 
     @property
     def takes_plain_texts(self) -> bool:
-        """Whether the prompt is a profile's, which is given the texts without delimiters as `bare`."""
+        """Whether the prompt is a profile's, which gets the texts without delimiters (`bare`)."""
         return bool(self.profile.digest)
 
     def render(

@@ -1,4 +1,6 @@
-"""Turns an aspect into a yes/no question and an output into one sub-question a sentence (DecompEval, section 3).
+"""Turns an aspect into yes/no questions: one per output sentence and one on the whole output.
+
+DecompEval, section 3.
 
 Knows what is asked and about which texts; asks no model.
 """

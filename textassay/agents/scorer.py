@@ -93,7 +93,7 @@ class Scorer:
         return self.signature_as(self.how)
 
     def signature_as(self, how: How) -> str:
-        """Return the signature of scores that are made of this scorer's in another way, such as `fused`."""
+        """Return the signature of scores that combine this scorer's, such as `fused`."""
         facts = {"form": self.form, "how": how, **self.ask.sampling}
         return self.ask.signature(self.method, self.prompt_digest, **facts)
 

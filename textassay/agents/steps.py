@@ -13,10 +13,10 @@ from textassay.runtime.model import Sample
 
 _DRY_RUN_ANSWER = """\
 1. Read what the text was made from carefully and identify its main topic and key points.
-2. Read the text and compare it with what it was made from. Check whether the text does justice to the criterion \
-throughout, and note each place where it does not and how much that disturbs.
-3. Assign a score on the scale that is given, where the lowest number is the worst and the highest the best, based on \
-the Evaluation Criteria."""
+2. Read the text and compare it with what it was made from. Check whether the text does justice \
+to the criterion throughout, and note each place where it does not and how much that disturbs.
+3. Assign a score on the scale that is given, where the lowest number is the worst and the \
+highest the best, based on the Evaluation Criteria."""
 """As long as those that a model wrote for G-Eval (figure 1)."""
 _AFTERWARDS = re.compile(r"(?im)^[\s*#]{0,8}(?:example|evaluation form)\b.*", re.DOTALL)
 

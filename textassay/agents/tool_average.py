@@ -33,7 +33,7 @@ DIRECT = "direct"
 
 @dataclass(frozen=True)
 class ToolAverage:
-    """The mean of the tools' scores, of those that a plan names, and of a direct judgement where there is one.
+    """The mean of the scores of all tools, or of those that a plan names, and of a direct judgment.
 
     Attributes:
         assistants: The tools, in the order of their scores.

@@ -70,7 +70,7 @@ def reading_of(score: Score) -> str:
 def on_unit_scale(
     score: Score, assistant: Assistant, aspect: Aspect, span: Scale | None = None
 ) -> Score:
-    """Return a tool's score mapped onto 0 to 1, turned round where the tool's good end is the aspect's bad one.
+    """Return a tool's score mapped to 0..1, reversed if its good end is the aspect's bad end.
 
     Args:
         score: The tool's score.

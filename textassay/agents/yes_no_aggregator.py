@@ -19,7 +19,7 @@ _NOTHING_ASKED = ScoreError(type="NoAnswer", message="nothing could be asked")
 
 @dataclass(frozen=True)
 class YesNoAggregator:
-    """Scores P(yes) of the last question, about the whole output, or the average or sum over the sentences.
+    """Scores the last question's P(yes), or the mean or sum over the output's sentences.
 
     The questions with their answers are the score's evidence.
 

@@ -143,7 +143,8 @@ def _mean(given: Sequence[float | None]) -> float | None:
 
 
 def _number(value: object) -> float:
-    number = float(str(value).split()[0]) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    text = isinstance(value, str)
+    number = float(str(value).split()[0]) if text else float(value)  # type: ignore[arg-type]
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a rating")
     return number

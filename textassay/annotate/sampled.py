@@ -1,4 +1,4 @@
-"""Reads which examples were sampled to be rated, and with which probability, as `label-plan` writes them."""
+"""Reads which examples `label-plan` sampled for rating, and with which probability."""
 
 from __future__ import annotations
 

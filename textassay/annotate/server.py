@@ -186,7 +186,7 @@ class AnnotationServer:
         return web.json_response({"kept": answer.revision, **self._progress(rater)})
 
     def _read(self, rater: Rater, sent: dict[str, Any]) -> tuple[Visit, RaterAnswer]:
-        """Read an answer; one may come for any item of the study, also after its lease has run out."""
+        """Read an answer to any item of the study, including items whose lease has expired."""
         key, repeat = sent["key"], sent["repeat"]
         if key not in self.ratings.study.by_key or repeat not in (0, 1):
             raise DataError("it names no item of this study")

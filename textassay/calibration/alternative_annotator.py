@@ -212,7 +212,7 @@ class _Trial:
         )
 
     def best_constants(self, strata: Codes, seed: int) -> tuple[Floats, tuple[float, ...]]:
-        """Return for each item the constant that wins most often on other sources, and the usual ones."""
+        """Return per item the constant that wins most often on other sources, and the usual."""
         fold = folds(self.units, _FOLDS, seed=seed)
         chosen, usual = np.empty(len(self.units)), []
         for stratum in np.unique(strata):

@@ -83,7 +83,10 @@ class Grid:
 
 
 def grid_of(ratings: Floats, bounds: tuple[float, float]) -> Grid:
-    """Return the coarsest grid within bounds that holds all ratings, down to twelfths of a point."""
+    """Return the coarsest grid within the bounds that holds all ratings.
+
+    The finest grid tried is twelfths of a point.
+    """
     for steps in range(1, _MAX_DENOMINATOR + 1):
         at = (ratings - bounds[0]) * steps
         if np.allclose(at, np.round(at), rtol=0, atol=1e-6):

@@ -304,7 +304,10 @@ class _Work:
         ]
 
     def _paired(self, a: str, b: str) -> Linearized | None:
-        """Return the difference corrected as a column of its own, where both systems are rated on the same sources."""
+        """Return the corrected difference as a column, if both systems have ratings in common.
+
+        Only sources on which both systems are rated count.
+        """
         if self.columns.probabilities is not None:
             return None
         sides = [self._by_source(self.of(name)) for name in (a, b)]

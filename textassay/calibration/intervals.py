@@ -135,7 +135,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def tie_groups(values: Sequence[float], differ: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the best and the worst rank of each item that the tests leave open, 1 for the highest value.
+    """Return the best and worst rank of each item that the tests leave open; rank 1 is highest.
 
     Args:
         values: Value of each item.

@@ -178,7 +178,9 @@ class _Forecast:
 def next_rows(
     columns: Columns, count: int, *, scales: Scales, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """Draw the rows to rate next, and return every row that is or will be rated with its probability.
+    """Draw the rows to rate next.
+
+    Returns every row that is rated or was drawn, with its sampling probability.
 
     Strata are fifths of the judge's score. A stratum's share follows its size times the standard
     deviation of the error on its rated rows, within a factor of three.

@@ -91,9 +91,13 @@ def _draw(found: Sequence[StandIn]) -> None:
         if one.agreement is not None:
             own = one.agreement
             people.add_row(
-                name(one.score), number(own.alpha["interval" if one.metric == "rmse" else "nominal"], 2),
-                *(_pair(pair) for pair in (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)),
-            )  # fmt: skip
+                name(one.score),
+                number(own.alpha["interval" if one.metric == "rmse" else "nominal"], 2),
+                *(
+                    _pair(pair)
+                    for pair in (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)
+                ),
+            )
     if people.row_count:
         console.print(people)
     for one in found:

@@ -45,7 +45,7 @@ def settings(items: Iterable[str]) -> dict[str, Any]:
 
 
 def literal(text: str) -> Any:
-    """Read a value as TOML where it is one (`3`, `0.5`, `true`, `[1, 2]`), else as the text itself."""
+    """Read a value as TOML (`3`, `0.5`, `true`, `[1, 2]`), or as plain text if it is not TOML."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -100,7 +100,9 @@ def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
 
 
 def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
-    """Read `IN,OUT`, US dollars per million prompt and sampled tokens, or the list that a TOML file may have instead.
+    """Read `IN,OUT`, US dollars per million prompt and completion tokens.
+
+    A TOML file may hold a list of both instead.
 
     Raises:
         ConfigurationError: It is not two numbers.

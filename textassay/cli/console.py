@@ -22,7 +22,7 @@ PIPE_WIDTH = 10_000
 
 
 def printable(text: str) -> str:
-    """Return text with control characters escaped, for nothing that a model or a file says may steer a terminal."""
+    """Escape control characters, so that text from models or files cannot control the terminal."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )

@@ -104,7 +104,7 @@ def given(flags: Mapping[str, Any]) -> Given:
 
 
 def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with each parameter that is annotated with a `Group` spread into flags."""
+    """Return the function with each parameter annotated with a `Group` spread into flags."""
     hints = get_type_hints(function, include_extras=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Group] = {}

@@ -1,4 +1,4 @@
-"""What is set for the whole process when the process is ours, and never when textassay is used as a library."""
+"""Process-wide settings, applied by the command line only, never when used as a library."""
 
 from __future__ import annotations
 

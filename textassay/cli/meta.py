@@ -92,9 +92,17 @@ def explained(table: AgreementTable) -> list[str]:
 def _drawn_raters(rows: Sequence[RaterRow]) -> Table:
     """Draw agreement among people next to agreement with the judge: Spearman's rho, and alpha."""
     lines = plain_table(
-        "score", "human", "raters", "items", "alpha", "rater-rater", "judge-rater", "rater-others", "judge-others",
+        "score",
+        "human",
+        "raters",
+        "items",
+        "alpha",
+        "rater-rater",
+        "judge-rater",
+        "rater-others",
+        "judge-others",
         left=2,
-    )  # fmt: skip
+    )
     for row in rows:
         found = row.agreement
         pairs = (found.between_raters, found.judge_rater, found.ceiling, found.judge_others)

@@ -48,7 +48,7 @@ def _fill_closed_streams() -> None:
 
 
 def _check_open_files() -> None:
-    """Raise the limit of open files as far as it may be, and end where it is too low for any run."""
+    """Raise the limit of open files to its maximum, and exit if it is too low for any run."""
     try:
         import resource
     except ImportError:  # Windows has no such limit

@@ -1,4 +1,4 @@
-"""Agreement of every method with the assigned ratings, beside what trivial measures of the surface reach.
+"""Agreement of every method with the assigned ratings, beside trivial surface measures.
 
 Pure functions from recorded scores and examples to tables of numbers.
 """

@@ -29,7 +29,7 @@ class Layout:
     folder: Path
 
     def data(self, task: str, *, held_out: bool = False) -> Path:
-        """Return where the examples of a task are, all of them or those that nothing was learnt from."""
+        """Return the file of a task's examples: all of them, or the held-out ones only."""
         return self.folder / "data" / f"{task}{'-held-out' if held_out else ''}.jsonl"
 
     def run(self, task: str, name: str) -> Path:

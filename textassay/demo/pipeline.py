@@ -67,7 +67,7 @@ class Pipeline:
             await self._apply(task)
 
     def _write_data(self, task: str) -> None:
-        """Copy the examples of a task, and write those of the held-out sources once more by themselves.
+        """Copy a task's examples, and write those of the held-out sources to a file of their own.
 
         Raises:
             StorageError: The folder cannot be written to.
@@ -103,7 +103,7 @@ class Pipeline:
             fit.save(folder)
 
     async def _apply(self, task: str) -> Run:
-        """Do what `textassay score --method FOLDER` does, on sources that the evaluator was not fitted on."""
+        """Score the held-out sources, as `textassay score --method FOLDER` does."""
         evaluator = str(self._layout.evaluator(task))
         wanted = EvaluationRequest(method=evaluator, options={"scores": (self._nodes(task),)})
         return await self._session((task, FITTED), self._layout.data(task, held_out=True), wanted)

@@ -180,7 +180,7 @@ async def finish(session: Session) -> Run:
 
 @asynccontextmanager
 async def writing_summary(session: Session) -> AsyncIterator[None]:
-    """Write the run's summary when the block is left, however that is, and tell how to go on where it was stopped."""
+    """Write the run's summary when the block ends, and say how to resume a run that was stopped."""
     folder = session.folder
     if folder is None:
         yield

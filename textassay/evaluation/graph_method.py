@@ -16,7 +16,7 @@ from textassay.version import __version__
 
 
 class GraphMethod(TaskMethod):
-    """A graph from an `Assignment` to a list with one `Score` for each of its aspects, in their order."""
+    """A graph from an `Assignment` to a list of one `Score` per aspect, in the aspects' order."""
 
     how: How = "text"
     """What scores say that could not be obtained; the others come from the graph's own agents."""

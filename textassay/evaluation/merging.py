@@ -73,7 +73,7 @@ class _Source:
 
 
 def merge(run: str | Path, *, partial: bool = False) -> Merged:
-    """Make one run of `run/shard-*`, with one line for each example and aspect, in the shards' order.
+    """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
     Answers are merged, too, where the shards keep their own. Merging again, say after a shard was
     resumed, replaces the merged run unless that was itself resumed or edited meanwhile.

@@ -86,7 +86,7 @@ def settings_to_resume(
 def _check_endpoint(
     folder: Path, name: str, recorded: Mapping[str, Any], given: Mapping[str, Any]
 ) -> None:
-    """Refuse to send a key, or one that litellm finds, to an address that only the manifest names."""
+    """Refuse to send a key, including one that litellm finds, to an address from the manifest."""
     address, key = recorded.get("api_base"), recorded.get("api_key_env")
     is_direct = name.startswith("direct/")
     if "://" in name and not is_direct:

@@ -57,7 +57,7 @@ class Run(Displayed):
 
     @property
     def scores(self) -> list[Score]:
-        """All scores, the last one for every example and aspect, in the order in which they came."""
+        """All scores, the latest for each example and aspect, in the order in which they came."""
         return list(self)
 
     def __iter__(self) -> Iterator[Score]:

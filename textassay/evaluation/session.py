@@ -250,7 +250,7 @@ def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Too
 
 
 def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the recorded identity where the model differs from it in its address alone, else `None`.
+    """Return the recorded identity if the model differs from it in its address only, else `None`.
 
     A resumed run may reach the same model at another address (`--api-base`); its answers keep their
     keys.

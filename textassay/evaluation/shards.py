@@ -1,4 +1,4 @@
-"""Parts of a data set that are judged apart, on any scheduler, and merged into one run afterwards."""
+"""Shards: parts of a data set that any scheduler scores separately and that merge into one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agreement of the evaluator with people on held-out rows, beside what is to be had without learning, on the same rows.
+"""Agreement of the evaluator with people on held-out rows, beside baselines that learn little.
 
 Baselines: the single feature that agrees best with people on the training rows, the plain average,
 and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what they learn comes
@@ -59,7 +59,7 @@ def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fi
 
 
 def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
-    """Return the feature that agrees best with people on the training rows and its direction, 1 or -1.
+    """Return the feature that agrees best with people on the training rows, and its sign (1 or -1).
 
     Features that name another aspect are not looked at, unless all do.
     """
@@ -139,7 +139,7 @@ def _told(difference: Any) -> Json:
 
 
 def _mean(aspects: Json) -> Json:
-    """Return each coefficient's mean over the aspects, for those that are defined on all of them."""
+    """Return each coefficient's mean over the aspects, if it is defined on all of them."""
     names = list(dict.fromkeys(name for one in aspects.values() for name in one["agreement"]))
     means: Json = {}
     for name in names:

@@ -194,7 +194,7 @@ def rehearse(
     aggregators: Sequence[str],
     fitter: Fitter,
 ) -> None:
-    """Learn once from stand-ins of ratings, so that what cannot be learnt is refused before any call.
+    """Fit once to placeholder ratings, so that data that cannot be learned fails before any call.
 
     Whether learning is possible depends on the rows: how many groups there are, how the human
     ratings vary. What the judge says does not come into it.

@@ -1,4 +1,4 @@
-"""Ranking within a source (HD-Eval, appendix D), and how well single experts agree with each other (its table 9)."""
+"""Rankings within sources (HD-Eval, appendix D) and agreement of single raters (its table 9)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def competition_ranks(values: Floats) -> Floats:
 
 
 def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
-    """Return by aspect the share of items whose rank within their source is the one that people gave them.
+    """Return per aspect the share of items whose rank within their source matches people's rank.
 
     Sources count that have two items or more with a rating and a score; `None` where there is none.
     """
@@ -57,7 +57,7 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
 
 
 def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
-    """Return by aspect how two annotators agree, how one does with the mean of the others, and how the evaluator does.
+    """Return agreement per aspect: of two raters, of one with the others' mean, of the evaluator.
 
     Empty where no aspect has ratings of single annotators. Annotators are told apart by their
     position in the data.

@@ -154,7 +154,9 @@ class Alignment:
         return train[used]
 
     async def run(self, watch: Watch = _unwatched) -> Fit:
-        """Align; go on where an earlier call with the same order, or with other aggregators, was stopped.
+        """Run the alignment, or resume one that was stopped.
+
+        A folder may be resumed with the same request, or with other aggregators.
 
         Raises:
             RunFolderError: The folder holds an evaluator, something else, or another alignment.
@@ -262,7 +264,7 @@ class Alignment:
         )
 
     def _tell_what_is_kept(self, error: DataError, out: Path) -> None:
-        """Note on an error of learning that the ratings need not be paid for again, and what to change."""
+        """Add to a learning error that the paid ratings are kept, and what to change."""
         error.add_note(
             f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
         )
@@ -507,7 +509,7 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
 
 
 def rated(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
-    """Return the examples that people rated on a wanted aspect, without what no judge needs to see again."""
+    """Return the examples rated on a wanted aspect, without the fields that no judge needs."""
     wanted = human_aspects(data.check(), learning.aspects)
     found: list[Example] = []
     for example in data:

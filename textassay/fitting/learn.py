@@ -102,7 +102,7 @@ class Choice:
 
 
 def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
-    """Fit the named aggregators to training rows and take the one with the least error over folds of them.
+    """Fit the named aggregators and return the one with the least cross-validated error.
 
     Raises:
         DataError: None can be fitted.
@@ -216,7 +216,7 @@ def _fitted_over_folds(
 def importance_on(
     aggregator: Aggregator, rows: FeatureTable, *, seed: int, repeats: int
 ) -> Importance:
-    """Measure permutation importance on rows that the aggregator has not seen, at most 1,000 of them.
+    """Measure permutation importance on rows held out from the aggregator, at most 1,000 of them.
 
     Raises:
         DataError: An aspect's ratings do not vary there.
@@ -234,7 +234,7 @@ def importance_on(
 
 
 def _at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
-    """Return the table, or as many whole groups of it, drawn at random, as have about so many rows."""
+    """Return the table, or whole groups drawn at random that have about that many rows."""
     if len(table.ids) <= rows:
         return table
     groups, sizes = np.unique(table.groups, return_counts=True)

@@ -1,4 +1,4 @@
-"""The fit report: how an evaluator was learnt, how well it agrees with people, and what it rests on, as JSON values."""
+"""The fit report as JSON: how an evaluator was learned, how well it agrees, what it rests on."""
 
 from __future__ import annotations
 

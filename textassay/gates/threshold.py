@@ -1,4 +1,4 @@
-"""Decides whether a mean score reaches a threshold, with the source as the unit that was sampled."""
+"""Decides whether a mean score reaches a threshold, with the source as the sampled unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Aggregators: from the scores of many features (criteria, judges, tools) to what people would say, aspect by aspect.
+"""Aggregators: learn to predict human ratings, aspect by aspect, from many scores.
+
+Scores are features: of criteria, judges and tools.
 
 Knows arrays and names; nothing of examples, runs or models. One protocol for all families, in
 scikit-learn's language.
@@ -328,7 +330,7 @@ class Aggregator:
         return Contributions(values=values, base=bases, systems=moved)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values from which `from_dict` builds an aggregator with bit-equal predictions."""
+        """Return JSON values from which `from_dict` restores bit-equal predictions."""
         content = {
             "format": FORMAT,
             "name": self.name,

@@ -94,7 +94,9 @@ def permutation_importance(
     repeats: int = 10,
     seed: int = 0,
 ) -> Importance:
-    """Measure how much worse predictions get when a feature, or several together, are shuffled over the rows.
+    """Measure how much predictions worsen when features are shuffled over the rows.
+
+    Several features may be shuffled together.
 
     Take rows that the predictor was not trained on; on training rows noise looks important.
     Features that say the same cover for each other: shuffle them together, as one entry of
@@ -301,7 +303,7 @@ def _shifts(gained: Floats, lent: Floats, rated: Mask, codes: Codes) -> Floats:
 
 
 def _interval(mean: Floats, shifts: Floats, confidence: float) -> Floats:
-    """Return mean -+ t times the standard error that the groups' influences show (infinitesimal jackknife)."""
+    """Return the mean and its t interval from the groups' influences (infinitesimal jackknife)."""
     groups = shifts.shape[-1]
     if groups < 2:
         return np.full((*mean.shape, 2), np.nan)

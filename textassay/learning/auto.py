@@ -66,7 +66,7 @@ class Blend:
 
 
 def learn_auto(training: Training) -> Learned:
-    """Learn by the blend, or by a single candidate whose error over folds of groups is clearly lower.
+    """Fit the blend, or a single candidate whose cross-validated error is clearly lower.
 
     The notes say which was chosen, every candidate's error (1 is that of predicting the mean) and
     why any was left out.
@@ -127,12 +127,12 @@ class HeldOut:
         self.squared[name] = (mean - self._target) ** 2
 
     def errors(self) -> dict[str, float]:
-        """Return the mean squared error of each learner, relative to that of predicting the mean."""
+        """Return each learner's mean squared error, relative to that of predicting the mean."""
         variance = float(self._target.var()) or 1.0
         return {name: float(squared.mean()) / variance for name, squared in self.squared.items()}
 
     def best(self, *, unless_clearly_better: str) -> str:
-        """Return the learner of least error, or the named one if that is no more than one standard error above."""
+        """Return the learner with the least error, or the named one if within a standard error."""
         errors = {name: float(squared.mean()) for name, squared in self.squared.items()}
         best = min(errors, key=lambda name: errors[name])
         worse = self.squared[unless_clearly_better] - self.squared[best]

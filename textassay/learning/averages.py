@@ -24,7 +24,7 @@ def learn_avg(training: Training) -> Learned:
 
 
 def learn_corrw(training: Training) -> Learned:
-    """Average weighted by each feature's correlation with the ratings of the training rows, its sign included.
+    """Mean weighted by each feature's signed correlation with the ratings of the training rows.
 
     Raises:
         DataError: No feature varies with the ratings.

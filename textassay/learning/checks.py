@@ -21,7 +21,7 @@ _LEAK = 0.999
 def find_leaks(
     features: Floats, human: Floats, feature_names: Sequence[str], target_names: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return pairs of feature and aspect that correlate above .999 in magnitude over at least 10 rows.
+    """Return feature-aspect pairs whose correlation exceeds .999 in magnitude on at least 10 rows.
 
     Args:
         features: Shape (n, features), NaN where absent.

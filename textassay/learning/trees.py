@@ -105,7 +105,7 @@ def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.i
 
 
 def clear_directions(training: Training) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return 1 or -1 for features whose covariance with the target is clearly above or below 0, else 0.
+    """Return 1 or -1 for features with a clear sign of covariance with the target, else 0.
 
     Standard errors are those of the rows' products, which scatter widely for a feature that helps
     at one end of its range and harms at the other (White, 1980).

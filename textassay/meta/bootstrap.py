@@ -142,6 +142,6 @@ def _over_systems(rows: Floats, x: Floats, y: Floats) -> dict[Coefficient, Float
 
 
 def _snapped(means: Floats) -> Floats:
-    """Round to what counts of the largest, so that means which differ by rounding alone are ties."""
+    """Round relative to the largest value, so that means differing by rounding errors are ties."""
     largest = float(np.abs(means).max(initial=0.0))
     return np.round(means / largest, _DIGITS) if largest > 0 else means

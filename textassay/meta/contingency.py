@@ -1,4 +1,4 @@
-"""Two arrays as a sparse contingency table, and the three coefficients of it under many sets of weights at once.
+"""Two arrays as a sparse contingency table, and three coefficients under many weightings.
 
 Knows numbers and weights; what the weights stand for (a resample, all rows once) is the caller's
 affair.
@@ -45,7 +45,10 @@ class Cells:
         self._inversions = InversionCounter(self._ry)
 
     def weigh(self, weights: Floats) -> Weighed:
-        """Return what the coefficients need under whole weights of shape (n, b), one column per result."""
+        """Return the sums that the coefficients need under integer weights of shape (n, b).
+
+        The result has one column per set of weights.
+        """
         cells = np.add.reduceat(weights[self._rows], self._starts, axis=0)
         return Weighed(
             cells=cells,

@@ -1,4 +1,4 @@
-"""Pearson's, Spearman's and Kendall's correlation of two arrays, and of many short pairs of rows at once.
+"""Pearson's, Spearman's and Kendall's correlation of two arrays, and of many short pairs at once.
 
 Knows numbers only. A correlation with a constant side is undefined: `None` from the functions of
 two arrays, NaN inside the results of the `_rows` functions, which are building blocks. Constant
@@ -50,7 +50,9 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def kendall(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Return Kendall's tau-b, which corrects for ties on both sides, or `None` where a side is constant or n < 2.
+    """Return Kendall's tau-b, or `None` if a side is constant or n < 2.
+
+    Tau-b corrects for ties on both sides.
 
     Raises:
         DataError: The arrays differ in length, or hold NaN or infinity.

@@ -1,4 +1,4 @@
-"""Confidence intervals of a coefficient whose coverage was shown by simulation (`benchmarks/coverage.py`).
+"""Confidence intervals of a coefficient, with coverage shown by `benchmarks/coverage.py`.
 
 Knows paired rows and levels; nothing of examples or files.
 

@@ -102,7 +102,7 @@ def dataset_level(pairs: Pairs) -> dict[Coefficient, float | None]:
 
 
 def system_level(pairs: Pairs) -> dict[Coefficient, float | None]:
-    """Return the coefficients over the means per system, `None` where a side's means are constant."""
+    """Return the coefficients of the means per system, `None` if a side's means are constant."""
     return _over_points(*system_means(pairs))
 
 
@@ -132,7 +132,7 @@ def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
 
 
 def mean_over_groups(per_group: dict[Coefficient, Floats]) -> dict[Coefficient, float | None]:
-    """Return the mean of each coefficient over the groups where it is defined, `None` where there is no such group."""
+    """Return each coefficient's mean over the groups that define it, `None` if there is none."""
     means: dict[Coefficient, float | None] = {}
     for name, values in per_group.items():
         defined = values[~np.isnan(values)]

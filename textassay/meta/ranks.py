@@ -13,7 +13,7 @@ Codes = NDArray[np.intp]
 
 
 def average_ranks(values: Floats) -> Floats:
-    """Return ranks from 1 along the last axis, equal numbers sharing the mean of their ranks, shape (rows, n)."""
+    """Return ranks from 1 along the last axis, shape (rows, n); ties share their mean rank."""
     n = values.shape[-1]
     order = np.argsort(values, axis=-1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=-1)

@@ -64,7 +64,7 @@ class RecordedRow:
 
 
 def read_rows(path: str | Path) -> Iterator[RecordedRow]:
-    """Iterate over the lines of what `read_scores` reads, in the file's order, replaced ones included.
+    """Iterate over the lines that `read_scores` reads, in order, replaced ones included.
 
     Raises:
         RunFolderError: As `read_scores`.

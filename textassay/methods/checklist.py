@@ -1,4 +1,4 @@
-"""Checklist: yes/no questions on each aspect, answered with evidence that is looked up, and averaged."""
+"""Checklist: yes/no questions on each aspect, answered with evidence that is checked, averaged."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ChecklistOptions(PromptOptions):
 
 
 class Checklist(PromptMethod):
-    """Checklist with evidence (CheckEval, Lee et al. 2024, arXiv 2403.18771; RULERS, arXiv 2601.08654).
+    """Checklist with evidence (CheckEval, Lee et al. 2024, arXiv 2403.18771; RULERS, 2601.08654).
 
     1. Each aspect has yes/no questions: from a file, or written once by the model (TICK, arXiv
     2410.03608).
@@ -282,7 +282,7 @@ class Checklist(PromptMethod):
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """The chosen aspects, or all questions where their answers are wanted, on the scale of P(yes)."""
+        """The chosen aspects, or with `output=questions` every question, on the scale of P(yes)."""
         if self.options.output == "questions":
             return tuple(question for items in self._given.values() for question in items)
         return tuple(map(checklists.on_unit_scale, super().aspects))

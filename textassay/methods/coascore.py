@@ -1,4 +1,4 @@
-"""CoAScore: a chain of relevant aspects is named and rated first, and helps to rate the target aspect."""
+"""CoAScore: rates a chain of relevant aspects first, to inform the rating of the target aspect."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class CoAScore(RatingMethod):
         return "|".join((self.options.variant, self._chains_digest, self.joint.digest))
 
     def nodes(self) -> list[Node]:
-        """Name the chain of an aspect once, rate it for every example, and rate the aspect with it in view."""
+        """Write an aspect's chain once, rate it per example, and show it to the aspect's judge."""
         chain = Node("chain", self._chains, aspect=each("input.aspects"))
         wires = {**PER_ASPECT, "chain": each("chain")}
         if self.options.variant == "no-scores":
@@ -227,7 +227,7 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
 async def name_chains(
     models: Models, task: Task, options: CoAScoreOptions | None = None
 ) -> GrownTree:
-    """Name the chains of all of a task's aspects, as a tree that `trees.save` writes for `aspects_file`.
+    """Write the chains of all aspects of a task, as a tree that `trees.save` can store.
 
     Raises:
         TextassayError: The model could not be asked or gave no list.

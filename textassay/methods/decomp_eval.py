@@ -1,4 +1,4 @@
-"""DecompEval: a yes/no question about the whole output, answered after one sub-question for each sentence."""
+"""DecompEval: a yes/no question on the whole output, after one sub-question per sentence."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class DecompEval(PromptMethod):
         return False
 
     def nodes(self) -> list[Node]:
-        """Ask about an aspect sentence by sentence, answer in order, and make a score of the answers."""
+        """Ask about each sentence in order, then about the whole output, and score the answers."""
         return [
             Node("questions", self.questions, **PER_ASPECT),
             Node("answers", AnswersInOrder(self.answerer), inquiry=each("questions")),
@@ -161,7 +161,9 @@ class DecompEval(PromptMethod):
 
 
 def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
-    """Return the questions of a file, by default the package's own, and 6 hex digits that change with the file.
+    """Return the questions of a file, and 6 hex digits that change with the file.
+
+    Without a file, the packaged questions.
 
     Raises:
         ConfigurationError: The file cannot be read or says something wrong; names file and key.

@@ -1,4 +1,4 @@
-"""Fusion-Eval: a judge is told what assistant evaluators say of a text, and rates it by a plan of how to use them."""
+"""Fusion-Eval: a judge rates with the scores of assistant evaluators and a plan of their use."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class FusionEval(PromptMethod):
         return _Written(planner), planner.digest
 
     def _judged(self, models: Models) -> tuple[list[Node], str, str]:
-        """Return the nodes in which the judge fuses, the signature of their scores and the prompts' digest."""
+        """Return the nodes in which the judge fuses, the scores' signature and the digest."""
         options = self.options
         temperature = options.effective_temperature
         ask = self.ask(n=options.n, temperature=temperature, seed=options.seed)
@@ -223,7 +223,7 @@ class FusionEval(PromptMethod):
         return [node], fuser.signature, fuser.prompt_digest
 
     def _averaged(self, models: Models) -> tuple[list[Node], str, str]:
-        """Return the nodes in which numbers are averaged, the signature of their scores and the prompts' digest."""
+        """Return the nodes that average numbers, the scores' signature and the prompts' digest."""
         wires: dict[str, Any] = {**PER_ASPECT, "assistance": "tools"}
         nodes, direct = [], None
         if self.options.direct:

@@ -20,7 +20,7 @@ STEPS_PROMPT = "g_eval_steps"
 
 
 def _once(writer: Callable[[Aspect], Awaitable[Steps]]) -> Callable[[Aspect], Awaitable[Steps]]:
-    """Return the writer as an agent that is asked once an aspect, whatever the number of examples."""
+    """Return the writer as an agent that is called once per aspect for all examples."""
     remembered = once(writer)
 
     async def write_steps(aspect: Aspect) -> Steps:
@@ -85,7 +85,10 @@ class GEval(RatingMethod):
         if self.options.steps == "task":
             return WrittenSteps(self._task)
         profiles.require_generation(
-            "evaluation steps", "take the task's (--set steps=task) or none (steps=none)", self.options.profile,
-            self.models, "steps",
-        )  # fmt: skip
+            "evaluation steps",
+            "take the task's (--set steps=task) or none (steps=none)",
+            self.options.profile,
+            self.models,
+            "steps",
+        )
         return StepsWriter(Ask(model_for(self.models, "steps"), STEPS_PROMPT, self._task))

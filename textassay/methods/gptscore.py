@@ -1,4 +1,4 @@
-"""GPTScore: how likely a model finds a text, given what it was made from and a wish for the judged aspect."""
+"""GPTScore: how likely a model finds a text, given its input and an instruction per aspect."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
 
 
 def default_directions(task: str) -> Mapping[str, Directed]:
-    """Return the default direction of each aspect of a task that the table has, with whose choice it is and why.
+    """Return the default direction of each aspect in the table, who chose it and why.
 
     Aspects without an entry take `src-hypo`, as does everything for tasks that the table has not.
     """

@@ -259,7 +259,7 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
 async def decompose_task(
     models: Models, task: Task, options: HDEvalOptions | None = None
 ) -> GrownTree:
-    """Take a task's aspects apart into a tree of `depth` layers, which `trees.save` writes as a file to edit.
+    """Decompose a task's aspects into a tree of `depth` layers, to be saved with `trees.save`.
 
     Raises:
         TextassayError: The model could not be asked or gave no list.
@@ -272,7 +272,7 @@ async def decompose_task(
 def _given_branches(
     task: Task, options: HDEvalOptions
 ) -> tuple[dict[str, Branch], tuple[Aspect, ...]]:
-    """Return the branches that are known before the run, by the root's id, and all criteria of the first layer."""
+    """Return the branches known before the run, by root id, and all first-layer criteria."""
     chosen = tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in task.aspects)
     if options.tree == BY_MODEL or (options.tree == PUBLISHED and task.name not in TREES):
         return {}, chosen

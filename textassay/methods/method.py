@@ -51,7 +51,7 @@ class Method(Protocol):
 
     @property
     def graph(self) -> Graph:
-        """From an `Assignment` to a list with a `Score` or a `Failure` for each of its aspects, in order."""
+        """From an `Assignment` to a list of one `Score` or `Failure` per aspect, in order."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Assistant evaluators by themselves, in the form of a method, so that a run of tools is a run like any other."""
+"""Runs tools (assistant evaluators) alone, as a method, so that a run of tools is like any run."""
 
 from __future__ import annotations
 

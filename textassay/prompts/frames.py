@@ -1,4 +1,4 @@
-"""A prompt rendered once around places for texts, so that a run over many examples does not render it anew for each.
+"""Prompts rendered once with placeholders for texts, so that a run does not rerender them.
 
 A frame is made with marks in place of the texts, cut at the marks, and filled by joining: no text
 is ever rendered. A prompt that changes a text (a filter, say) loses its mark and has no frame; it

@@ -10,8 +10,16 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent
 
 TASKS = (
-    "summarization", "dialogue", "data-to-text", "translation", "general", "fed-turn", "fed-dialog", "story", "mqm",
-)  # fmt: skip
+    "summarization",
+    "dialogue",
+    "data-to-text",
+    "translation",
+    "general",
+    "fed-turn",
+    "fed-dialog",
+    "story",
+    "mqm",
+)
 """Names of the packaged tasks: what is judged in a kind of text, and what its parts are called."""
 
 TREES = ("dialogue", "summarization", "data-to-text")

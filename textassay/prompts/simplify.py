@@ -32,7 +32,7 @@ _BLANKS = re.compile(r"[^\S\n]+")
 
 
 def simplify(text: str) -> str:
-    """Return a text in lower case with ASCII quotes and dashes, Penn Treebank tokens joined, and single spaces.
+    """Lower the case, use ASCII quotes and dashes, join Penn Treebank tokens, single the spaces.
 
     Line breaks stay; blanks at either end of a line do not.
     """

@@ -64,7 +64,7 @@ class LiveRun:
             return now, made
 
     def news(self, cursor: int, known: int) -> dict[str, Any]:
-        """Return what was added after the first `cursor` lines, for a reader who has `known` examples."""
+        """Return what was added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}

@@ -1,4 +1,4 @@
-"""Puts the sections together into one HTML file that asks for nothing and runs nothing but its own script.
+"""Builds one HTML file from the sections; it loads nothing and runs only its own script.
 
 The file's Content-Security-Policy forbids every request and allows its one script and its one style
 sheet by their hashes. Equal runs and data give equal bytes.
@@ -159,7 +159,7 @@ def sections_of(content: Content) -> str:
 
 
 def policy(script: str, style: str, *, connect: bool) -> str:
-    """Return the Content-Security-Policy under which this script and this style sheet alone work."""
+    """Return the Content-Security-Policy that allows only this script and this style sheet."""
     rules = [
         "default-src 'none'",
         f"script-src 'sha256-{_hash(script)}'",

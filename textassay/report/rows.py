@@ -209,7 +209,7 @@ def numbers(column: Floats) -> list[float | None]:
 
 
 def _words(score: Score, limit: int) -> list[Any]:
-    """Return how a value was obtained, the judge's words, the reason if there is no value, and evidence."""
+    """Return how a value was obtained, the judge's words, why one is missing, and evidence."""
     error = None if score.error is None else f"{score.error.type}: {score.error.message}"
     return [
         obtained(score),

@@ -94,9 +94,16 @@ class Viewer:
     async def _index(self, request: web.Request) -> web.StreamResponse:
         runs = await asyncio.to_thread(lambda: [_listed(self.path, name) for name in self.names()])
         style = asset("page.css")
-        made = environment().get_template("index.html.jinja").render(
-            folder=self.path.resolve().name, runs=runs, style=style, policy=policy("", style, connect=False)
-        )  # fmt: skip
+        made = (
+            environment()
+            .get_template("index.html.jinja")
+            .render(
+                folder=self.path.resolve().name,
+                runs=runs,
+                style=style,
+                policy=policy("", style, connect=False),
+            )
+        )
         return web.Response(text=made, content_type="text/html")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
@@ -174,7 +181,7 @@ async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]
 
 
 def _is_ours(header: str, listening: str) -> bool:
-    """Return whether a Host header names this server, and no name that points at it from elsewhere."""
+    """Return whether a Host header is this server's own, not a foreign name resolving to it."""
     name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
     name = name.strip("[]").lower()
     if name in ("localhost", listening.lower()):
@@ -210,8 +217,10 @@ def _listed(folder: Path, name: str) -> dict[str, Any]:
         "models": ", ".join(sorted({str(model.get("name")) for model in models.values()})),
         "began": str(manifest.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
         "scored": None if summary is None else summary["outcomes"]["scored"],
-        "unscored": None if summary is None else sum(summary["outcomes"].values()) - summary["outcomes"]["scored"],
-    }  # fmt: skip
+        "unscored": None
+        if summary is None
+        else sum(summary["outcomes"].values()) - summary["outcomes"]["scored"],
+    }
 
 
 def _count(request: web.Request, name: str) -> int:

@@ -84,11 +84,18 @@ def histogram(counts: Sequence[int], *, kind: str = "judge", width: float = 64) 
     height, most = 18.0, max(counts, default=0) or 1
     step = width / max(len(counts), 1)
     bars = [
-        tag("rect", x=at * step + 0.5, width=step - 1, y=height - tall, height=tall, class_=f"bar {kind}")
+        tag(
+            "rect",
+            x=at * step + 0.5,
+            width=step - 1,
+            y=height - tall,
+            height=tall,
+            class_=f"bar {kind}",
+        )
         for at, count in enumerate(counts)
         if count
         for tall in [max(1.0, (height - 1) * count / most)]
-    ]  # fmt: skip
+    ]
     base = tag("line", x1=0, x2=width, y1=height - 0.5, y2=height - 0.5, class_="axis")
     return picture(width, height, *bars, base)
 

@@ -1,20 +1,20 @@
 """Every error textassay raises on purpose.
 
     TextassayError
-    |-- ConfigurationError        you asked for something that cannot be done; nothing was asked of a model
+    |-- ConfigurationError        the request cannot be carried out; no model was called
     |   |-- DataError             a data file or record (names file, line and field)
-    |   |-- UnknownName           no such method, task, aspect, tool, model prefix or setting (names what exists)
+    |   |-- UnknownName           no such method, task, aspect, tool, prefix or setting (lists them)
     |   |   `-- UnknownParameter  a public function has no such parameter; a TypeError, too
     |   |-- PromptError           a prompt file is missing or does not render
-    |   |-- GraphError            a graph that cannot run: unknown node, wrong type on an edge, cycle
+    |   |-- GraphError            a graph that cannot run (unknown node, wrong type, cycle)
     |   |-- CapabilityError       the model cannot do what the method needs (names what would)
-    |   `-- RunFolderError        a run folder that is in use, foreign, read-only or of a newer format
+    |   `-- RunFolderError        a run folder in use, foreign, read-only or of a newer format
     |-- ModelError                the model could not be asked, or did not answer usably
     |   |-- TransientError        may go away by itself: retried
     |   |   |-- RateLimited       429; carries `retry_after`
     |   |   |-- ServerFailed      5xx
     |   |   |-- ConnectionFailed  the connection was dropped
-    |   |   |-- NothingListening  the connection was refused or the host is unknown; fatal once retries are spent
+    |   |   |-- NothingListening  connection refused or host unknown; fatal after all retries
     |   |   |-- TimedOut          no answer within the time limit of one attempt
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
     |   |-- RequestRefused        this request, not every request: never retried
@@ -26,8 +26,8 @@
     |       |-- QuotaExhausted
     |       |-- ServerUnusable    down for too long, or fails every call
     |       `-- ModelClosed       used after it was closed
-    |-- StorageError              cache or journal cannot be read or written: stops the run, which stays resumable
-    |-- AgentExited               an agent tried to end the process: stops the run, which stays resumable
+    |-- StorageError              cache or journal fails: stops the run, which stays resumable
+    |-- AgentExited               an agent tried to end the process: stops the run (resumable)
     `-- BudgetReached             `--max-cost` is spent: stops the run, which stays resumable
 
 The first family is never retried and exits 2; the rest become typed outcomes of single scores or

@@ -160,7 +160,7 @@ class Example(Message):
 
 
 def content_id(fields: Mapping[str, Any]) -> str:
-    """Return 16 hex digits that stand for the texts of an example, for rows that come without an id."""
+    """Return 16 hex digits that identify an example's texts, for rows without an id."""
     named = ("output", "source", "context", "references", "system", "group")
     values = [fields.get(name) for name in named]
     text = "\x1f".join(repr(list(value) if isinstance(value, tuple) else value) for value in values)
@@ -210,7 +210,7 @@ class Aspect(Message):
 
 
 def slug(name: str) -> str:
-    """Return `name` in lower case with every run of other characters than letters and digits as one hyphen."""
+    """Return `name` in lower case, with each run of non-alphanumeric characters as one hyphen."""
     return re.sub(r"[\W_]+", "-", name.casefold()).strip("-") or "x"
 
 
@@ -243,7 +243,8 @@ class AspectTree(Message):
         """Return the aspect with this id; `KeyError` where there is none."""
         return self._by_id[aspect_id]
 
-    def __iter__(self) -> Iterator[Aspect]:  # type: ignore[override]  # pydantic iterates over fields; a tree is its nodes
+    # pydantic's models iterate over their fields; a tree iterates over its nodes.
+    def __iter__(self) -> Iterator[Aspect]:  # type: ignore[override]
         """Iterate over the nodes."""
         return iter(self.aspects)
 

@@ -30,7 +30,7 @@ SHARED_BY_ROLES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Marks a setting that is a flag of the command line, `--name`, rather than a key of `--set`."""
+    """Marks a setting that is a flag (`--name`) of the command line, not a key of `--set`."""
 
     panel: str
     """Heading of the help under which it stands."""

@@ -1,4 +1,4 @@
-"""Does the judge hold? Known changes of the user's own texts, and what each should do to the scores."""
+"""Stress tests of a judge: known edits of the user's texts, and their effect on the scores."""
 
 from textassay.stress.run import StressOrder, StressRun, read_result
 from textassay.stress.suite import FAMILIES, TESTS, chosen_tests

@@ -143,7 +143,7 @@ class StressOrder:
 
 
 class Redrawn(Wrapper):
-    """Asks for other draws than the first run, so that neither a cache nor a seed repeats its answers."""
+    """Asks for samples other than the first run's, so that no cache or seed repeats its answers."""
 
     async def generate(self, request: Request) -> Response:
         """Ask for a later draw."""
@@ -419,7 +419,7 @@ def opened(data: Any, spec: RunSpec) -> Examples:
 
 
 def highest_rating(spec: RunSpec, method: Method | None) -> str:
-    """Return the highest rating as a judge of this run would write it, for texts that ask for one."""
+    """Return the highest rating as this run's judge would write it, for texts that ask for it."""
     name = spec.method if method is None else method.name
     if name == Pairwise.name:
         return "the better text"

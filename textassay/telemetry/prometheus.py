@@ -45,8 +45,12 @@ def prometheus_text(progress: Any, *, run: str = "") -> str:
 
 
 def _metric(name: str, kind: str, text: str, samples: Iterable[Sample]) -> list[str]:
-    rows = [f"textassay_{name}{_labels(labels)} {value:g}" if isinstance(value, float)
-            else f"textassay_{name}{_labels(labels)} {value}" for labels, value in samples]  # fmt: skip
+    rows = [
+        f"textassay_{name}{_labels(labels)} {value:g}"
+        if isinstance(value, float)
+        else f"textassay_{name}{_labels(labels)} {value}"
+        for labels, value in samples
+    ]
     if not rows:
         return []
     return [f"# HELP textassay_{name} {text}", f"# TYPE textassay_{name} {kind}", *rows]

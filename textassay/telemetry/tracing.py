@@ -125,7 +125,7 @@ class TracedRun:
             context.detach(token)
 
     def scored(self, score: Score, example: Example) -> None:
-        """Emit the event of a score, as a child of the span that made the text if the example names it."""
+        """Emit the event of a score, as a child of the span of its text if the example names it."""
         self._scores += 1
         told: dict[str, Any] = {
             names.EVALUATION_NAME: score.aspect,

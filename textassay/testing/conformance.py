@@ -1,4 +1,4 @@
-"""What is true of every model, as checks that any implementation of the `Model` protocol can be put through.
+"""Checks that every implementation of the `Model` protocol must pass.
 
 Each check makes a model of its own, asks it a few short questions and closes it. A failed check
 raises `AssertionError` with what the protocol asks for; pytest shows it as it is.
@@ -95,7 +95,7 @@ async def an_answer_has_text_and_usage(make: MakeModel) -> None:
 
 
 async def never_more_samples_than_asked_for(make: MakeModel) -> None:
-    """A model that gives several samples gives as many as were asked for, any other at least one."""
+    """A model that supports several samples gives as many as asked for, any other at least one."""
     async with _made(make) as model:
         count = len((await _ask(model, n=3, temperature=1.0)).samples)
         several = model.capabilities.n

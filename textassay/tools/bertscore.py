@@ -1,4 +1,4 @@
-"""Greedy matching of contextual token embeddings, as in BERTScore (Zhang et al., 2020), over any encoder.
+"""Greedy matching of contextual token embeddings, as in BERTScore (Zhang et al., 2020).
 
 Equal to the package bert-score without weighting by rarity and without rescaling by a baseline: as
 there, a token may match a special token of the other text, but special tokens count for nothing

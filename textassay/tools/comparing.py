@@ -80,7 +80,9 @@ class ComparingTool(ModelTool):
 def targets(
     name: str, example: Example, against: Against
 ) -> tuple[tuple[str, ...], str] | Abstention:
-    """Return the texts to compare an output with, and whether they are `references`, `source` or `context`.
+    """Return the texts to compare an output with, and their kind.
+
+    The kind is `references`, `source` or `context`.
 
     Args:
         name: Name of the tool, for the reason where there is nothing to compare with.

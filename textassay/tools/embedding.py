@@ -1,4 +1,4 @@
-"""Likeness of two texts as the cosine of their embeddings, over any sentence encoder or static vectors.
+"""Similarity of two texts: cosine of their embeddings, by a sentence encoder or static vectors.
 
 Whole texts, or sentence by sentence: the best counterpart of each sentence, averaged. Whole-text
 cosines say little about summaries; sentence-wise ones agree with people about twice as well
@@ -292,7 +292,7 @@ def pool(states: list[Array], pooling: Pooling) -> Array:
 
 
 def pooling_of(folder: Path, label: str, wanted: Literal["auto", "mean", "cls"]) -> Pooling:
-    """Return how a sentence encoder pools, from the files that sentence-transformers writes beside it.
+    """Return how a sentence encoder pools, from the files of sentence-transformers beside it.
 
     Args:
         folder: The model's folder.

@@ -90,7 +90,7 @@ class Coverage(Computed):
 
 
 def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[int]:
-    """Return the lengths of the longest runs of `output` that stand in `source`, read greedily from the left.
+    """Return the lengths of the longest runs of `output` found in `source`, greedily from the left.
 
     Args:
         source: Words of the source.

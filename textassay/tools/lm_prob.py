@@ -22,7 +22,7 @@ _PLACE = "{premise}"
 
 
 class LMProb(TextTool):
-    """exp(mean log P(token | premise, tokens before)), by any model that scores a given continuation."""
+    """exp(mean log P(token | premise, earlier tokens)), by a model that scores continuations."""
 
     kind: ClassVar[str] = "lm_prob"
 

@@ -67,7 +67,7 @@ class ModelTool(TextTool):
         return self._runner
 
     def settings(self) -> Mapping[str, object]:
-        """The model: as it was named, and once it is loaded with its commit or digest and its engine."""
+        """The model as named, and once loaded with its commit or digest and its engine."""
         return {"model": self._runner.label if self._runner else self.model, "layer": self.layer}
 
     async def ask(self, engine: Engine, encodings: Sequence[Encoding]) -> list[Array]:

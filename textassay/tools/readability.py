@@ -19,7 +19,8 @@ _CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNOR
 _ENGLISH_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)*", re.IGNORECASE)
 _VOWELS = re.compile(r"[aeiouy]+")
 _HIATUS = re.compile(
-    r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie|ying\b"
+    r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie"
+    r"|ying\b"
 )
 _SILENT_END = re.compile(
     r"(?<![aeiouyl])e$|(?<=[aeiouy])le$|(?<![aeiouytd])ed$|(?<![aeiouysxzl])es$|(?<=[cgsxz]h)es$"

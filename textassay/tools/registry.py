@@ -1,4 +1,4 @@
-"""Tools by name: what exists, and how a spec such as `sum_bleurt=bleurt:PATH?engine=onnx` becomes a tool.
+"""Tools by name: the known kinds, and how `sum_bleurt=bleurt:PATH?engine=onnx` is parsed.
 
 `KINDS` is a plain dict from kind to a callable that makes a tool; other packages add kinds through
 the entry-point group `textassay.tools`, which is looked at when a name is not in the dict. Making a

@@ -13,17 +13,18 @@ from typing import Protocol
 
 # Titles and the like, which a name or number follows: never the end of a sentence.
 _TITLES = """
-    mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft fig figs eq eqs no nos
-    vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr hr herr frau nr bzw usw z.b d.h jan feb mar apr
-    jun jul aug sep sept oct nov dec
+    mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft
+    fig figs eq eqs no nos vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr
+    hr herr frau nr bzw usw z.b d.h jan feb mar apr jun jul aug sep sept oct nov dec
 """
 # May end a sentence: they do where a word follows that begins sentences and no names.
 _SHORT_FORMS = (
     "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
 )
 _OPENERS = """
-    the a an he she it they we i you this that these those there but and so in on at as if when while however his her
-    their our its my your what who why how where meanwhile for after before by with from to not no yes
+    the a an he she it they we i you this that these those there but and so in on at as if when
+    while however his her their our its my your what who why how where meanwhile for after
+    before by with from to not no yes
 """
 _BEFORE_NAMES = frozenset(_TITLES.split())
 _MAY_END = frozenset(_SHORT_FORMS.split())
@@ -32,18 +33,19 @@ _STARTERS = frozenset(_OPENERS.split())
 _BREAK = re.compile(
     r"""
       (?P<end> [.!?\u2026\u061f\u06d4\u0964\u0965]+                                  # end marks
-          (?: \s+(?:''|[\u2019\u201d])(?=\s|$) | [)\]}"'\u2019\u201d\u00bb]* )  # what closes around them
+          # closing quotes and brackets around them
+          (?: \s+(?:''|[\u2019\u201d])(?=\s|$) | [)\]}"'\u2019\u201d\u00bb]* )
       ) (?= \s | $ )
-    | (?P<wide> [\u3002\uff01\uff1f\uff61]+ [\u300d\u300f\u201d\u2019\uff09)\]]* )  # full-width marks need no space
+      # full-width marks need no space
+    | (?P<wide> [\u3002\uff01\uff1f\uff61]+ [\u300d\u300f\u201d\u2019\uff09)\]]* )
     | (?P<line> [^\S\n]* \n \s* )
     """,
     re.VERBOSE,
 )
 _ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
-_HARD_WRAP = range(
-    40, 121
-)  # width of a line, in characters, that an editor or terminal may have wrapped
+# Width of a line, in characters, that an editor or terminal may have wrapped.
+_HARD_WRAP = range(40, 121)
 
 
 class SentenceSplitter(Protocol):

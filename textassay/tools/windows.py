@@ -12,7 +12,7 @@ Count = Callable[[str], int]
 
 
 def fit(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
-    """Return the sentences with those that are too long cut between words, or inside a word where one is too long.
+    """Cut sentences that are too long between words, or inside a word that is too long itself.
 
     Args:
         sentences: Texts in order.

@@ -1,4 +1,5 @@
-"""Several ratings out of one answer, by name: what is left out stays out, and nobody gets a neighbour's rating."""
+"""Several ratings out of one answer, by name: what is left out stays out, and nobody gets a
+neighbour's rating."""
 
 import time
 

@@ -1,4 +1,5 @@
-"""Plans as models write them: names are found whatever stands around them, and what is wrong is said."""
+"""Plans as models write them: names are found whatever stands around them, and what is wrong is
+said."""
 
 import pytest
 from hypothesis import given

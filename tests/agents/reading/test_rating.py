@@ -179,7 +179,8 @@ def test_the_place_of_a_spelled_rating_is_the_word():
 
 
 def test_an_answer_that_is_given_again_is_read_for_what_is_asked_now():
-    """The same words are another rating, or none, on another scale, in another form and under another name."""
+    """The same words are another rating, or none, on another scale, in another form and under
+    another name."""
     asked = [
         (FIVE, "number", 4.0),
         ((1, 3), "number", None),

@@ -1,4 +1,5 @@
-"""`textassay demo`: every method over the bundled examples on the embedded model, once, and what it leaves behind."""
+"""`textassay demo`: every method over the bundled examples on the embedded model, once, and what it
+leaves behind."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def agreement_of(done: Done) -> dict[str, Any]:
 
 
 def test_everything_is_scored_and_every_run_is_a_run_folder(done):
-    """One score for every text and aspect of every method; nothing is unscored, and progress goes to standard error."""
+    """One score for every text and aspect of every method; nothing is unscored, and progress goes
+    to standard error."""
     assert done.outcome.code == 0, done.outcome.err
     for task, count in COUNTS.items():
         for recipe in RECIPES:
@@ -145,7 +147,8 @@ def test_the_evidence_of_one_example_is_shown(done):
 
 
 def test_it_ends_with_decisions(done):
-    """Every aspect calibrated and estimated from the ratings of four sources; what one rater cannot show is said."""
+    """Every aspect calibrated and estimated from the ratings of four sources; what one rater cannot
+    show is said."""
     shown = done.outcome.out.partition("5. Decisions")[2].partition("6. Where")[0]
     for aspect in tasks.load("summarization").aspects:
         row = next(line for line in shown.splitlines() if line.split()[:1] == [aspect.name])

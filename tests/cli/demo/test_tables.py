@@ -1,4 +1,5 @@
-"""The demo's tables fit into 80 columns, say in words what they show, and put no number where there is none."""
+"""The demo's tables fit into 80 columns, say in words what they show, and put no number where there
+is none."""
 
 import io
 import random

@@ -1,4 +1,5 @@
-"""Profiles: what the embedded model is asked word for word, how ratings are read, and files of one's own."""
+"""Profiles: what the embedded model is asked word for word, how ratings are read, and files of
+one's own."""
 
 import asyncio
 import math

@@ -1,4 +1,5 @@
-"""Trees as files: published ones, what people write and mistype, and that what is saved is what is loaded."""
+"""Trees as files: published ones, what people write and mistype, and that what is saved is what is
+loaded."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""Dynamic batching: right answers to the right callers, batches by tokens, nobody starves, cancelling is safe."""
+"""Dynamic batching: right answers to the right callers, batches by tokens, nobody starves,
+cancelling is safe."""
 
 import asyncio
 import threading
@@ -12,7 +13,8 @@ from textassay.runtime.errors import ModelClosed
 
 
 class Recorder:
-    """Answers with the length of each text and keeps the batches; waits at a gate where one is given."""
+    """Answers with the length of each text and keeps the batches; waits at a gate where one is
+    given."""
 
     def __init__(self, gate=None):
         self.batches, self.gate, self.threads = [], gate, set()

@@ -138,7 +138,8 @@ async def test_fewer_samples_than_asked_for_are_an_answer(connect, mock_server):
 
 
 async def test_log_probabilities_of_sampled_tokens(connect, mock_server):
-    """Tokens join to the text; alternatives are sorted and hold no more than the whole probability."""
+    """Tokens join to the text; alternatives are sorted and hold no more than the whole
+    probability."""
     server = await mock_server()
     (sample,) = (await connect(server.url).generate(chat(logprobs=5))).samples
     assert sample.logprobs is not None
@@ -369,7 +370,8 @@ async def test_a_closed_model_says_so(connect, mock_server):
 
 
 async def test_a_second_model_works_after_the_first_was_closed(connect, mock_server):
-    """Closing one model leaves nothing broken for the next one in the same loop, nor for one that is still open."""
+    """Closing one model leaves nothing broken for the next one in the same loop, nor for one that
+    is still open."""
     server = await mock_server()
     first, other = connect(server.url), connect(server.url)
     await other.generate(chat())
@@ -381,7 +383,8 @@ async def test_a_second_model_works_after_the_first_was_closed(connect, mock_ser
 
 
 async def test_a_script_behaves_like_the_others():
-    """The scripted model gives n samples, usage, errors, choices, continuations, and can be closed."""
+    """The scripted model gives n samples, usage, errors, choices, continuations, and can be
+    closed."""
     model = ScriptedModel(
         lambda request: f"Rating: {request.draw}",
         choices=lambda request: {"yes": -0.1, "no": None},

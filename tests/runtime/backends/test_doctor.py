@@ -1,4 +1,5 @@
-"""The doctor tells what models really do, and finds those whose log-probabilities do not line up."""
+"""The doctor tells what models really do, and finds those whose log-probabilities do not line
+up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The packaged model by its name, from the command line, in a copy of the package that holds a tiny one."""
+"""The packaged model by its name, from the command line, in a copy of the package that holds a tiny
+one."""
 
 from __future__ import annotations
 

@@ -103,7 +103,8 @@ async def test_a_plain_prompt_is_not_turned_into_a_chat():
 
 
 async def test_a_key_from_the_environment_is_scrubbed_as_well(mock_server, monkeypatch):
-    """litellm reads the variable by itself; an echo of it stays out of errors and their tracebacks."""
+    """litellm reads the variable by itself; an echo of it stays out of errors and their
+    tracebacks."""
     monkeypatch.setenv("OPENAI_API_KEY", "a-key.from/the+environment")
     server = await mock_server(require_key="another")
     model = LiteLLMModel("openai/judge", api_base=server.url)
@@ -124,7 +125,8 @@ async def test_a_time_limit_of_litellm_is_ours(mock_server):
 
 @pytest.mark.parametrize("name", ["openai/gpt-4.1-mini", "gemini/gemini-2.0-flash"])
 async def test_a_missing_key_is_told_at_once(name, monkeypatch):
-    """Nothing was sent, and no retry would help; no traceback of litellm's stands in the message."""
+    """Nothing was sent, and no retry would help; no traceback of litellm's stands in the
+    message."""
     for variable in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     model = LiteLLMModel(name)

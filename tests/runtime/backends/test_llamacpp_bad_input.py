@@ -1,4 +1,5 @@
-"""What would end the process inside llama.cpp ends in an error of ours: each case in a process of its own."""
+"""What would end the process inside llama.cpp ends in an error of ours: each case in a process of
+its own."""
 
 from __future__ import annotations
 

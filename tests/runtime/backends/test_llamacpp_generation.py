@@ -73,7 +73,8 @@ async def ids_of(file: Written, text: str) -> list[int]:
 
 
 async def test_a_seed_repeats_and_a_draw_changes_the_answer(file):
-    """Seed and draw decide the samples, whatever was asked in between; samples of one request differ."""
+    """Seed and draw decide the samples, whatever was asked in between; samples of one request
+    differ."""
     async with local(file) as model:
         asked = chat(temperature=1.0, seed=4, n=3)
         first = await model.generate(asked)
@@ -192,7 +193,8 @@ async def test_extra_fields_are_refused(file):
 
 
 async def test_cancelled_and_closed(file):
-    """A waiting request is cancelled at once, closing fails what is queued, and a closed model says so."""
+    """A waiting request is cancelled at once, closing fails what is queued, and a closed model says
+    so."""
     model = local(file)
     await model.open()
     long = asyncio.ensure_future(
@@ -238,7 +240,8 @@ async def test_throughput_mode_writes_the_same_answers(file):
 async def test_loading_warns_where_offload_was_asked_for_and_cannot_be(
     file: Written, tmp_path: Path
 ):
-    """A build without GPU support says so when layers were asked for, and stays quiet when they were not."""
+    """A build without GPU support says so when layers were asked for, and stays quiet when they
+    were not."""
     from textassay.runtime.backends.llamacpp.library import offloads
 
     if offloads():

@@ -1,4 +1,5 @@
-"""How a local model is loaded: threads, digests of files, settings, memory, and the picks of the sampler."""
+"""How a local model is loaded: threads, digests of files, settings, memory, and the picks of the
+sampler."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ print("after", os.environ.get("GOMP_SPINCOUNT"))
     ],
 )
 def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, told):
-    """libgomp itself says what it read; the variable is gone afterwards unless the user had set it."""
+    """libgomp itself says what it read; the variable is gone afterwards unless the user had set
+    it."""
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("GOMP_", "OMP_"))}
     done = subprocess.run(
         [sys.executable, "-c", SHOW_OPENMP],
@@ -77,7 +79,8 @@ def aged(path, seconds=3600):
 
 
 def test_a_digest_is_remembered_on_disk_until_the_file_changes(large, tmp_path):
-    """A later process does not read the file again; one byte, or another file under the name, is noticed."""
+    """A later process does not read the file again; one byte, or another file under the name, is
+    noticed."""
     store = tmp_path / "cache" / "digests.json"
     first = file_digest(large, store, min_bytes=4)
     digests._known.clear()

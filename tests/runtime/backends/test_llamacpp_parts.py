@@ -1,4 +1,5 @@
-"""The parts of the local backend that need no model: batches, queue, grammar text, sources, templates."""
+"""The parts of the local backend that need no model: batches, queue, grammar text, sources,
+templates."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ FOREVER = 60.0  # a wait of so long that is not ended fails its test
 
 @given(st.data())
 def test_no_batch_is_small_and_every_output_comes_once(data):
-    """Batches cover what is not kept, stay within their limits, and hold at least eight rows and outputs."""
+    """Batches cover what is not kept, stay within their limits, and hold at least eight rows and
+    outputs."""
     length = data.draw(st.integers(1, 1500))
     first = data.draw(st.integers(0, length - 1))
     kept = reusable(data.draw(st.integers(0, length)), first, length)
@@ -448,7 +450,8 @@ def test_deep_nesting_is_refused():
 
 
 def test_bounds_become_the_numbers_between_them():
-    """Integers are listed, and enum values are escaped twice: once for JSON, once for the grammar."""
+    """Integers are listed, and enum values are escaped twice: once for JSON, once for the
+    grammar."""
     assert '"2" | "3" | "4"' in json_grammar(
         {"type": "integer", "minimum": 2, "exclusiveMaximum": 5}
     )
@@ -516,7 +519,8 @@ for spec in ("org/name:judge.gguf", "org/name:other.gguf", "org/none:judge.gguf"
 
 
 def hub(home: Path, *arguments: str, **environment: str) -> list[str]:
-    """Ask a small hub on this machine from a process of its own; return what came out, line by line."""
+    """Ask a small hub on this machine from a process of its own; return what came out, line by
+    line."""
     settings = {
         "HF_HOME": str(home),
         "PYTHONPATH": str(ROOT),
@@ -536,7 +540,8 @@ def hub(home: Path, *arguments: str, **environment: str) -> list[str]:
 
 
 def test_a_hub_file_is_downloaded_once_and_errors_are_plain(tmp_path):
-    """Found, wrong file, wrong repository; then offline with it in the cache, and offline without."""
+    """Found, wrong file, wrong repository; then offline with it in the cache, and offline
+    without."""
     pytest.importorskip("huggingface_hub")
     online = hub(tmp_path / "hf")
     assert online[0] == "got 1004"

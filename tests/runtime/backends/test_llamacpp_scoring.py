@@ -1,4 +1,5 @@
-"""Log-probabilities from a local model, held against two oracles and against themselves under every history."""
+"""Log-probabilities from a local model, held against two oracles and against themselves under every
+history."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def local(file: Written, **options: object) -> LlamaCppModel:
 
 
 async def ids_of(model: LlamaCppModel, request: ContinuationRequest) -> tuple[list[int], int]:
-    """The ids of prompt and continuation together, and where the continuation begins, read on the owner thread."""
+    """The ids of prompt and continuation together, and where the continuation begins, read on the
+    owner thread."""
 
     class Read:
         def prepare(self, resource: LoadedGGUF) -> bytes:
@@ -89,7 +91,8 @@ CONTINUATIONS = [
 async def test_a_continuation_has_the_log_probabilities_of_the_whole_network(
     made, tokenizer, kv, tolerance
 ):
-    """Every token's log-probability is the numpy network's, with and without BOS, for both types of KV cache."""
+    """Every token's log-probability is the numpy network's, with and without BOS, for both types of
+    KV cache."""
     file = made(TOKENIZERS[tokenizer])
     async with local(file, kv=kv) as model:
         for prompt, continuation in CONTINUATIONS:
@@ -105,7 +108,8 @@ async def test_a_continuation_has_the_log_probabilities_of_the_whole_network(
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 1e-5), ("f16", 5e-3)])
 async def test_a_bigram_model_gives_its_closed_form(made, tokenizer, dtype, tolerance):
-    """With dead attention the log-probabilities are known; builds for AVX2 round activations where weights are f16."""
+    """With dead attention the log-probabilities are known; builds for AVX2 round activations where
+    weights are f16."""
     shape = TOKENIZERS[tokenizer]
     file = made(Shape(tokenizer=shape.tokenizer, bos=shape.bos, dtype=dtype, bigram=True))
     async with local(file) as model:
@@ -123,7 +127,8 @@ async def test_a_bigram_model_gives_its_closed_form(made, tokenizer, dtype, tole
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 async def test_tokens_spell_the_continuation(made, tokenizer):
-    """The tokens' texts join to the continuation, plus the space that the prompt lost to its first word."""
+    """The tokens' texts join to the continuation, plus the space that the prompt lost to its first
+    word."""
     async with local(made(TOKENIZERS[tokenizer])) as model:
         plain = await model.continuation(
             ContinuationRequest(prompt="the summary is", continuation=" very good")
@@ -160,7 +165,8 @@ async def test_choices_add_up_their_surface_forms(made, tokenizer):
 
 
 async def test_a_choice_that_begins_another_is_counted_without_it(made):
-    """Where 10 is the tokens 1 and 0, P(1) leaves out what goes on to 10, and the masses stay exclusive."""
+    """Where 10 is the tokens 1 and 0, P(1) leaves out what goes on to 10, and the masses stay
+    exclusive."""
     async with local(made(TOKENIZERS["bpe"])) as model:
         prompt = "score\n"
 
@@ -256,7 +262,8 @@ async def test_shared_prefixes_are_evaluated_once(made):
 
 @pytest.mark.parametrize("tokenizer", ["bpe", "spm-bos"])
 async def test_evaluated_text_is_never_a_control_token(made, tokenizer):
-    """A hypothesis that spells the template's control tokens stays text in a chat, a prompt and a continuation."""
+    """A hypothesis that spells the template's control tokens stays text in a chat, a prompt and a
+    continuation."""
     async with local(made(TOKENIZERS[tokenizer])) as model:
         continuation = await model.continuation(
             ContinuationRequest(prompt="the text", continuation="<|end|><|turn|>")
@@ -317,7 +324,8 @@ async def test_a_prompt_beyond_the_context_names_both_lengths(made):
 
 
 async def test_only_the_source_is_cut_and_it_is_recorded(made):
-    """With truncate='source' the instructions stay, the source loses its end, and the answer says how many tokens."""
+    """With truncate='source' the instructions stay, the source loses its end, and the answer says
+    how many tokens."""
     file = made(TOKENIZERS["bpe-bos"])
     source = "the summary is good " * 50
     async with local(file, n_ctx=96, truncate="source") as model:
@@ -379,7 +387,8 @@ async def test_throughput_mode_is_close_to_exact_mode_and_says_so(made):
 
 
 async def test_identity_follows_the_file_and_the_options(made):
-    """Digest, quantisation, context, KV type, mode and library version are part of the key; threads are not."""
+    """Digest, quantisation, context, KV type, mode and library version are part of the key; threads
+    are not."""
     f16, q8 = made(Shape(dtype="f16")), made(Shape(dtype="q8_0"))
     async with (
         local(f16) as one,

@@ -55,7 +55,8 @@ async def answers(model, asked):
     ("count", "n"), [(16, 1), (32, 1), (1, 20), (5, 3)], ids=["16", "32", "n=20", "5 x 3"]
 )
 async def test_all_sequences_write_all_the_time(file, count, n):
-    """Steps are those of an ideal schedule, within one prompt each and the longest answer's tail."""
+    """Steps are those of an ideal schedule, within one prompt each and the longest answer's
+    tail."""
     asked = requests(count, n=n, tokens=20)
     found, decodes = await answers(local(file, mode="throughput", sequences=8), asked)
     tokens = sum(response.usage.completion_tokens for response in found)
@@ -66,7 +67,8 @@ async def test_all_sequences_write_all_the_time(file, count, n):
 
 @pytest.mark.asyncio
 async def test_answers_are_those_of_exact_mode(file):
-    """In single precision the same seeds give the same texts, whatever else is written beside them."""
+    """In single precision the same seeds give the same texts, whatever else is written beside
+    them."""
     asked = [*requests(12, tokens=12), *requests(3, tokens=8, n=3, logprobs=2)]
     alone, _ = await answers(local(file), asked)
     together, _ = await answers(local(file, mode="throughput", sequences=4), asked)

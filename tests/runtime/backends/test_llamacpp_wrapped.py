@@ -22,7 +22,8 @@ pytestmark = [
 
 
 async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
-    """Equal requests are evaluated once, a cache answers the next run, and another mode has its own entries."""
+    """Equal requests are evaluated once, a cache answers the next run, and another mode has its own
+    entries."""
     file = write_model(tmp_path / "model.gguf", Shape(bos=True))
     choices = ChoicesRequest(prompt="the summary is", choices={"y": (" yes",), "n": (" no",)})
     text = ContinuationRequest(prompt="the summary is", continuation=" very good")

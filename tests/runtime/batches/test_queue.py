@@ -133,7 +133,8 @@ async def test_a_batch_whose_submission_nobody_wrote_down_is_found_again(tmp_pat
     ids=["expired", "expired twice", "missing", "refused", "gone", "enqueued", "bad row"],
 )
 async def test_every_request_ends_whatever_a_batch_lacks(tmp_path, faults, bad, billed):
-    """Expired rows go to one more batch; missing, refused and deleted ones are errors, never a hang."""
+    """Expired rows go to one more batch; missing, refused and deleted ones are errors, never a
+    hang."""
     async with serve_batches(faults) as server:
         told = await asyncio.wait_for(session(tmp_path, server, asked(10)), 20)
         assert sum(isinstance(answer, ModelError) for answer in told) == bad

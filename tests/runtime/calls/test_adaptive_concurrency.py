@@ -155,7 +155,8 @@ def test_it_settles_around_what_the_server_bears() -> None:
 
 
 def test_it_goes_below_where_it_started() -> None:
-    """A server with 3 places, asked 32 at once at first: hardly any rejections once it has settled."""
+    """A server with 3 places, asked 32 at once at first: hardly any rejections once it has
+    settled."""
     seen = simulate(at_most(3), cap=100, seconds=200)
     assert max(seen.limits_between(20, 200)) <= 6
     assert min(seen.limits_between(0, 200)) >= 1
@@ -169,7 +170,8 @@ def test_it_recovers_from_an_outage() -> None:
 
 
 def test_calls_that_only_queue_in_the_server_are_fewer_and_no_less_is_done() -> None:
-    """40 places and a cap of 1,000: well below the cap in the end, at the throughput of 40 busy places."""
+    """40 places and a cap of 1,000: well below the cap in the end, at the throughput of 40 busy
+    places."""
     seen = simulate(queueing(40), cap=1000, seconds=240)
     assert max(seen.limits_between(180, 240)) < 700
     assert seen.answered >= 0.97 * 40 / (0.5 * 1.046) * 240
@@ -191,7 +193,8 @@ def test_longer_answers_are_not_taken_for_congestion() -> None:
 
 
 def test_rejections_at_random_do_not_bring_it_down_to_nothing() -> None:
-    """One answer in five is a 429 and one in twenty a 500, whatever is in flight: it stops shrinking."""
+    """One answer in five is a 429 and one in twenty a 500, whatever is in flight: it stops
+    shrinking."""
 
     def make(dice: random.Random) -> Server:
         async def serve() -> None:
@@ -209,7 +212,8 @@ def test_rejections_at_random_do_not_bring_it_down_to_nothing() -> None:
 
 
 def test_an_episode_cuts_once() -> None:
-    """Ten rejections of calls that were in flight together are one cut; the next call's is another."""
+    """Ten rejections of calls that were in flight together are one cut; the next call's is
+    another."""
 
     async def main() -> None:
         limiter = Limiter(rpm=None, tpm=None, concurrency=20)
@@ -275,7 +279,8 @@ def test_failures_of_the_server_pause_growth() -> None:
 
 
 def test_latency_that_buys_throughput_is_not_congestion() -> None:
-    """A server that batches: three times the latency for four times the throughput is a good trade."""
+    """A server that batches: three times the latency for four times the throughput is a good
+    trade."""
     congestion, now, verdicts = Congestion(), 0.0, set()
     for latency, each in ((1.0, 0.1), (3.0, 0.025), (3.0, 0.025), (3.0, 0.025)):
         for _ in range(10 * Congestion.BLOCK):
@@ -285,7 +290,8 @@ def test_latency_that_buys_throughput_is_not_congestion() -> None:
 
 
 def serial(places: int, seconds: float) -> Callable[[random.Random], Server]:
-    """A server that answers `places` calls at a time, each in `seconds`, and lets the others wait."""
+    """A server that answers `places` calls at a time, each in `seconds`, and lets the others
+    wait."""
 
     def make(dice: random.Random) -> Server:
         free = asyncio.Semaphore(places)
@@ -304,14 +310,16 @@ def serial(places: int, seconds: float) -> Callable[[random.Random], Server]:
     [(1, 0.5, 6), (1, 0.1, 6), (2, 0.5, 6), (4, 0.5, 6), (1, 1.9, 120), (1, 7, 120), (1, 1, 6)],
 )
 def test_a_server_with_few_places_lets_no_call_time_out(places, seconds, timeout) -> None:
-    """One request at a time, half a second each, 6 s of patience: before, most of the first 32 were lost."""
+    """One request at a time, half a second each, 6 s of patience: before, most of the first 32 were
+    lost."""
     seen = simulate(serial(places, seconds), cap=64, seconds=300, timeout=timeout)
     assert seen.timed_out == 0
     assert seen.answered >= 0.98 * places * 300 / seconds - 64
 
 
 def test_calls_that_time_out_lower_the_limit() -> None:
-    """A server that gets slower: what was right before makes calls time out, and the limit follows."""
+    """A server that gets slower: what was right before makes calls time out, and the limit
+    follows."""
 
     def make(dice: random.Random) -> Server:
         free = asyncio.Semaphore(1)
@@ -329,7 +337,8 @@ def test_calls_that_time_out_lower_the_limit() -> None:
 
 
 def test_single_calls_that_hang_do_not_lower_the_limit() -> None:
-    """One call in fifty is never answered, and the others at once: the server has not too much to do."""
+    """One call in fifty is never answered, and the others at once: the server has not too much to
+    do."""
 
     def make(dice: random.Random) -> Server:
         return lambda: asyncio.sleep(1e6 if dice.random() < 0.02 else 0.1)

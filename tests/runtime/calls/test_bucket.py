@@ -68,7 +68,8 @@ def test_the_share_of_reserved_tokens_in_use_is_learnt() -> None:
 def test_the_window_holds_what_was_added_within_it(
     steps: list[tuple[float, int]], max_requests: int, max_tokens: int
 ) -> None:
-    """Going only when `ready_at` says so never passes a limit, and its counts are exact to one cell."""
+    """Going only when `ready_at` says so never passes a limit, and its counts are exact to one
+    cell."""
     window, now, sent = Window(max_requests, max_tokens), 0.0, list[tuple[float, int]]()
     for pause, tokens in steps:
         now += pause

@@ -55,7 +55,8 @@ async def ask_all(model: BudgetedModel, count: int) -> tuple[int, int]:
 def test_concurrent_requests_do_not_pass_the_cap(
     cap: float, actual: list[float], failing: set[int], price_known: bool
 ) -> None:
-    """All asked at once, each costing up to its estimate, some failing: never above the cap, nothing left reserved."""
+    """All asked at once, each costing up to its estimate, some failing: never above the cap,
+    nothing left reserved."""
     dice = random.Random(len(actual))
 
     async def main() -> None:
@@ -88,7 +89,8 @@ def test_concurrent_requests_do_not_pass_the_cap(
 
 
 def test_the_budget_is_used_before_it_stops() -> None:
-    """Reservations ten times too high do not stop a run early: who does not fit waits for those in flight."""
+    """Reservations ten times too high do not stop a run early: who does not fit waits for those in
+    flight."""
 
     async def reply(_: Request) -> Response:
         await asyncio.sleep(1)
@@ -207,7 +209,8 @@ def test_an_unknown_cost_under_a_cap_is_an_error_that_names_the_option() -> None
 
 
 def test_a_price_tells_the_cost_where_the_backend_does_not() -> None:
-    """Ten tokens in and twenty out, in the answer's usage too; without tokens the reservation counts."""
+    """Ten tokens in and twenty out, in the answer's usage too; without tokens the reservation
+    counts."""
 
     async def main() -> None:
         budget = Budget(1.0)
@@ -225,7 +228,8 @@ def test_a_price_tells_the_cost_where_the_backend_does_not() -> None:
 def test_without_a_price_the_first_request_goes_alone_and_tells_it(
     cost: float, expected: int
 ) -> None:
-    """Nobody else is asked until it is known what asking costs; a free model is then free for all."""
+    """Nobody else is asked until it is known what asking costs; a free model is then free for
+    all."""
     starts: list[float] = []
 
     async def reply(_: Request) -> Response:

@@ -99,7 +99,8 @@ def test_keys_are_the_same_in_every_process_and_version():
 
 
 def test_any_text_has_a_key():
-    """Half a surrogate pair, which UTF-8 cannot hold, and huge integers are told apart like everything else."""
+    """Half a surrogate pair, which UTF-8 cannot hold, and huge integers are told apart like
+    everything else."""
     texts = ["\ud83d", "\ude00", "\ud83d\ude00", "😀", "\\ud83d"]
     keys = {request_key(IDENTITY, Request(prompt=text)) for text in texts}
     assert len(keys) == len(texts)
@@ -157,7 +158,8 @@ def test_a_kept_answer_is_the_answer(answer):
 
 @pytest.mark.asyncio
 async def test_equal_requests_are_asked_once(tmp_path):
-    """The second answer is the first at no cost, in the same run and after reopening; another draw is asked."""
+    """The second answer is the first at no cost, in the same run and after reopening; another draw
+    is asked."""
     model = CountingModel()
     async with DiskStore(tmp_path) as store:
         cached = CachedModel(model, store)
@@ -206,7 +208,8 @@ async def test_errors_are_not_kept(tmp_path):
 
 @pytest.mark.asyncio
 async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
-    """Sound bytes that are no answer name key, folder and command; nothing is asked in their place."""
+    """Sound bytes that are no answer name key, folder and command; nothing is asked in their
+    place."""
     model = CountingModel()
     key = request_key(model.identity, ASKED)
     for value in (
@@ -253,7 +256,8 @@ async def test_an_answer_is_kept_before_it_is_reported(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_stand_in_keeps_nothing(tmp_path):
-    """With `keep=False` answers are looked up but new ones are not kept, so that a dry run leaves no made-up answer."""
+    """With `keep=False` answers are looked up but new ones are not kept, so that a dry run leaves
+    no made-up answer."""
     async with DiskStore(tmp_path) as store:
         await CachedModel(CountingModel(), store, keep=False).generate(ASKED)
         assert store.info().entries == 0
@@ -296,7 +300,8 @@ async def test_closing_the_model_leaves_the_store_open(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
-    """Equal requests, other identities and later changes of a request's dicts get keys of their own."""
+    """Equal requests, other identities and later changes of a request's dicts get keys of their
+    own."""
     keys, other = Keys(IDENTITY), Keys({**IDENTITY, "model": "n"})
     request, twin = (
         ASKED.model_copy(update={"extra": {"top_k": 1}}),

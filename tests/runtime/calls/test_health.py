@@ -1,4 +1,5 @@
-"""What a failed call means for the run: the text's own fault, an outage to wait for, or a useless server."""
+"""What a failed call means for the run: the text's own fault, an outage to wait for, or a useless
+server."""
 
 from __future__ import annotations
 

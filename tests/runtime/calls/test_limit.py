@@ -93,7 +93,8 @@ def test_an_answer_without_token_count_keeps_its_reservation() -> None:
 def test_what_an_error_means_for_everybody(
     error: ModelError, limit_after: int, paused: float
 ) -> None:
-    """429 and 503 shrink, Retry-After pauses; each time tokens are given back and the request counts."""
+    """429 and 503 shrink, Retry-After pauses; each time tokens are given back and the request
+    counts."""
 
     async def main() -> None:
         limit = limiter(rpm=1000)

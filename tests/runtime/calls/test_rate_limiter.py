@@ -1,4 +1,5 @@
-"""`Limiter` keeps both limits in every window, in order, smoothly, and gives back whatever is left over."""
+"""`Limiter` keeps both limits in every window, in order, smoothly, and gives back whatever is left
+over."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ async def admit_many(
 async def keep_busy(
     limit: Limiter, *, seconds: float, workers: int, latency: Callable[[], float]
 ) -> list[float]:
-    """Let workers ask without end for some seconds; return the times of admission, counted from the start."""
+    """Let workers ask without end for some seconds; return the times of admission, counted from the
+    start."""
     began, grants = now(), list[float]()
 
     async def work() -> None:
@@ -126,7 +128,8 @@ def test_no_window_is_ever_above_a_limit_and_nothing_leaks(
     adaptive: bool,
     late: float,
 ) -> None:
-    """Whatever comes, fails, is cancelled or uses less than reserved: limits, order and places in flight hold."""
+    """Whatever comes, fails, is cancelled or uses less than reserved: limits, order and places in
+    flight hold."""
     limit, sent, in_flight = limiter(rpm, tpm, concurrency, adaptive), Sent(), 0
     plan.sort(key=lambda call: call.arrives)
 
@@ -194,7 +197,8 @@ def test_ninety_seven_percent_of_the_limit_are_reached_and_never_more(
 
 
 def test_there_are_no_bursts() -> None:
-    """No second has more than its share and what lateness may catch up, where a leaky bucket sent 3,049 at once."""
+    """No second has more than its share and what lateness may catch up, where a leaky bucket sent
+    3,049 at once."""
     dice = random.Random(3)
     grants = run_virtual(
         keep_busy(limiter(3000), seconds=100, workers=200, latency=lambda: dice.uniform(0, 0.2)),
@@ -206,7 +210,8 @@ def test_there_are_no_bursts() -> None:
 
 @pytest.mark.parametrize("rpm", [30, 90, 600, 3000])
 def test_a_server_with_a_bucket_of_one_second_refuses_nothing(rpm: int) -> None:
-    """The bucket holds one second's requests (one at least) and the way there takes from 0 to 0.2 s."""
+    """The bucket holds one second's requests (one at least) and the way there takes from 0 to 0.2
+    s."""
     dice = random.Random(rpm)
     way = (
         0.2 if rpm >= 600 else 0.0
@@ -241,7 +246,8 @@ def test_a_request_above_the_whole_token_limit_goes_alone() -> None:
 
 
 def test_tokens_given_back_let_the_next_go_at_once() -> None:
-    """A reservation of half the limit that took a tenth of it holds nobody up for longer than that."""
+    """A reservation of half the limit that took a tenth of it holds nobody up for longer than
+    that."""
 
     async def settle_early(index: int, grant: Permit) -> None:
         await asyncio.sleep(1.0)
@@ -256,7 +262,8 @@ def test_tokens_given_back_let_the_next_go_at_once() -> None:
 
 
 def test_tokens_used_beyond_the_reservation_are_paid_by_who_follows() -> None:
-    """1,000 reserved and 4,000 used of 6,000 a minute: the next waits 40 s, and the window counts them all."""
+    """1,000 reserved and 4,000 used of 6,000 a minute: the next waits 40 s, and the window counts
+    them all."""
 
     async def overrun(index: int, grant: Permit) -> None:
         grant.settle(4000)
@@ -274,7 +281,8 @@ def test_tokens_used_beyond_the_reservation_are_paid_by_who_follows() -> None:
 def test_the_token_limit_is_used_in_full_with_wrong_reservations(
     reserved: int, spread: int
 ) -> None:
-    """Reservations three or forty times too high hold back only what calls in flight (1 s long) have reserved."""
+    """Reservations three or forty times too high hold back only what calls in flight (1 s long)
+    have reserved."""
     dice = random.Random(reserved + spread)
     times, used = list[float](), list[int]()
 
@@ -333,7 +341,8 @@ def test_a_failed_request_still_counts_but_its_tokens_only_if_known(
 
 
 def test_a_waiter_that_is_cancelled_leaves_the_queue_at_once_and_no_trace() -> None:
-    """Those behind it move up, also when it is cancelled in the very turn in which it was admitted."""
+    """Those behind it move up, also when it is cancelled in the very turn in which it was
+    admitted."""
 
     async def main() -> None:
         limit = limiter(rpm=600, tpm=60_000, concurrency=1)

@@ -107,7 +107,8 @@ async def test_one_attempt_means_no_retry():
 
 
 async def test_attempts_mean_what_they_say_where_nothing_listens():
-    """A refused connection is tried as often as any failure, with short waits: a wrong address says so at once."""
+    """A refused connection is tried as often as any failure, with short waits: a wrong address says
+    so at once."""
     clock, model = Clock(), always(errors.NothingListening)
     with pytest.raises(errors.NothingListening, match="after 6 attempts"):
         await RetryingModel(model, attempts=6, sleep=clock.sleep).generate(ASK)
@@ -116,7 +117,8 @@ async def test_attempts_mean_what_they_say_where_nothing_listens():
 
 
 async def test_what_unusable_answers_cost_is_part_of_the_usage():
-    """An answer that was billed and could not be used counts, whether or not a later attempt succeeds."""
+    """An answer that was billed and could not be used counts, whether or not a later attempt
+    succeeds."""
 
     def billed():
         error = errors.MalformedResponse("no")

@@ -56,7 +56,8 @@ async def test_other_kinds_are_shared_too():
 
 @pytest.mark.asyncio
 async def test_a_cancelled_leader_hands_over():
-    """The request goes on for the others without being asked again, and exactly one of them pays."""
+    """The request goes on for the others without being asked again, and exactly one of them
+    pays."""
     model = CountingModel(waits=True)
     shared = SharedModel(model)
     leader, *others = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
@@ -72,7 +73,8 @@ async def test_a_cancelled_leader_hands_over():
 
 @pytest.mark.asyncio
 async def test_the_last_one_to_be_cancelled_cancels_the_request():
-    """Nobody waits any more: the request ends before the cancellation is over, and the next one is asked anew."""
+    """Nobody waits any more: the request ends before the cancellation is over, and the next one is
+    asked anew."""
     model = CountingModel(waits=True)
     shared = SharedModel(model)
     tasks = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
@@ -105,7 +107,8 @@ async def test_a_failure_reaches_everyone_and_is_forgotten():
 
 @pytest.mark.asyncio
 async def test_cache_around_sharing_never_asks_twice(tmp_path):
-    """Requests that arrive at every moment around the end of a flight find the flight or the kept answer."""
+    """Requests that arrive at every moment around the end of a flight find the flight or the kept
+    answer."""
     model = CountingModel(waits=True)
     async with DiskStore(tmp_path) as store:
         cached = CachedModel(SharedModel(model), store)

@@ -127,7 +127,8 @@ def test_check_tells_what_is_there(tmp_path: Path) -> None:
     )
 )
 def test_what_is_written_is_read(rows: list[dict[str, Any]]) -> None:
-    """Rows in memory, and the examples made of them, give the same examples and the same digest again."""
+    """Rows in memory, and the examples made of them, give the same examples and the same digest
+    again."""
     numbered = [{"id": str(i), **row} for i, row in enumerate(rows)]
     once = Examples(numbered)
     again = Examples(list(once))
@@ -220,7 +221,8 @@ class HuggingFaceLike:
 
 
 def test_all_formats_say_the_same(tmp_path: Path) -> None:
-    """Equal data in any format give equal examples and one digest, as often as they are iterated."""
+    """Equal data in any format give equal examples and one digest, as often as they are
+    iterated."""
     wanted = None
     for name, source in all_formats(tmp_path):
         examples = Examples(source)
@@ -262,7 +264,8 @@ def test_the_digest_depends_on_content_and_order(tmp_path: Path) -> None:
 
 
 def test_an_id_is_made_of_the_content(tmp_path: Path) -> None:
-    """Rows without ids get the same id in any format, and the same as an `Example` of their texts."""
+    """Rows without ids get the same id in any format, and the same as an `Example` of their
+    texts."""
     expected = Example(output="x", references=("r",)).id
     assert read([{"output": "x", "references": ["r"]}])[0].id == expected
     assert read([{"output": "x", "reference": "r"}])[0].id == expected
@@ -384,7 +387,8 @@ def test_values_from_memory_become_what_json_holds() -> None:
 
 
 def test_cells_of_a_csv_file_are_read_as_what_their_column_is(tmp_path: Path) -> None:
-    """Numbers in `human.` and `metrics.`, lists in references and annotators, text in the rest; empty is missing."""
+    """Numbers in `human.` and `metrics.`, lists in references and annotators, text in the rest;
+    empty is missing."""
     path = tmp_path / "data.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -1,4 +1,5 @@
-"""Ratings of several people: lists, columns, one row per rater; and the means that follow from them."""
+"""Ratings of several people: lists, columns, one row per rater; and the means that follow from
+them."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def read(source, fields=None):
     ("text", "fields"), [(WIDE, MAP), (NAMED, None), (LISTS, None), (LONG, None)]
 )
 def test_every_form_of_ratings_says_the_same(tmp_path, text, fields, kind):
-    """From a file and from the data frame that pandas makes of it; the mean follows from the ratings."""
+    """From a file and from the data frame that pandas makes of it; the mean follows from the
+    ratings."""
     path = tmp_path / "data.csv"
     path.write_text(text)
     source = path if kind == "path" else pd.read_csv(io.StringIO(text))

@@ -405,7 +405,8 @@ def test_a_property_that_raises_fails_the_node_that_reads_it() -> None:
 def test_an_error_that_stops_the_run_comes_out_and_cancels_the_siblings(
     error: Exception, grouped: bool
 ) -> None:
-    """It is raised as it is, never as a failure or a group, even if an agent raises it in a group."""
+    """It is raised as it is, never as a failure or a group, even if an agent raises it in a
+    group."""
     cancelled = []
 
     async def waits(text: Text) -> int:
@@ -747,7 +748,8 @@ def test_the_nodes_are_those_given() -> None:
 
 
 def test_a_node_of_a_linear_graph_costs_microseconds() -> None:
-    """Three nodes in a row cost little more than their agents (the bound is loose for busy machines)."""
+    """Three nodes in a row cost little more than their agents (the bound is loose for busy
+    machines)."""
 
     async def step(text: Text) -> Text:
         return text

@@ -74,7 +74,8 @@ async def test_values_are_seen_before_their_commit(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_cancelled_put_is_kept_all_the_same(tmp_path):
-    """Cancelling waits for the commit: when `CancelledError` arrives, another connection sees the value."""
+    """Cancelling waits for the commit: when `CancelledError` arrives, another connection sees the
+    value."""
     async with DiskStore(tmp_path / "cache") as store:
         task = asyncio.create_task(store.put("a", b"1"))
         await asyncio.sleep(0)
@@ -87,7 +88,8 @@ async def test_a_cancelled_put_is_kept_all_the_same(tmp_path):
 
 @pytest.mark.asyncio
 async def test_closing_commits_what_is_waiting(tmp_path):
-    """Values handed in right before the store is closed are kept; afterwards it refuses to read and write."""
+    """Values handed in right before the store is closed are kept; afterwards it refuses to read and
+    write."""
     store = DiskStore(tmp_path)
     puts = [asyncio.create_task(store.put(f"k{i}", b"v")) for i in range(700)]
     await asyncio.sleep(0)
@@ -135,7 +137,8 @@ class Payload:
 
 
 def test_a_planted_pickle_is_refused_and_never_loaded(tmp_path):
-    """A row that says it is a pickle is damage, for `get`, for `verify` and for the disk that diskcache uses."""
+    """A row that says it is a pickle is damage, for `get`, for `verify` and for the disk that
+    diskcache uses."""
     folder, proof = tmp_path / "cache", tmp_path / "proof"
     put_all(folder, {"a": b"1", "b": b"2"})
     change(
@@ -163,7 +166,8 @@ def test_a_planted_pickle_is_refused_and_never_loaded(tmp_path):
 
 
 def test_a_planted_file_name_is_refused(tmp_path):
-    """A row that points to a file is neither read nor, when it is replaced, the reason to delete that file."""
+    """A row that points to a file is neither read nor, when it is replaced, the reason to delete
+    that file."""
     folder, victim = tmp_path / "cache", tmp_path / "victim"
     victim.write_text("precious")
     put_all(folder, {"a": b"1"})
@@ -185,7 +189,8 @@ def test_a_planted_setting_is_refused(tmp_path):
 
 
 def test_a_changed_value_is_noticed(tmp_path):
-    """A value that is not the one that was put is an error that names file, key and command, not another answer."""
+    """A value that is not the one that was put is an error that names file, key and command, not
+    another answer."""
     put_all(tmp_path, {"a": b'{"rating": 4}', "b": b"2"})
     change(tmp_path, "UPDATE Cache SET value = ? WHERE key = 'a'", b'{"rating": 5}')
     with pytest.raises(
@@ -200,7 +205,8 @@ def test_a_changed_value_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("start_at", [0, 100, 8192])
 def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, start_at):
-    """Overwritten pages are told of by `verify`, and by the store at the latest when it reads them."""
+    """Overwritten pages are told of by `verify`, and by the store at the latest when it reads
+    them."""
     keys = [f"{i:064x}" for i in range(400)]
     put_all(tmp_path, dict.fromkeys(keys, b"x" * 900))
     file = tmp_path / "shard-000" / "cache.db"
@@ -245,7 +251,8 @@ asyncio.run(main())
 
 
 def test_kill_9_loses_no_acknowledged_answer(tmp_path):
-    """Whatever a `put` returned for is there after SIGKILL, also when that happens again on the same shard."""
+    """Whatever a `put` returned for is there after SIGKILL, also when that happens again on the
+    same shard."""
     acknowledged: list[str] = []
     for _ in range(2):
         acknowledged += killed_after(300, WRITES_UNTIL_KILLED, tmp_path)
@@ -274,7 +281,8 @@ asyncio.run(main())
 
 
 def test_processes_share_a_folder(tmp_path):
-    """Two at once write to a shard each; the later one sees the earlier one's new answers, and so does a third."""
+    """Two at once write to a shard each; the later one sees the earlier one's new answers, and so
+    does a third."""
     with start(SHARES, tmp_path) as first:
         assert first.stdout.readline() == "open\n"
         with start(SHARES, tmp_path) as second:
@@ -330,7 +338,8 @@ asyncio.run(main())
 
 @POSIX
 def test_a_full_disk_stops_writing_and_not_reading(tmp_path):
-    """All that wait and all that come later learn of it; what was committed stays readable, then and later."""
+    """All that wait and all that come later learn of it; what was committed stays readable, then
+    and later."""
     kept = finished(FILLS, tmp_path).split()
     assert len(kept) > 100
     assert set(get_all(tmp_path, kept)) == {bytes(3000)}
@@ -401,7 +410,8 @@ def test_a_pipe_in_place_of_the_database_does_not_hang(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_folder_that_is_deleted_stops_the_writer(tmp_path):
-    """SQLite would go on writing to the deleted file, and every answer would be paid for in vain."""
+    """SQLite would go on writing to the deleted file, and every answer would be paid for in
+    vain."""
     async with DiskStore(tmp_path / "cache") as store:
         await store.put("a", b"1")
         shutil.rmtree(tmp_path / "cache")

@@ -19,7 +19,8 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
 
 
 def test_a_failure_leaves_the_old_file(tmp_path):
-    """What is no JSON, and a folder in the file's place, change nothing and leave nothing behind."""
+    """What is no JSON, and a folder in the file's place, change nothing and leave nothing
+    behind."""
     path = tmp_path / "manifest.json"
     write_json(path, {"a": 1})
     with pytest.raises(TypeError):
@@ -33,7 +34,8 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
 def test_no_link_is_written_through(tmp_path):
-    """Neither one in the file's place nor one where the unfinished file was known to be: both lead elsewhere."""
+    """Neither one in the file's place nor one where the unfinished file was known to be: both lead
+    elsewhere."""
     foreign, path = tmp_path / "foreign", tmp_path / "run" / "summary.json"
     foreign.write_text("not ours")
     path.parent.mkdir()

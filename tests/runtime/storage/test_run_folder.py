@@ -191,7 +191,8 @@ FEW = scores(ids=st.sampled_from("ab"), aspects=st.sampled_from(["x", "y"]))
 
 @given(rows=st.lists(FEW, max_size=12))
 def test_a_tally_is_what_the_last_scores_say(rows):
-    """Adding scores one by one, with replacements, gives what counting the last ones at the end gives."""
+    """Adding scores one by one, with replacements, gives what counting the last ones at the end
+    gives."""
     tally = RunSummary()
     for row in rows:
         tally.add(row)
@@ -219,7 +220,8 @@ def test_a_tally_is_what_the_last_scores_say(rows):
 
 @given(values=st.lists(NUMBERS, min_size=1, max_size=20), gone=st.lists(NUMBERS, max_size=20))
 def test_an_exact_sum_forgets_what_was_taken_away(values, gone):
-    """Values added and taken away again leave no trace; the mean is finite even where the sum is not."""
+    """Values added and taken away again leave no trace; the mean is finite even where the sum is
+    not."""
     total = ExactSum()
     for value in values + gone:
         total.add(value)
@@ -262,7 +264,8 @@ def test_later_lines_replace_earlier_ones(tmp_path):
 
 @pytest.mark.asyncio
 async def test_settled_grows_with_a_resumed_run(tmp_path):
-    """What is appended now is settled now, and a cancelled append is counted since it is written."""
+    """What is appended now is settled now, and a cancelled append is counted since it is
+    written."""
     async with RunFolder.create(tmp_path / "run") as run:
         run.write_manifest({})
     async with RunFolder.resume(tmp_path / "run") as run:
@@ -287,7 +290,8 @@ def test_a_run_that_is_there_is_not_overwritten(tmp_path):
 
 
 def test_a_run_without_scores_gives_way_to_another(tmp_path):
-    """The command that was stopped at its start can be typed again; a foreign manifest.json is not touched."""
+    """The command that was stopped at its start can be typed again; a foreign manifest.json is not
+    touched."""
     write(tmp_path / "run")
     run = RunFolder.create(tmp_path / "run")
     run.write_manifest({**MANIFEST, "second": True})
@@ -301,7 +305,8 @@ def test_a_run_without_scores_gives_way_to_another(tmp_path):
 
 
 def test_a_discarded_run_leaves_nothing(tmp_path):
-    """Neither in a folder that was made for it nor in one that was given; what holds scores is kept."""
+    """Neither in a folder that was made for it nor in one that was given; what holds scores is
+    kept."""
     (tmp_path / "given").mkdir()
     for name, left in (("new", None), ("given", [])):
         run = RunFolder.create(tmp_path / name)
@@ -344,7 +349,8 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
 
 
 def test_a_folder_that_never_became_a_run_is_left_as_it_was(tmp_path):
-    """Closed without a manifest, a made folder is gone, and a given empty one is empty; then it can be used."""
+    """Closed without a manifest, a made folder is gone, and a given empty one is empty; then it can
+    be used."""
     RunFolder.create(tmp_path / "new").close()
     assert not (tmp_path / "new").exists()
     (tmp_path / "given").mkdir()
@@ -440,7 +446,8 @@ sys.stdin.readline()
 
 
 def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
-    """A run in use cannot be resumed but can be read; when its process dies it is free, with nothing to clean up."""
+    """A run in use cannot be resumed but can be read; when its process dies it is free, with
+    nothing to clean up."""
     write(tmp_path, scored("a", 1.0))
     with start(HOLDS, tmp_path) as process:
         assert process.stdout.readline() == "held\n"

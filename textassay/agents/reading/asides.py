@@ -29,12 +29,14 @@ _NUMBER_WORD = re.compile(r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|
 _LETTER_ALONE = re.compile(r"\b[A-Z]\b")
 # "4", "4 / 5", "four out of five", "4 stars", "C": the rating itself, put in quotes
 _VALUE_ONLY = re.compile(
-    r"(?i)\W{0,4}(?:\d{1,4}(?:[.,]\d{1,3})?|one|two|three|four|five|six|seven|eight|nine|ten|zero|[a-z])"
+    r"(?i)\W{0,4}(?:\d{1,4}(?:[.,]\d{1,3})?|one|two|three|four|five|six|seven|eight|nine|ten|zero"
+    r"|[a-z])"
     r"(?:\s{0,3}(?:/|out of|of)\s{0,3}\w{1,5})?(?:[\s-]{0,2}(?:stars?|points?))?\W{0,20}"
 )
 # the text says "5 stars", the title "7 Days": quoted, however short
 _INTRODUCED = re.compile(
-    r"(?i)\b(?:says?|said|claims?|states?|contains?|reads?|asks?(?:\sfor)?|words?|phrase|line|title[d]?|named?|called)[\s:,]{1,3}\Z"
+    r"(?i)\b(?:says?|said|claims?|states?|contains?|reads?|asks?(?:\sfor)?|words?|phrase|line"
+    r"|title[d]?|named?|called)[\s:,]{1,3}\Z"
 )
 # 5?  5)?  "5"?
 _ASKED_NUMBER = re.compile(r"(?<![\w.,/])[+-]?\d{1,4}(?:[.,]\d{1,3})?(?=[\s*_\"')\]]{0,4}\?)")
@@ -46,19 +48,25 @@ _QUESTION = re.compile(
 )
 # the summary itself says that its final score is 5 / the author claims: Rating: 5
 _REPORTED = re.compile(
-    r"(?i)\b(?:text|summary|response|output|author|writer|article|document|passage|source|message|instruction)"
+    r"(?i)\b(?:text|summary|response|output|author|writer|article|document|passage|source|message"
+    r"|instruction)"
     r"(?:\s(?:itself|even|also|then|just|only)){0,2}\s"
-    r"(?:says?|said|claims?|claimed|states?|stated|asks?|asked|tells?|told|demands?|demanded|instructs?|instructed"
+    r"(?:says?|said|claims?|claimed|states?|stated|asks?|asked|tells?|told|demands?|demanded"
+    r"|instructs?|instructed"
     r"|insists?|insisted|declares?|declared|announces?|ends\swith|ended\swith|contains?|reads?)\b"
-    r"(?:(?!\bI\b)[^.!?,;\n]){0,60}?\b(?:scor(?:e|ing)|rat(?:e|ed|ing)|grade|mark)\b(?:[^.!?,;\n]|\.(?=\d)){0,40}"
+    r"(?:(?!\bI\b)[^.!?,;\n]){0,60}?\b(?:scor(?:e|ing)|rat(?:e|ed|ing)|grade|mark)\b(?:[^.!?,;\n]"
+    r"|\.(?=\d)){0,40}"
 )
 # Wait, / Scratch that. / Correction: / On second thought, / Let me revise / I change it to
 _WITHDRAWN = re.compile(
     r"(?i)(?:(?<=\A)|(?<=[.!?;:,(–—\n])|(?<=[.!?;:,(–—\n]\s)|(?<=[.!?;:,(–—\n]\s\s)|(?<=\s-\s))"
     r"(?:but\s|no,?\s|hmm,?\s|oh,?\s|sorry,?\s|actually,?\s){0,2}"
-    r"(?:wait\b|scratch\sthat\b|strike\sthat\b|correction\b|corrected\b|on\s(?:second\sthoughts?|reflection)\b"
-    r"|upon\s(?:reflection|reconsideration)\b|after\sreconsider\w{1,4}\b|let\sme\s(?:revise|correct|reconsider|change)\b"
-    r"|i\s(?:take|took)\s(?:that|it)\sback\b|i\s(?:revise|retract|withdraw|change|correct)\b|revised?\b(?=[^\n]{0,30}[:=])"
+    r"(?:wait\b|scratch\sthat\b|strike\sthat\b|correction\b|corrected\b|on\s(?:second\sthoughts?"
+    r"|reflection)\b"
+    r"|upon\s(?:reflection|reconsideration)\b|after\sreconsider\w{1,4}\b|let\sme\s(?:revise|correct"
+    r"|reconsider|change)\b"
+    r"|i\s(?:take|took)\s(?:that|it)\sback\b|i\s(?:revise|retract|withdraw|change|correct)\b"
+    r"|revised?\b(?=[^\n]{0,30}[:=])"
     r"|no[,.:;]|not\sreally[,.:;]|actually,|now\b(?=\s\d))[\s:,.–—-]{0,4}"
 )
 # a cheap look before any of the patterns above is tried; most answers hold nothing of the kind

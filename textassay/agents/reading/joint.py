@@ -1,4 +1,4 @@
-"""Reads several ratings out of one answer, each by the name that stands beside it and never by its position.
+"""Reads several ratings from one answer, each by the name beside it and never by its position.
 
 An aspect that the answer leaves out has no rating, a name that nobody asked for is reported, and an
 aspect that is rated twice and differently has none. Takes JSON, lines, tables, and blocks in which
@@ -79,7 +79,11 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
 
 
 def _by_key(aspects: tuple[Aspect, ...]) -> dict[str, Aspect]:
-    """Return the aspects by slug, and by that of their names without parentheses where that is one aspect's alone."""
+    """Return the aspects by slug.
+
+    An aspect is also found under the slug of its name without parentheses, if no other aspect
+    shares that slug.
+    """
     by_key = {slug(aspect.name): aspect for aspect in aspects}
     short = [slug(_PARENTHESES.sub(" ", aspect.name)) for aspect in aspects]
     return {k: a for k, a in zip(short, aspects, strict=True) if short.count(k) == 1} | by_key

@@ -16,7 +16,8 @@ _STATED_LETTER = re.compile(
 )
 # I choose option B
 _NAMED_LETTER = re.compile(
-    r"\b(?i:answer|choice|option|rating|score|grade|select|choose|pick)(?i:s|ed|d)?\b[^.!?\n\w]{0,12}"
+    r"\b(?i:answer|choice|option|rating|score|grade|select|choose|pick)(?i:s|ed"
+    r"|d)?\b[^.!?\n\w]{0,12}"
     r"(?:(?i:is|of|would"
     r" be|as|with|option|the)\s{1,3}){0,3}[*_\"'(\[]{0,4}(?P<letter>[A-Z])\b(?![\s'][a-z])"
 )

@@ -76,7 +76,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
 
 
 def _well_formed(text: str) -> str:
-    """Return the text with halves of surrogate pairs replaced, which names and definitions cannot hold."""
+    """Replace unpaired surrogates in the text, which names and definitions cannot hold."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -194,7 +194,8 @@ _BOLD = re.compile(
     r" \t]{0,4}(?P<definition>.*)$"
 )
 _PAIR = re.compile(
-    r"^(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：\s{0,3}|(?:\s{0,3}:|\s{1,3}[-–—])(?:\s{1,3}|$))(?P<definition>.*)$"
+    r"^(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：\s{0,3}|(?:\s{0,3}:|\s{1,3}[-–—])(?:\s{1,3}"
+    r"|$))(?P<definition>.*)$"
 )
 _LABEL = re.compile(
     rf"(?i)^\W{{0,6}}(?:{_META}|examples?|scores?|ratings?|scale|reason|note)\W{{0,6}}\Z"

@@ -39,7 +39,8 @@ def compiled(text: str) -> re.Pattern[str]:
 _DIGITS = re.compile(r"\d+")
 _ANY = compiled(rf"\d+|\b{_WORD}\b")
 _OUT_OF_SOMETHING = compiled(
-    rf"{_ON}(?P<got>{_EITHER})(?P<rest>(?:\s{{0,2}}/\s{{0,2}}|\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}(?:a\s{{1,3}}"
+    rf"{_ON}(?P<got>{_EITHER})(?P<rest>(?:\s{{0,2}}/\s{{0,2}}"
+    rf"|\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}(?:a\s{{1,3}}"
     rf"(?:possible\s{{1,3}})?)?)(?P<top>{_EITHER}))(?!/){_OFF}"
 )
 _SCALE = compiled(
@@ -50,28 +51,36 @@ _BETWEEN = compiled(rf"\bbetween\s{{1,3}}{_EITHER}\s{{1,3}}and\s{{1,3}}{_EITHER}
 _BRACKETED = compiled(rf"[(\[]\s?{_EITHER}\s?(?:[-–—~]|to)\s?{_EITHER}(?=\s?[)\],:;])")
 # Score (out of 5): / Rating (max. 5): / Score out of 5:
 _LIMIT = compiled(
-    rf"(?<=[(\[])\s?(?:out\s{{1,3}}of|of|max(?:imum)?\.?(?:\s{{1,3}}of)?|up\s{{1,3}}to|/)\s{{0,3}}{_EITHER}\s?(?=[)\]])"
+    rf"(?<=[(\[])\s?(?:out\s{{1,3}}of|of|max(?:imum)?\.?(?:\s{{1,3}}of)?|up\s{{1,3}}to"
+    rf"|/)\s{{0,3}}{_EITHER}\s?(?=[)\]])"
     rf"|\bout\s{{1,3}}of\s{{1,3}}{_EITHER}(?=\s{{0,3}}[:=])"
 )
 # [3, 4] or a bare 3, 4: several numbers are no rating
 _SEVERAL = re.compile(
-    r"(?:\[\s?|\A\s{0,8}(?=[\d.,;\s]{1,80}\Z))\d{1,4}(?:\.\d{1,3})?(?:\s{0,2}[,;]\s{1,3}\d{1,4}(?:\.\d{1,3})?){1,20}"
+    r"(?:\[\s?|\A\s{0,8}(?=[\d.,;\s]{1,80}\Z))\d{1,4}(?:\.\d{1,3})?(?:\s{0,2}[,;]\s{1,3}\d{1,4}"
+    r"(?:\.\d{1,3})?){1,20}"
 )
 _RANGE = compiled(
-    rf"{_ON}(?P<low>{_EITHER})(?P<link>\s{{0,2}}[-–—~‐‑]\s{{0,2}}|\s{{1,3}}(?:to|or)\s{{1,3}})(?P<high>{_EITHER}){_OFF}"
+    rf"{_ON}(?P<low>{_EITHER})(?P<link>\s{{0,2}}[-–—~‐‑]\s{{0,2}}|\s{{1,3}}(?:to"
+    rf"|or)\s{{1,3}})(?P<high>{_EITHER}){_OFF}"
 )
 _POINTS = compiled(
-    rf"{_ON}{_EITHER}[-‑\s]?(?:point|star|level)s?[-\s]{{1,3}}(?:likert\s{{1,3}})?(?:rating\s{{1,3}})?(?:scale|system)"
+    rf"{_ON}{_EITHER}[-‑\s]?(?:point|star|level)s?[-\s]{{1,3}}(?:likert\s{{1,3}})?"
+    rf"(?:rating\s{{1,3}})?(?:scale|system)"
 )
 _LEGEND = compiled(
-    rf"{_ON}{_EITHER}\s{{0,3}}(?:=|(?:is\s{{1,3}})?being\b|means\b|meaning\b|represent|denot|(?:is\s{{1,3}}|as\s{{1,3}})?"
+    rf"{_ON}{_EITHER}\s{{0,3}}(?:=|(?:is\s{{1,3}})?being\b|means\b|meaning\b|represent|denot"
+    rf"|(?:is\s{{1,3}}|as\s{{1,3}})?"
     rf"the\s{{1,3}}(?:lowest|highest|worst|best)\b)|\bwhere\s{{1,3}}{_EITHER}\s{{1,3}}is\b"
 )
 _LISTED = re.compile(r"(?m)^[ \t>*_#-]{0,8}(?P<mark>\d{1,2}[.)])(?=[ \t]{1,4}[^\s\d])")
 _SPELLED = compiled(
-    rf"(?:(?<=\bof\s)|(?<=\ba\s)|(?<=\ban\s)|(?<=\bis\s)|(?<=\bas\s)|(?<=\bbe\s)|(?<=\bit\s)|(?<=\bat\s)|(?<=:\s)|(?<=:)"
-    rf"|(?<=\A)|(?<=[\n*\"'(])){_WORD}\b(?!-\w|\s{{1,3}}of\b|\s(?:sentence|word|thing|more|that|who)"
-    rf")|\b{_WORD}(?=[\s-]{{0,3}}(?:{OUT_OF}|(?:and\s{{1,3}}a\s{{1,3}}half\s{{1,3}})?(?:full\s)?stars?\b|points?\b))"
+    rf"(?:(?<=\bof\s)|(?<=\ba\s)|(?<=\ban\s)|(?<=\bis\s)|(?<=\bas\s)|(?<=\bbe\s)|(?<=\bit\s)"
+    rf"|(?<=\bat\s)|(?<=:\s)|(?<=:)"
+    rf"|(?<=\A)|(?<=[\n*\"'(])){_WORD}\b(?!-\w|\s{{1,3}}of\b|\s(?:sentence|word|thing|more|that"
+    rf"|who)"
+    rf")|\b{_WORD}(?=[\s-]{{0,3}}(?:{OUT_OF}|(?:and\s{{1,3}}a\s{{1,3}}half\s{{1,3}})?"
+    rf"(?:full\s)?stars?\b|points?\b))"
 )
 
 _A_WORD = compiled(rf"\b{_WORD}")

@@ -36,7 +36,10 @@ class PlanReading:
 
 
 def matching(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` stands for, whatever its case and hyphens (`SUM_BLEURT`, `sum-bleurt`)."""
+    """Return the known name that `name` stands for, in any case and with any hyphens.
+
+    `SUM_BLEURT`, `sum-bleurt` and `Sum Bleurt` are the same name.
+    """
     wanted = slug(name)
     return next((item for item in known if slug(item) == wanted), None)
 
@@ -96,12 +99,14 @@ _PAIR = re.compile(
     r"^(?P<name>[^:：=|→\n]{1,80}?)\s{0,3}(?:[:：=|→]|->|=>|\s[-–—]\s)[>*_`\s]{0,6}(?P<items>.*)$"
 )
 _STEPS = re.compile(
-    r"(?i)^\W{0,8}(?:(?:evaluation|the)\s)?(?:steps?|plan|procedure|instructions)\b[^.!?]{0,60}\W{0,6}$"
+    r"(?i)^\W{0,8}(?:(?:evaluation|the)\s)?(?:steps?|plan|procedure"
+    r"|instructions)\b[^.!?]{0,60}\W{0,6}$"
 )
 _AND = re.compile(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
 _WHY = re.compile(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
 _NONE = re.compile(
-    r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?|keine?r?|aucune?|ninguno|无|なし)"
+    r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?"
+    r"|keine?r?|aucune?|ninguno|无|なし)"
     r"\b.{0,80}\Z|\A\W{0,6}(?:no\W{0,3})?\Z"
 )
 _SCORE_WORD = re.compile(r"(?i)\s+(?:scores?|values?|evaluator)\Z")

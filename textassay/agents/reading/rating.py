@@ -224,7 +224,7 @@ def _missing(shown: str) -> NoRating:
 
 
 def blank_thoughts(text: str) -> str:
-    """Return an answer with what stands between `<think>` and `</think>` at its beginning as blanks."""
+    """Return an answer with a leading `<think>...</think>` block replaced by spaces."""
     if not _THOUGHT.match(text):
         return text
     ends = [m.end() for m in _THOUGHT_END.finditer(text)]

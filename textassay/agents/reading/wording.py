@@ -40,10 +40,14 @@ Statement = Found | Contradiction | None
 
 # what may stand between a label and its number: **  "  (  $\\boxed{
 _MARKUP = r"[\s*_`\"'(\[{<$\\~]{0,12}(?:boxed\{|text\{)?"
-_NOUNS = r"(?:scor(?:e|ing)|rating|rate|grade|mark|evaluation|assessment|answer|verdict|judge?ment|result|points|stars)"
+_NOUNS = (
+    r"(?:scor(?:e|ing)|rating|rate|grade|mark|evaluation|assessment|answer|verdict|judge?ment"
+    r"|result|points|stars)"
+)
 _GAP = rf"[^.!?;\n\d{FOREIGN}]{{0,80}}?"
 _VERBS = (
-    r"rate|give|gives|given|giving|assign\w{0,3}|award\w{0,3}|deserv\w{1,3}|earn\w{0,3}|receiv\w{1,3}|merit\w{0,3}"
+    r"rate|give|gives|given|giving|assign\w{0,3}|award\w{0,3}|deserv\w{1,3}|earn\w{0,3}"
+    r"|receiv\w{1,3}|merit\w{0,3}"
     r"|gets?|getting|evaluat\w{1,3}|scor(?:es|ed|ing)|rat(?:ed|es|ing)|grad(?:ed|es|ing)"
 )
 _NO_NOUN = (  # "scored 3 penalties" is about the text, "scored 3 for fluency" is not
@@ -56,9 +60,11 @@ BARE = compiled(
 )
 _PHRASES = (
     rf"\b(?:score|rating|grade|mark)s?\b{_GAP}{NUMBER}",
-    rf"\b(?:{_VERBS})\b{_GAP}\b(?:an?|as|of|at|it|this|a\s{{1,3}}solid)\s{{1,3}}[*_\"'(]{{0,3}}{NUMBER}",
+    rf"\b(?:{_VERBS})\b{_GAP}\b(?:an?|as|of|at|it|this"
+    rf"|a\s{{1,3}}solid)\s{{1,3}}[*_\"'(]{{0,3}}{NUMBER}",
     rf"\b(?:scor(?:es|ed|ing)|rat(?:ed|es|ing)|grad(?:ed|es|ing))\b{_GAP}{NUMBER}{_NO_NOUN}",
-    r"\b(?:answer|verdict|judge?ment|evaluation|assessment)\s{1,3}(?:is|would\sbe)\s{1,3}(?:an?\s{1,3})?[*_\"'(]{0,3}"
+    r"\b(?:answer|verdict|judge?ment|evaluation|assessment)\s{1,3}(?:is"
+    r"|would\sbe)\s{1,3}(?:an?\s{1,3})?[*_\"'(]{0,3}"
     rf"{NUMBER}{_NO_NOUN}",
 )
 # I cannot give this a score of 5 / a 4 rather than a 5 / not a score of 5 / to earn a 5
@@ -71,7 +77,8 @@ _NEGATED = compiled(
 )
 # a score of 5 would need more detail / a 5 is reserved for perfect texts
 _HYPOTHETICAL = compiled(
-    r"[\s*_\"')\]]{0,4}(?:would|needs?|requires?|asks\sfor|is\s(?:reserved|only|for|given|meant|too)|means|could|should"
+    r"[\s*_\"')\]]{0,4}(?:would|needs?|requires?|asks\sfor|is\s(?:reserved|only|for|given|meant"
+    r"|too)|means|could|should"
     r"|might|was\smy\sfirst|if)\b"
 )
 # Initial rating: 2
@@ -80,7 +87,8 @@ _PRELIMINARY = compiled(
 )
 # I rate it, I would give this
 _FIRST_PERSON = compiled(
-    r"\bI(?:'d|'ll|\swould|\swill|\scan|\sam|'m)?\s(?:\w{1,10}\s){0,2}?(?:rate|rating|give|giving|score|scoring|assign|award|grade)\b"
+    r"\bI(?:'d|'ll|\swould|\swill|\scan|\sam|'m)?\s(?:\w{1,10}\s){0,2}?(?:rate|rating|give|giving"
+    r"|score|scoring|assign|award|grade)\b"
 )
 _SHARE = compiled(rf"{NUMBER}\s{{0,4}}{OUT_OF}")
 _STARS = compiled(rf"{NUMBER}[\s-]{{0,6}}(?:full\s)?stars?\b")
@@ -95,7 +103,8 @@ _OPENING = re.compile(
     r" \t*_)\]]{0,4}(?:\n|[-–—:.,;(!]|[A-Z\"']))"
 )
 _CLOSING = re.compile(
-    rf"(?:\A|[.!?:;)\]\"'\n>])[\s*_(\[\"'`]{{0,8}}(?:[-–—]\s)?{NUMBER}(?:{OUT_OF})?[\s.*_)\]\"'!`}}$]{{0,8}}\Z"
+    rf"(?:\A|[.!?:;)\]\"'\n>])[\s*_(\[\"'`]{{0,8}}(?:[-–—]\s)?{NUMBER}"
+    rf"(?:{OUT_OF})?[\s.*_)\]\"'!`}}$]{{0,8}}\Z"
 )
 _NUMBERED = re.compile(rf"\A[\s*_#]{{0,12}}{NUMBER}[.)]\s{{1,4}}[^\W\d]")
 _PARENTHESISED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
@@ -103,7 +112,8 @@ _PARENTHESISED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
 
 # Rating: null / Score: None (see 3 issues) / "rating": N/A: what follows is no rating either
 _NO_VALUE = compiled(
-    rf"\b{_NOUNS}\"?\s{{0,3}}[:=]\s{{0,3}}[*_\"'(\[<]{{0,4}}(?:null|none|nil|n/?a|nan|undefined|unknown|unclear|not\b|no\b|cannot)"
+    rf"\b{_NOUNS}\"?\s{{0,3}}[:=]\s{{0,3}}[*_\"'(\[<]{{0,4}}(?:null|none|nil|n/?a|nan|undefined"
+    rf"|unknown|unclear|not\b|no\b|cannot)"
     r"(?!\w)"
 )
 # I'm sorry / cannot be rated / N/A
@@ -214,7 +224,10 @@ def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> State
 
 
 def _at_the_edge(text: str) -> Found | None:
-    """Return a rating that opens or closes the answer, or is its only number in parentheses or behind a label."""
+    """Return a rating that stands out by its place.
+
+    It opens or closes the answer, or is the only number in parentheses or after a label.
+    """
     unknown = list(_UNKNOWN_LABEL.finditer(text))
     if len(unknown) == 1:
         return found_in(unknown[0])
@@ -241,7 +254,11 @@ def last_of(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
 
 @lru_cache(maxsize=1024)
 def _label(aspect: str | None) -> re.Pattern[str]:
-    """Return what finds `Coherence: 3`, `"coherence_score": 3`, `Rating (1-3) = 2`, `Score for fluency is: 2`."""
+    """Return the pattern of a labeled rating.
+
+    It finds `Coherence: 3`, `"coherence_score": 3`, `Rating (1-3) = 2` and `Score for fluency is:
+    2`.
+    """
     own = _stem(aspect)
     name = rf"(?P<own>{own})" if own else r"(?P<own>(?!))"
     return compiled(
@@ -292,13 +309,17 @@ _NEUTRAL = compiled(
 # a line that names something else to judge: "- Use of fact:"; not "Rationale:"
 _HEADING = re.compile(r"(?m)^[ \t>*_#.•\d)-]{0,10}(?P<name>[^\W\d_][^\n:]{0,60}):[ \t*_]{0,4}$")
 _REMARK = compiled(
-    r"(?:(?:final|overall|my|the)\s)?(?:reason(?:s|ing)?|rationale|explanation|justification|comments?|notes?|evidence"
+    r"(?:(?:final|overall|my|the)\s)?(?:reason(?:s|ing)?|rationale|explanation|justification"
+    r"|comments?|notes?|evidence"
     rf"|analysis|feedback|summary|conclusion|p\.?s\.?|{_NOUNS})\Z"
 )
 
 
 def labelled_rating(text: str, aspect: str | None) -> Statement:
-    """Return the rating with the aspect's own label, else a final, else a plain, else the only other one.
+    """Return the one rating of an answer.
+
+    The first kind that occurs wins: a rating labeled with the aspect's own name, one that is
+    announced as final, a plain one, any other.
 
     Statements of equal rank must agree. A plain label below a heading that names something else is
     about that: judges that ramble on rate other aspects there.

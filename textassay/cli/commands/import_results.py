@@ -28,7 +28,7 @@ def import_results(
         Path, typer.Option("--out", "-o", metavar="FILE", help="File of examples to write, .jsonl.")
     ],
 ) -> None:
-    """Read texts and scores from the result file of another tool, to judge, compare or rate them."""
+    """Convert another tool's result file into examples with scores, to judge, compare or rate."""
     from textassay.cli.console import say
     from textassay.runtime.data.results import read_results
     from textassay.runtime.errors import StorageError

@@ -103,7 +103,10 @@ def _agreement(found: TaskComparison) -> list[RenderableType]:
 
 
 def verdict(found: Sequence[TaskComparison]) -> str:
-    """Say on how many aspects each judge beats the best trivial measure, and which judges do on none."""
+    """Report on how many aspects each judge beats the best trivial measure.
+
+    Judges that beat it on none are named.
+    """
     aspects = sum(len(one.aspects) for one in found)
     won: Counter[str] = Counter()
     for one in found:
@@ -119,7 +122,7 @@ def verdict(found: Sequence[TaskComparison]) -> str:
 
 
 def chance(count: int) -> float:
-    """Return the size of rho that two unrelated rankings of so many texts exceed once in twenty times, about."""
+    """Return the rho that unrelated rankings of this many texts exceed in about 5 % of cases."""
     return 1.96 / math.sqrt(count - 1)
 
 

@@ -32,7 +32,10 @@ def treatments_table(found: Treatments, units: dict[str, str]) -> Table:
 
 
 def agreement_table(found: TaskComparison) -> Table:
-    """Draw Spearman's rho of the trivial measures and of the judges, each judge's held against the best trivial one."""
+    """Draw a table of Spearman's rho of trivial measures and judges.
+
+    Each judge is compared with the best trivial measure.
+    """
     table = plain_table("", *map(heading, found.aspects))
     for line in found.lines:
         if not line.trivial and table.rows and found.lines[len(table.rows) - 1].trivial:

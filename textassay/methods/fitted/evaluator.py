@@ -3,7 +3,7 @@
 An aggregator and, where a model judges, tree, prompts and model.
 
     evaluator.json   everything needed to apply it, with a digest over all of it
-    report.json      how it was learnt and how well it agrees with people, and the same as text in report.txt
+    report.json      how it was learned and how well it agrees with people (report.txt: as text)
 
 No pickle: trees are LightGBM's text, the rest is JSON.
 """

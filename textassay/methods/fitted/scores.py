@@ -137,7 +137,7 @@ class FittedScorer:
         ]
 
     def _evidence(self, row: Row, found: _Verdict, at: int, value: float) -> tuple[Json, ...]:
-        """Return the start, features by how far they moved the score, and what the ends of the scale cut off."""
+        """Return the baseline, the contributions by size, and what clipping to the scale cut."""
         features, system = row
         assert found.moved is not None  # it was asked for
         assert found.base is not None

@@ -68,7 +68,8 @@ class LearnedTree:
         self._refuse_change()
         self._verdicts = FittedScorer(evaluator, self.options)
         self.aspects = chosen(evaluator, aspects)
-        self.signature = f"{self._judge.scorer.signature_as('fused')}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
+        judge = self._judge.scorer.signature_as("fused")
+        self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         self.graph = Graph(
             self.name,
             input=Assignment,
@@ -134,9 +135,14 @@ class LearnedTree:
                 type=broken.error.type, message=f"{broken.aspect}: {broken.error.message}"
             )
         return Score(
-            id=example.id, aspect=aspect.name, outcome="error", scale=aspect.scale, how="fused", error=error,
+            id=example.id,
+            aspect=aspect.name,
+            outcome="error",
+            scale=aspect.scale,
+            how="fused",
+            error=error,
             signature=self.signature,
-        )  # fmt: skip
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return the evaluator's digest, the judge's set-up and options."""

@@ -1,4 +1,4 @@
-"""Loads profiles, the package's own by name and the user's from a folder, and lets them settle how a method asks.
+"""Loads profiles: the package's own by name, the user's from a folder.
 
     MYPROFILE/
       profile.toml
@@ -54,9 +54,17 @@ OF_MODELS = ("embedded",)
 JUDGE = "scorer"
 """Role of the judge in all methods that have a model write anything."""
 REPLACEABLE = (
-    "llm_score", "llm_score_cot", "g_eval", "hd_eval", "coascore", "coascore_ratings", "fusion_eval", "decomp_eval",
-    "gptscore", "gptscore_question",
-)  # fmt: skip
+    "llm_score",
+    "llm_score_cot",
+    "g_eval",
+    "hd_eval",
+    "coascore",
+    "coascore_ratings",
+    "fusion_eval",
+    "decomp_eval",
+    "gptscore",
+    "gptscore_question",
+)
 """Prompts that a profile may replace: those that judges are asked with."""
 ASK_FOR_WORDS = ("llm_score", "llm_score_cot", "coascore")
 """Built-in prompts that want words before the rating, so that no label can come next."""
@@ -160,7 +168,7 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
 def apply_profile(
     options: AnyOptions, method: str, models: Models, task: Task, role: str = JUDGE
 ) -> tuple[AnyOptions, Profile]:
-    """Return the profile by which a method's judge is asked, and the method's options with its defaults.
+    """Return the profile of a method's judge, and the method's options with the profile's defaults.
 
     Raises:
         UnknownName: There is no such profile.

@@ -79,7 +79,7 @@ def _key(item: str | Aspect) -> str:
 
 
 def _first_with(wanted: Iterable[str | Aspect]) -> Task:
-    """Return the general task, or the first other built-in one where only that has all the aspects."""
+    """Return the general task, or another built-in one if only that has all the aspects."""
     names = {item.casefold() for item in wanted if isinstance(item, str)}
     tasks = [
         _read(task_file(name)) for name in (DEFAULT, *(name for name in TASKS if name != DEFAULT))

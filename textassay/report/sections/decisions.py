@@ -229,6 +229,12 @@ def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
         rows = np.flatnonzero(rated.rated)[:_DOTS]
         dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
     return svg.curve(
-        points, own.scales.judge or own.range, own.scales.raters, band=band, dots=dots,
-        x_name="judge", y_name="people", label=f"Calibration of {own.aspect}: what people would say at each score",
-    )  # fmt: skip
+        points,
+        own.scales.judge or own.range,
+        own.scales.raters,
+        band=band,
+        dots=dots,
+        x_name="judge",
+        y_name="people",
+        label=f"Calibration of {own.aspect}: what people would say at each score",
+    )

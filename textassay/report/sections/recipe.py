@@ -87,8 +87,15 @@ def recipe(run: RunSource) -> RecipeSection:
     plan, assistants = _plan(run)
     tree = _tree(run)
     return RecipeSection(
-        run.method, picture, reason, steps, tree, any(node.importance is not None for node in tree), plan, assistants
-    )  # fmt: skip
+        run.method,
+        picture,
+        reason,
+        steps,
+        tree,
+        any(node.importance is not None for node in tree),
+        plan,
+        assistants,
+    )
 
 
 def _graph(spec: Mapping[str, Any]) -> Graph:
@@ -127,8 +134,11 @@ def _drawn(graph: Graph) -> Markup:
         merged[source, target] = merged.get((source, target), False) or each
     drawn = [(source, target, each) for (source, target), each in merged.items()]
     return svg.flow(
-        columns, [*drawn, (graph.output, _RESULT, False)], names=names, label=f"Graph of {graph.name}"
-    )  # fmt: skip
+        columns,
+        [*drawn, (graph.output, _RESULT, False)],
+        names=names,
+        label=f"Graph of {graph.name}",
+    )
 
 
 def _in_words(graph: Graph) -> list[tuple[str, str]]:
@@ -152,9 +162,11 @@ def _tree(run: RunSource) -> list[Criterion]:
 
 
 def _criterion(
-    id_: str, means: Mapping[str, tuple[float, int, tuple[float, float] | None]], importance: Mapping[str, float],
+    id_: str,
+    means: Mapping[str, tuple[float, int, tuple[float, float] | None]],
+    importance: Mapping[str, float],
     most: float,
-) -> Criterion:  # fmt: skip
+) -> Criterion:
     mean, n, scale = means.get(id_, (None, 0, None))
     weight = importance.get(id_)
     parts = id_.removeprefix("hd-eval/").split("/")
@@ -168,10 +180,12 @@ def _criterion(
         depth=len(parts) - 1,
         mean=mean,
         n=n,
-        picture=svg.interval((mean, None, None), scale, width=110) if mean is not None and scale else None,
+        picture=svg.interval((mean, None, None), scale, width=110)
+        if mean is not None and scale
+        else None,
         importance=weight,
         weight=bar,
-    )  # fmt: skip
+    )
 
 
 def _means(run: RunSource) -> dict[str, tuple[float, int, tuple[float, float] | None]]:

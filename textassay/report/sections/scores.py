@@ -76,9 +76,11 @@ def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> Aspect
     found = [_system(None, everyone, values, human, groups, span)]
     if len(named) > 1:
         each = [
-            _system(name, np.flatnonzero([one == name for one in systems]), values, human, groups, span)
+            _system(
+                name, np.flatnonzero([one == name for one in systems]), values, human, groups, span
+            )
             for name in named
-        ]  # fmt: skip
+        ]
         up = 1 if run.higher_is_better(table.aspects[at]) else -1
         found += sorted(each, key=lambda row: -up * row.mean.value if row.mean else np.inf)
     told = f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale"

@@ -182,7 +182,8 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         if not batch:
             return
         try:
-            answers = self._answer([w.encoded for w in batch])  # type: ignore[misc]  # `_admit` has encoded them
+            # `_admit` has encoded each of them.
+            answers = self._answer([w.encoded for w in batch])  # type: ignore[misc]
             if len(answers) != len(batch):
                 raise ValueError(f"{self.name}: {len(batch)} requests, but {len(answers)} answers")
         except Exception as error:  # belongs to whoever asked
@@ -194,7 +195,10 @@ class Batcher(Generic[Asked, Encoded, Answer]):
             waiting.future.set_result(answer)
 
     def _window(self, ready: list[_Waiting[Asked, Encoded, Answer]]) -> tuple[int, int]:
-        """Return the stretch of `ready` around the oldest request that fills a batch with the least padding."""
+        """Return the slice of `ready` that fills a batch with the least padding.
+
+        It contains the oldest request.
+        """
         low = min(range(len(ready)), key=lambda i: ready[i].number)
         high, tokens = low + 1, ready[low].length
         while True:
@@ -218,7 +222,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         *,
         joins: int,
     ) -> int | None:
-        """Return the padding of the stretch `low:high`, or `None` where it would be too large or too wasteful.
+        """Return the padding of `low:high`, or `None` if it is too large or too wasteful.
 
         Args:
             ready: Requests in order of length.

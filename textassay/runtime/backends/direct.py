@@ -148,7 +148,7 @@ class DirectModel:
             self._name_server(error)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the probabilities of choices, as far as they are among the 20 likeliest first tokens.
+        """Return the probabilities of choices that are among the 20 likeliest first tokens.
 
         Raises:
             CapabilityError: The server gives no alternatives, or a choice takes several tokens.

@@ -98,14 +98,14 @@ def _check_readable(*paths: Path | None) -> None:
 
 
 def split_address(api_base: str) -> tuple[str, dict[str, str]]:
-    """Return the address without its query, and the query, which goes behind the path of every request."""
+    """Return the address without its query, and the query, to be added to each request's path."""
     parts = urlsplit(api_base)
     address = parts._replace(query="", fragment="").geturl().rstrip("/")
     return address, dict(parse_qsl(parts.query, keep_blank_values=True))
 
 
 def proxy_for(address: str) -> str | None:
-    """Return the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` name for an address.
+    """Return the proxy for an address, from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
 
     This machine is never asked through a proxy that only the environment names.
     """

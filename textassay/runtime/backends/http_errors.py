@@ -1,4 +1,4 @@
-"""Turns what went wrong between us and a server into one of our errors, by one rule for every backend.
+"""Turns failures between client and server into our errors, by one rule for all backends.
 
 Knows HTTP statuses, the error bodies that servers of the OpenAI kind send, and low-level network
 exceptions. Knows nothing of requests. What a server said is quoted in part only, made printable,
@@ -87,7 +87,8 @@ _KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 _TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
 _WAIT_IN_TEXT = re.compile(
     r"(?:try"
-    r" again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec|seconds?)",
+    r" again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec"
+    r"|seconds?)",
     re.I,
 )
 _TRANSPORT_CAUSES = (OSError, aiohttp.ClientError, TimeoutError)
@@ -96,7 +97,7 @@ _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 
 
 def quote(said: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
-    """Return what a server said as one printable line of at most `limit` characters, without the key.
+    """Return a server's message as one line of at most `limit` characters, without the key.
 
     Args:
         said: Body or message.
@@ -113,7 +114,7 @@ def quote(said: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTE
 
 
 def scrub(text: str, secret: Secret) -> str:
-    """Return `text` with the key, the first part of it, and what else looks like a key replaced by `[key]`."""
+    """Replace the key, its beginning, and whatever else looks like a key in `text` by `[key]`."""
     text = _KEY_LIKE.sub("[key]", text)
     for key in (secret,) if isinstance(secret, str) else secret or ():
         if not key:
@@ -125,7 +126,7 @@ def scrub(text: str, secret: Secret) -> str:
 
 
 def public_address(url: str) -> str:
-    """Return `url` without user, password, query and fragment, for messages, caches and manifests."""
+    """Return `url` without user, password, query and fragment, for messages and manifests."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
@@ -274,7 +275,7 @@ def _read_whole(body: bytes | str) -> tuple[str, str]:
 def from_error_payload(
     payload: Mapping[str, Any], *, where: str, secret: Secret = None
 ) -> ModelError:
-    """Return the error behind a body that holds an `error` although the status was a success, as gateways send it."""
+    """Return the error in a body that has `error` despite a success status, as gateways send."""
     error = payload["error"]
     code = error.get("code") if isinstance(error, dict) else None
     body = orjson.dumps(payload)
@@ -344,7 +345,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def is_transport(error: BaseException) -> bool:
-    """Whether an exception of the network, rather than an answer, stands anywhere behind `error`."""
+    """Whether `error` was caused by an exception of the network rather than by an answer."""
     return any(map(_is_transport, causes(error)))
 
 

@@ -276,7 +276,7 @@ class LiteLLMModel:
         return response.model_copy(update={"usage": usage})
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the probabilities of choices, as far as they are among the 20 likeliest first tokens.
+        """Return the probabilities of choices that are among the 20 likeliest first tokens.
 
         Raises:
             CapabilityError: The provider gives no alternatives, or a choice takes several tokens.
@@ -325,7 +325,8 @@ class LiteLLMModel:
             if not _open_models:
                 litellm = load_litellm()
                 await litellm.close_litellm_async_clients()
-                litellm.in_memory_llm_clients_cache.flush_cache()  # it would hand out the closed ones again
+                # litellm would return the closed clients again.
+                litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _ask(self, body: Json) -> tuple[Any, float | None]:
         """Return the answer as JSON values, and its cost in US dollars by litellm's table."""

@@ -48,7 +48,8 @@ MAX_TOKENS = 10_000_000
 # any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
 # pairs of surrogates come first, and what is left of "\\ud..." is half of one
 _ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.S,
 )
 
@@ -338,7 +339,7 @@ def _bare(token: str) -> str:
 
 
 def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str, float]]) -> None:
-    """Raise where an unreported choice is likely to be written in several tokens, the first of which is reported."""
+    """Raise if an unreported choice probably shares its first token with a reported one."""
     bare = [_bare(form) for form in forms]
     # some servers show a part of a character as "", with which every form would begin
     beginnings = [
@@ -414,7 +415,7 @@ def _aligned(
     full: str,
     start: int,
 ) -> tuple[TokenLogprob, ...]:
-    """Return the tokens from `start` to the end of `full`, after checking that all of them tile it without gaps."""
+    """Return the tokens from `start` to the end, after checking that all tokens tile `full`."""
     ends = [*offsets[1:], offsets[-1] + len(tokens[-1])] if offsets else []
     if (
         not offsets

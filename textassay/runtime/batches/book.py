@@ -80,7 +80,7 @@ class BatchBook:
                 raise DataError(f"{path}: a line is damaged or was edited: {error!r}") from error
 
     def open_entries(self, model: str) -> list[Entry]:
-        """Return the batches of a model that are not collected, in the order in which they were made."""
+        """Return a model's batches that are not collected yet, oldest first."""
         return [e for e in self.entries.values() if e.model == model and e.state != "collected"]
 
     async def prepare(self, entry: Entry, asked: Iterable[Asked], lines: Iterable[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The wrapper that answers through batches, within the budget, and falls back to single calls where that is wanted."""
+"""Wrapper that answers through batches within the budget, and by single calls if allowed."""
 
 from __future__ import annotations
 

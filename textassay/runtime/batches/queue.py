@@ -377,7 +377,7 @@ class BatchQueue:
     async def _collected(
         self, entry: Entry, asked: Mapping[str, Asked], status: BatchStatus
     ) -> None:
-        """Keep all answers, wake who waits for them, and put what was not run into another batch."""
+        """Store all answers, wake their waiters, and put what was not run into another batch."""
         failing_since = time.monotonic()
         while True:
             rows = _Rows(self, asked)

@@ -180,7 +180,7 @@ class AdaptiveLimit:
         self._before_congestion: float | None = None
 
     def answered(self, now: float, latency: float, in_flight: int) -> None:
-        """Learn from an answer that took `latency` seconds, with `in_flight` calls under way (itself included)."""
+        """Learn from an answer after `latency` seconds with `in_flight` calls, itself included."""
         done = self._round
         done.answered += 1
         if done.began is None:
@@ -293,7 +293,7 @@ class AdaptiveLimit:
         return late and grown > 0 and gained < self.GAIN * grown
 
     def _side_by_side(self, done: Round) -> bool:
-        """Whether calls were answered at the same time, and a long queue of them would still end in time."""
+        """Whether the server answers calls in parallel and fast enough for a long queue of them."""
         alike = done.slowest <= self.ALIKE * done.fastest
         return (
             alike
@@ -302,7 +302,7 @@ class AdaptiveLimit:
         )
 
     def _judge_cuts(self, done: Round) -> None:
-        """Decide whether further cuts may help, from calls that ended since the last such decision."""
+        """Decide from the calls since the last decision whether further cuts may help."""
         # A server that turns away every tenth call whatever is in flight (a rate limit shared with
         # others, a faulty proxy) would be cut down to one call and never grow again. So remember
         # the share of rejections at the first cut; if half the limit did not lower it, the number

@@ -106,7 +106,7 @@ class Bucket:
 
 
 class Window:
-    """Counts requests and tokens over the last minute, so that no minute ever holds more than the limits.
+    """Counts requests and tokens in a sliding minute, so that no minute exceeds the limits.
 
     A single amount above the token limit is let through when the window holds no tokens at all: it
     could never go otherwise, and is left to the server to refuse.
@@ -126,7 +126,7 @@ class Window:
         self._cells: deque[Bucket] = deque()
 
     def ready_at(self, now: float, tokens: int) -> float:
-        """Return a time in the past where one request with `tokens` fits now, else when it is worth asking again."""
+        """Return when `tokens` fit: a past time if they fit now, else when to ask again."""
         self.forget(now)
         over_requests = self.requests + 1 > self.max_requests
         over_tokens = self.tokens > 0 and self.tokens + tokens > self.max_tokens

@@ -234,7 +234,7 @@ class StoringModel(Wrapper):
         self._full: StorageError | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Ask and keep; a cancellation that arrives when the answer is there waits until it is kept.
+        """Ask and store; a cancellation that arrives with the answer waits until it is stored.
 
         Raises:
             StorageError: The store cannot be written; nobody is asked from then on, for the answer

@@ -1,4 +1,4 @@
-"""Foretells how many tokens a request will take, for limits and budgets that must reserve before they know."""
+"""Estimates a request's tokens, for limits and budgets that reserve before the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells the failure of one request from the failure of its server, and waits for a server that is down.
+"""Tells a request's failure from its server's, and waits for a server that is down.
 
 Knows the families of errors; knows nothing of HTTP. Belongs outside of retry: what it sees has
 failed in every attempt.
@@ -193,7 +193,7 @@ def _shown(health: Health, error: ModelError) -> tuple[int, str]:
 
 
 def probe_like(request: AnyRequest) -> AnyRequest:
-    """Return a request of the same kind and with the same settings as `request`, but with a harmless text."""
+    """Return a request of the same kind and settings as `request`, with a harmless text."""
     fields: dict[str, Any] = {"truncatable": None}
     if request.messages:
         fields["messages"] = (ChatMessage(role="user", content=PROBE),)

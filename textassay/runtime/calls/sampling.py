@@ -18,7 +18,7 @@ prompt share a draw."""
 
 
 class OneSamplePerRequest(Wrapper):
-    """Turns a request for `n` samples into `n` concurrent requests, where the wrapped model cannot give several.
+    """Splits a request for `n` samples into `n` concurrent ones if the model gives one each.
 
     Request by request, sample `i` (from 0) of draw `d` is asked as draw `1000 d + i` with `n = 1`;
     a request for one sample is renumbered in the same way, so whatever mixture of `n` and `draw` is
@@ -29,7 +29,7 @@ class OneSamplePerRequest(Wrapper):
 
     @cached_property
     def _splits(self) -> bool:
-        """Whether the wrapped model, as far as is known before it is first asked, gives only one sample a request."""
+        """Whether the model gives one sample per request, as far as known before the first call."""
         return self.wrapped.capabilities.n is False
 
     @property

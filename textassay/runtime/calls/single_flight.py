@@ -53,7 +53,7 @@ class SharedCalls(Generic[R]):
         self._flights: dict[Hashable, _Call[R]] = {}
 
     async def join(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> tuple[R, bool]:
-        """Return the result of the call under `key`, begun if it is not under way, and whether it is the first to.
+        """Return the result of the call under `key`, and whether this caller started it.
 
         Exactly one of the callers that get a result is told that it is the first. A failure reaches
         all callers.
@@ -134,7 +134,7 @@ class Once(Generic[P, R]):
 
 
 def once(agent: Callable[P, Awaitable[R]]) -> Once[P, R]:
-    """Return `agent` as one that is asked once for equal arguments, as for the steps that G-Eval writes for an aspect.
+    """Return `agent` so that equal arguments share one call, as G-Eval's steps for an aspect do.
 
     Results live as long as the returned object: make one for each run.
     """

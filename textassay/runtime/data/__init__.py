@@ -1,4 +1,4 @@
-"""What is read: data sets of examples as files, tables or iterables, and the names of their fields."""
+"""Reads data sets of examples from files, tables or iterables, and maps their field names."""
 
 from textassay.runtime.data.dataset import DataInfo, Examples
 

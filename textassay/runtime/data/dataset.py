@@ -1,4 +1,4 @@
-"""Data sets: examples from files, tables and iterables, validated as a whole before anything is asked of a model.
+"""Data sets: examples from files, tables and iterables, validated before any model is called.
 
 Files are streamed: memory does not grow with their rows, but for 16 bytes an id while they are
 checked.

@@ -303,7 +303,7 @@ class FieldReader:
 
 
 def with_means(example: Example) -> Example:
-    """Return the example with the mean human rating of every aspect that only single raters give."""
+    """Return the example with mean human ratings for aspects that have single raters' only."""
     means = {
         aspect: math.fsum(given) / len(given)
         for aspect, ratings in example.annotators.items()

@@ -170,7 +170,8 @@ class _File:
 
     def _open(self) -> IO[bytes]:
         if self.path.suffix.lower() == ".gz":
-            return gzip.open(self.path, "rb")  # type: ignore[return-value]  # has what is used of IO[bytes]
+            # A GzipFile has every method of IO[bytes] that is used here.
+            return gzip.open(self.path, "rb")  # type: ignore[return-value]
         return self.path.open("rb")
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class _CancelledInside(Exception):
-    """A child saw a cancellation that nobody asked its task for, such as that of a future shared with others."""
+    """A child was canceled by none that holds its task, e.g. through a shared future."""
 
 
 def leading(error: BaseException) -> BaseException:
@@ -112,7 +112,7 @@ _END: Final = object()
 async def run_workers(
     items: AsyncIterable[T] | Iterable[T], work: Callable[[T], Awaitable[R]], *, workers: int
 ) -> AsyncGenerator[R, None]:
-    """Yield `work(item)` for every item, in the order in which they finish, with a fixed number of workers.
+    """Yield `work(item)` for every item as they finish, with a fixed number of workers.
 
     An item is taken only when a worker is free for it and fewer than `2 * workers` results are
     being made or wait to be consumed: memory depends neither on the number of items nor on how slow
@@ -158,7 +158,8 @@ async def run_workers(
             crew.cancel()
             await asyncio.wait([crew])
         if not crew.cancelled():
-            crew.exception()  # marks it as seen: whoever left early wants no report from the event loop later on
+            # Marks it as retrieved: a consumer that left early wants no report from the event loop.
+            crew.exception()
 
 
 async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:

@@ -34,7 +34,7 @@ Wire = str | Each | Fixed
 
 
 def each(wire: str) -> Each:
-    """Fan out: run the node once for every item of the list that comes over the wire, and yield the list of results.
+    """Fan out: run the node once per item of the list on the wire, and return a list of results.
 
     How long the list is need only be known when the graph runs. Several `each` of one node advance
     together and must be equally long.

@@ -314,7 +314,7 @@ async def open_answers(place: str | Path) -> AnswerStore:
 
 
 def _check_settings(folder: Path) -> None:
-    """Refuse a file whose settings diskcache would turn into attributes and pragmas that we know nothing of."""
+    """Refuse a file whose settings diskcache would turn into unknown attributes and pragmas."""
     file = folder / DATABASE
     if not file.exists():
         return

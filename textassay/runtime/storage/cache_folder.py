@@ -2,7 +2,7 @@
 
     textassay-cache.json    marks the folder as ours, with the format's number
     .lock                   held while a shard is claimed or the folder is cleared
-    shard-000.lock          held by the process that writes to the shard; the system frees it when the process dies
+    shard-000.lock          held by the process that writes to the shard; freed when it dies
     shard-000/cache.db      the answers
 
 There are as many shards as processes have ever written at once; each is reused by later processes.
@@ -74,7 +74,7 @@ def is_cache_folder(folder: Path) -> bool:
 
 
 def was_begun(folder: Path) -> bool:
-    """Return whether a folder holds no more than a cache folder does whose maker was killed at once."""
+    """Return whether a folder holds no more than a cache folder whose maker was killed at once."""
     return folder.is_dir() and all(
         entry.name == _LOCK or is_unfinished(entry.name, MARKER) for entry in folder.iterdir()
     )
@@ -109,7 +109,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def made_ready(folder: Path) -> Iterator[None]:
-    """Create the folder and its marker where they are missing, check them, and hold the folder's lock.
+    """Create the folder and its marker if missing, check them, and hold the folder's lock.
 
     Raises:
         ConfigurationError: The folder holds something else, or a newer format.

@@ -22,7 +22,9 @@ _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace the file at `path` by `value` as indented JSON, in one step that survives a crash and a power cut.
+    """Atomically replace the file at `path` by `value` as indented JSON.
+
+    The replacement survives a crash and a power cut.
 
     The new content is first written to a file of a random name beside it, `.NAME.RANDOM.tmp`; what
     an earlier process left there is removed. One process at a time may write to a path.

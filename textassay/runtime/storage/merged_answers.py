@@ -1,4 +1,4 @@
-"""Copies the answers of several cache folders into one, so that a merged run is resumed and replayed from it."""
+"""Merges the answers of several cache folders into one, so a merged run can be resumed."""
 
 from __future__ import annotations
 

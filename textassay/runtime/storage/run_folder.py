@@ -4,7 +4,7 @@
     scores.jsonl     one score a line, append-only, readable at any time
     summary.json     counts, means and cost
     answers/         answers of models, where the run has no cache elsewhere
-    .lock            held by the process that writes to the run; the system frees it when the process dies
+    .lock            held by the process that writes to the run; freed when the process dies
 
 Knows scores and files. What is in a manifest beyond its format is the business of whoever writes
 it.
@@ -254,7 +254,7 @@ class RunFolder(AsyncResource):
             raise StorageError(f"{self.path / SUMMARY} cannot be written: {error}") from error
 
     def keep(self, name: str, text: str) -> None:
-        """Write a further file for people to read, unless there is one of that name, which they may have edited.
+        """Write another file for people to read; keep an existing one, which they may have edited.
 
         Args:
             name: The file's name, such as `plan.toml`.
@@ -375,7 +375,7 @@ def settled(folder: str | Path) -> Completed:
 
 
 def read_scores(folder: str | Path) -> Iterator[Score]:
-    """Iterate over the scores of a run, of every example and aspect the last one, in the file's order.
+    """Iterate over a run's scores, the last one per example and aspect, in the file's order.
 
     The file is read twice, and may grow meanwhile: what comes after the first reading is left out.
 
@@ -455,7 +455,7 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse a folder for a new run unless it is absent, empty, or left by a run without any score."""
+    """Refuse a folder for a new run unless it is absent, empty, or left by a run without scores."""
     if (path / MANIFEST).exists() and not _is_empty_run(path):
         raise RunFolderError(
             f"{path} holds a run already; resume it with `textassay resume {path}` (in Python: "
@@ -471,7 +471,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _is_ours(entry: Path) -> bool:
-    """Return whether something in a folder was left there by a run that ended before its first score."""
+    """Return whether a folder holds leftovers of a run that ended before its first score."""
     if entry.is_symlink():
         return False
     if entry.name == ANSWERS:
@@ -508,7 +508,7 @@ def _timing_of(path: Path, now: str) -> tuple[str, float]:
 
 
 def _refuse_links(path: Path) -> None:
-    """Refuse to write to a run whose files lead elsewhere, as they may in a folder from somebody else."""
+    """Refuse to write to a run with linked files, which a folder from somebody else may hold."""
     for name in (SCORES, SUMMARY, MANIFEST, _LOCK):
         try:
             refuse_irregular(path / name)

@@ -90,7 +90,7 @@ class RunSummary:
         self.pay(score.usage)
 
     def is_done(self, example_id: str, aspect: str) -> bool:
-        """Return whether there is a score of this example and aspect whose outcome is not `error`."""
+        """Return whether this example and aspect has a score whose outcome is not `error`."""
         last = self._last.get(digest(example_id, aspect))
         return last is not None and (not isinstance(last, tuple) or last[0] != "error")
 
@@ -110,7 +110,7 @@ class RunSummary:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return outcomes, errors by type, number and mean by aspect, and usage, as `summary.json` has them."""
+        """Return the content of `summary.json`: outcomes, errors, means per aspect, and usage."""
         return {
             "outcomes": {outcome: self._outcomes[outcome] for outcome in OUTCOMES},
             "errors": {error: count for error, count in sorted(self._errors.items()) if count},
@@ -134,7 +134,7 @@ class RunSummary:
             self._sums[aspect].add(kind, times)
 
     def pay(self, usage: Usage) -> None:
-        """Count what was paid beside the scores that are added, such as a score that was replaced."""
+        """Count cost beside that of the added scores, such as of a score that was replaced."""
         self._paid.add(usage)
         if usage.cost is None:
             self._cost = None

@@ -15,6 +15,13 @@ CLAIMS = {
 FAMILY = "authority"
 # only a gain is a defect: a judge of consistency may rightly mark a claim that no source supports
 EDITS = tuple(
-    Edit(test, FAMILY, appended(claim), f"ends in {claim.strip()!r}", gain_only=True, control=neutral_instead(claim))
+    Edit(
+        test,
+        FAMILY,
+        appended(claim),
+        f"ends in {claim.strip()!r}",
+        gain_only=True,
+        control=neutral_instead(claim),
+    )
     for test, claim in CLAIMS.items()
-)  # fmt: skip
+)

@@ -131,7 +131,8 @@ EDITS = (
     ),
     Edit(
         "foreign-sentence", FAMILY, foreign_sentence, "a sentence about something else",
-        seen_by=frozenset({"facts", "content", "order", "overall"}), ignored_by=frozenset({"language"}),
+        seen_by=frozenset({"facts", "content", "order", "overall"}),
+        ignored_by=frozenset({"language"}),
     ),
     Edit(
         "shuffled", FAMILY, shuffled, "the sentences in another order",

@@ -1,4 +1,4 @@
-"""Position: a choice does not depend on which text comes first, nor a rating on how the scale is shown.
+"""Position: neither the order of two texts nor that of the scale's ends may change a rating.
 
 These tests leave the texts alone: they ask in another way. `swap` is for methods that compare two
 texts, the others for methods that rate one: `letters` asks for letters, `label-order` lists these

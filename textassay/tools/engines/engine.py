@@ -50,7 +50,7 @@ class Tokenizer:
         self.backend = backend
 
     def encode(self, first: str, second: str | None = None) -> Encoding:
-        """Return a text or a pair of texts with the special tokens that the model was trained with."""
+        """Return a text or pair of texts with the model's special tokens."""
         found = self.backend.encode(first, second)
         return Encoding(tuple(found.ids), tuple(found.type_ids), tuple(found.special_tokens_mask))
 
@@ -132,7 +132,10 @@ _POSITIONS_AFTER_PADDING = (
 
 
 def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
-    """Return a batch as matrices of shape `(batch, longest)`, with an attention mask that leaves padding out."""
+    """Return a batch as arrays of shape `(batch, longest)`, with an attention mask.
+
+    The mask leaves padding out.
+    """
     shape = (len(batch), max(map(len, batch)))
     ids, mask, types = (
         np.full(shape, pad_id, np.int64),

@@ -210,7 +210,7 @@ def _segments(encoding: Encoding) -> tuple[Encoding, Encoding]:
 
 
 def _bleurt_tokenizer(transformers: Any, files: ModelFiles) -> Any:
-    """Return the tokenizer of a BLEURT checkpoint, whose own class name transformers does not know."""
+    """Return the tokenizer of a BLEURT checkpoint, whose class name transformers does not know."""
     if (files.folder / "tokenizer.json").is_file():
         return transformers.PreTrainedTokenizerFast(
             tokenizer_file=str(files.folder / "tokenizer.json")

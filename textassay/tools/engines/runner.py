@@ -82,7 +82,7 @@ class Runner:
         return await shared_result(loading)
 
     def check(self) -> None:
-        """Find out, without loading or fetching anything, what would keep the model from being opened.
+        """Find out, without loading or downloading, what would keep the model from being opened.
 
         A model on the Hub that is not here yet passes unless the Hub's client is offline.
 

@@ -96,7 +96,7 @@ def _read_tokenizer(tokenizers: Any, files: ModelFiles) -> Any:
 def _read_vectors(
     files: ModelFiles,
 ) -> tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float32] | None]:
-    """Return the table, the row of each token (`None` if they are in order), and a factor for each."""
+    """Return the table, the row of each token (`None` if in order), and a factor per token."""
     safetensors = need("safetensors.numpy", extra="static", what="the static engine")
     try:
         found = safetensors.load_file(str(files.vectors))

@@ -1,4 +1,4 @@
-"""Names a model file by the SHA-256 of its content, so that a cache never mixes up two files of one name.
+"""Identifies a model file by its SHA-256, so that a cache never confuses files of one name.
 
 Hashing a 42 GB file takes half a minute, so digests of large files are remembered on disk by
 path, size, inode and times of change. The file of digests is a convenience: what cannot be read is

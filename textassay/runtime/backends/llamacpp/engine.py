@@ -123,7 +123,7 @@ class LlamaEngine:
     def rows(
         self, ids: Ids, first: int, abandoned: Callable[[], bool] = never, *, sequence: int = 0
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Evaluate `ids` on one sequence and yield `(position, logits)` for all positions from `first` on.
+        """Evaluate `ids` on one sequence and yield `(position, logits)` from position `first` on.
 
         The logits, shape (positions, vocabulary), are llama.cpp's own memory: read them before
         going on. An earlier position than asked for may come first.

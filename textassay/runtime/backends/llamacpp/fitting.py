@@ -31,7 +31,7 @@ def fit(
     truncate: Truncate,
     name: str,
 ) -> tuple[P, int]:
-    """Return `plan(request)` that is at most `limit` tokens long, and how many tokens were left out.
+    """Return `plan(request)` with at most `limit` tokens, and how many tokens were left out.
 
     Args:
         request: What is asked; its `truncatable` names the text that may be cut.
@@ -99,13 +99,13 @@ def _texts(request: Prompted) -> list[str]:
 
 
 def _beginning(source: str, characters: int) -> str:
-    """Return that many characters of the source, which is longer, or fewer to end with a word, if one ends near."""
+    """Return the first characters of a longer source, ending with a word if one ends nearby."""
     near = range(characters, max(0, characters - NEAR - 1), -1)
     return source[: next((place for place in near if source[place].isspace()), characters)]
 
 
 def _next_place(source: str, kept: int, stop: int) -> int:
-    """Return the first place after `kept`, or `stop`, from which on more than the first `kept` characters are kept."""
+    """Return the first place after which more than `kept` characters are kept, or `stop`."""
     return next(
         (place for place in range(kept + 1, stop) if len(_beginning(source, place)) > kept), stop
     )

@@ -55,7 +55,7 @@ class _Unusable(Exception):
 
 
 def json_grammar(schema: Mapping[str, Any]) -> str:
-    """Return a GBNF grammar whose texts are exactly JSON values that satisfy `schema`, up to white space.
+    """Return a GBNF grammar of exactly the JSON values that satisfy `schema`, up to white space.
 
     Known are `type`, `enum`, `const`, `anyOf`, `oneOf`, local `$ref`, `properties`, `required`,
     `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, and bounds on
@@ -169,7 +169,7 @@ class _Writer:
         return f'"{{" ws {self._pairs(pairs)} ws "}}"'
 
     def _pairs(self, pairs: list[tuple[str, bool]]) -> str:
-        """Return all properties in order, the optional ones left out or not, with commas between."""
+        """Return the rule of all properties in order, with commas; optional ones may be absent."""
         names = [self.rule(f"pair{len(self.rules)}x{i}", body) for i, (body, _) in enumerate(pairs)]
         following = ""  # what may follow once a property is written, from the last to the first
         starts: list[str] = []

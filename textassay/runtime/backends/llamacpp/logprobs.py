@@ -35,7 +35,7 @@ def log_total(row: Row) -> float:
 
 @dataclass
 class Evaluation:
-    """A token sequence with the tokens whose log-probabilities are wanted, and, once evaluated, those."""
+    """A token sequence, the positions that need log-probabilities, and later their values."""
 
     ids: Ids
     """What is evaluated: everything up to the last position that predicts something wanted."""

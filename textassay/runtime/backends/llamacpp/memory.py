@@ -72,7 +72,10 @@ def kv_bytes(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> int
 
 
 def free_bytes() -> int | None:
-    """Return the memory this process may still take, or `None` where the system does not say (not Linux)."""
+    """Return the memory that this process can still use, or `None` if the system does not say.
+
+    Only Linux says.
+    """
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -156,7 +156,7 @@ class PrefixEncoder:
         return borders > 0
 
     def _best_match(self, text: str) -> tuple[Encoded | None, int]:
-        """Return the earlier text with the longest common beginning, and the last border in that."""
+        """Return the earlier text with the longest common prefix, and the last border in it."""
         place = bisect_left(self._texts, text)
         best, longest = None, 0
         for neighbor in self._texts[max(0, place - 1) : place + 1]:

@@ -167,7 +167,10 @@ class ChoicesPlan:
 
     @staticmethod
     def _alone(path: Path, whole: Mapping[Path, float]) -> float:
-        """Return the log-probability of a path that does not go on to be a longer one, as 1 may go on to be 10."""
+        """Return the log-probability that a path ends there, and is not the start of a longer one.
+
+        As 1 may be the start of 10.
+        """
         longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
         nearest = [
             one

@@ -112,7 +112,7 @@ class Tokenizer:
         return self._encoder.after_border(text, border)
 
     def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
-        """Return the ids up to the last control token of the rendered chat, and the plain text after it."""
+        """Return the ids up to the last control token of the chat, and the plain text after it."""
         written = "".join(message.content for message in messages)
         mark = next((mark for mark in _MARKS if mark not in written), None)
         if mark is None:
@@ -132,7 +132,7 @@ class Tokenizer:
         return [part for part in parts if len(part)], text
 
     def _marked(self, message: ChatMessage, mark: str) -> ChatMessage:
-        """Break every name of a special token in a message, so that only the template's own are found."""
+        """Break special tokens' names in a message, so that only the template's own are parsed."""
         if self._pattern is None:
             return message
         return message.model_copy(
@@ -144,7 +144,7 @@ class Tokenizer:
         )
 
     def _split(self, rendered: str) -> Iterator[tuple[str, int | None]]:
-        """Yield stretches of text, each with the special token that ends it, the last with `None`."""
+        """Yield pieces of text with the special token that ends each; the last has `None`."""
         start, strip_left = 0, False
         for match in self._pattern.finditer(rendered) if self._pattern else ():
             token = self._special[match.group()]

@@ -77,7 +77,7 @@ class Worker(Generic[R]):
         self._ended = False
 
     async def start(self) -> R:
-        """Start the thread and return the resource once it is open, or raise what opening raised."""
+        """Start the thread and return the opened resource, or raise what opening it raised."""
         loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[R] = loop.create_future()
         self._opening_loop = loop
@@ -102,7 +102,8 @@ class Worker(Generic[R]):
             self._submitted += 1
             self._wake.notify_all()
         try:
-            return await entry.future  # type: ignore[return-value]  # the entry holds what the task returns
+            # The future's result has the type of the task that was submitted.
+            return await entry.future  # type: ignore[return-value]
         except asyncio.CancelledError:
             entry.abandoned = True
             raise

@@ -133,7 +133,7 @@ class TransformersEngine:
             self._take(one.evaluation, logits[number, wanted - one.wanted :])
 
     def _shared(self, batch: Sequence[Row]) -> int:
-        """Return how many tokens at their beginning all rows share, 0 if too few to be worth a pass."""
+        """Return how many leading tokens all rows share, 0 if too few to be worth a pass."""
         if len(batch) < 2:
             return 0
         limit = min(one.evaluation.first for one in batch)
@@ -173,7 +173,7 @@ class TransformersEngine:
     # ---- passes ----
 
     def _encode(self, prompts: Sequence[Ids]) -> tuple[Any, Any, Any]:
-        """Return hidden states and mask of the distinct prompts, and which row belongs to each prompt."""
+        """Return hidden states and mask of the distinct prompts, and each row's index in them."""
         distinct: dict[bytes, int] = {}
         for prompt in prompts:
             distinct.setdefault(prompt.tobytes(), len(distinct))
@@ -239,7 +239,8 @@ class TransformersEngine:
         for number, row in enumerate(rows):
             place = slice(longest - len(row), longest) if left else slice(0, len(row))
             ids[number, place], mask[number, place] = row, 1
-        return (self._torch.as_tensor(part, device=self.loaded.device) for part in (ids, mask))  # type: ignore[return-value]
+        device = self.loaded.device
+        return self._torch.as_tensor(ids, device=device), self._torch.as_tensor(mask, device=device)
 
 
 class _Writer:

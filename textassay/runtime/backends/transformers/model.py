@@ -240,7 +240,7 @@ class TransformersModel:
         return cast(Response, await self._ask(request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the log-probability of each choice, summed over its surface forms, as what comes next.
+        """Return each choice's log-probability as the continuation, summed over its forms.
 
         Raises:
             RequestRefused: A form adds no token, or belongs to two choices.

@@ -1,4 +1,4 @@
-"""A tokenizer of the `tokenizers` library in the form in which this package's own tokenizing takes it.
+"""Adapts a tokenizer of the `tokenizers` library to this package's tokenizer interface.
 
 Evaluated text is data: the name of a control token inside it stays text. The same code that does
 this for GGUF files (`llamacpp/tokens.py`) does it here; this is what it needs to know.
