@@ -1,5 +1,4 @@
-"""10,000 judgments through a batch API: round trips, seconds and memory. `python -m
-benchmarks.batches [COUNT]`."""
+"""10,000 judgments through a batch API: round trips, seconds and memory. `python -m benchmarks.batches [COUNT]`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""How often the intervals and tests of `textassay.meta` hold what they promise, by simulation and
-on real data.
+"""How often the intervals and tests of `textassay.meta` hold what they promise, by simulation and on real data.
 
 A data set is drawn with documents that differ in how hard they are, systems that differ in how good
-they are, and ratings on a skewed five-point scale (or a normal one). The truth is the coefficient
-of a very large data set of the same systems. Printed per level and size: the share of 95 %
-intervals that hold it (of those that are given), how many are given, and the share of tests that
-find a difference between two judges who are equally good.
+they are, and ratings on a skewed five-point scale (or a normal one). The truth is the coefficient of
+a very large data set of the same systems. Printed per level and size: the share of 95 % intervals
+that hold it (of those that are given), how many are given, and the share of tests that find a
+difference between two judges who are equally good.
 
 With `--data FILE` (JSON Lines with `group`, `system`, `human` and `metrics`) random halves of the
 documents are held against the other half: the interval of one half must hold the other half's
@@ -90,8 +89,7 @@ def coverage(
 
 
 def false_alarms(world: World, level: meta.Level, documents: int, draws: int) -> tuple[int, int]:
-    """Return how many tests find that two equally good judges differ in Spearman's rho, and how
-    many are given."""
+    """Return how many tests find that two equally good judges differ in Spearman's rho, and how many are given."""
     found = given = 0
     for seed in range(draws):
         data = world.draw(documents, np.random.default_rng(seed))

@@ -1,5 +1,4 @@
-"""Every method over all of SummEval and Topical-Chat, from the command line, and what became of
-each score.
+"""Every method over all of SummEval and Topical-Chat, from the command line, and what became of each score.
 
     python -m benchmarks.every_method [--data FOLDER] [--methods a,b] [--limit N] [--model MODEL
     --api-base URL]
@@ -70,8 +69,7 @@ class Outcome:
 
 
 def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) -> Outcome:
-    """Judge a file by one method and check that every example has a score, or a reason for none, on
-    every aspect.
+    """Judge a file by one method and check that every example has a score, or a reason for none, on every aspect.
 
     Raises:
         RuntimeError: The run did not come to its end, or left something out.

@@ -1,5 +1,4 @@
-"""A bad server: 20 % 429 in every Retry-After style, 5 % 500, 2 % broken bodies, 1 % dropped, 1 %
-hanging.
+"""A bad server: 20 % 429 in every Retry-After style, 5 % 500, 2 % broken bodies, 1 % dropped, 1 % hanging.
 
     python -m benchmarks.faults [--samples 3000]
 

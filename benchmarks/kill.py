@@ -62,8 +62,7 @@ def begun(data: Path, url: str, folder: Path) -> tuple[subprocess.Popen[bytes], 
 
 
 def trial(folder: Path, data: Path, wanted: Counter[Key], seconds: float) -> tuple[int, int]:
-    """Kill once, resume, check; return how many scores were finished and how many calls were
-    repeated.
+    """Kill once, resume, check; return how many scores were finished and how many calls were repeated.
 
     Raises:
         AssertionError: Something was lost, doubled or changed.

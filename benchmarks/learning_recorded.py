@@ -1,5 +1,4 @@
-"""How well aggregators learn human ratings from scores that judges and metrics gave: no model is
-asked.
+"""How well aggregators learn human ratings from scores that judges and metrics gave: no model is asked.
 
     python -m benchmarks.learning_recorded --data FOLDER [--on summeval topical-chat ...]
     [--fractions 0.25 0.5]
@@ -35,8 +34,7 @@ Predict = Callable[[NDArray[np.bool_], int], Floats]
 
 
 def agreement(predicted: Floats, human: Floats) -> Floats:
-    """Return r and rho of each aspect over its rated rows, shape (aspects, 2), a gap counting as
-    the mean."""
+    """Return r and rho of each aspect over its rated rows, shape (aspects, 2), a gap counting as the mean."""
     filled = np.where(np.isnan(predicted), np.nanmean(predicted, axis=0), predicted)
     there = ~np.isnan(human)
     return np.array(
@@ -66,8 +64,7 @@ def learnt(data: Recorded, name: str) -> Predict:
 
 
 def best_single(data: Recorded) -> Predict:
-    """Return the feature that agrees best with people on the training rows, turned round where it
-    falls."""
+    """Return the feature that agrees best with people on the training rows, turned round where it falls."""
 
     def predict(train: NDArray[np.bool_], seed: int) -> Floats:
         columns = []

@@ -1,5 +1,4 @@
-"""Local scoring side by side: a naive loop, textassay, the bare C calls, and llama-cpp-python's own
-completion path.
+"""Local scoring side by side: a naive loop, textassay, the bare C calls, and llama-cpp-python's own completion path.
 
     python -m benchmarks.llamacpp_prefix [--quick] [--model PATH.gguf] [--mode throughput]
     [--gpu-layers N]
@@ -161,8 +160,7 @@ class Ours:
             self.late.append(time.perf_counter() - due)
 
     async def seconds(self, requests: Sequence[ChoicesRequest], *, ticking: bool = False) -> Spent:
-        """Time all requests from the first asked to the last answered; note, if `ticking`, how late
-        a task wakes up."""
+        """Time all requests from the first asked to the last answered; note, if `ticking`, how late a task wakes up."""
         ticker = asyncio.create_task(self._tick()) if ticking else None
         before = Spent.now()
         async with asyncio.TaskGroup() as group:
@@ -185,8 +183,7 @@ def model_file(given: Path | None) -> Iterator[Path]:
 
 
 async def measure(path: Path, arguments: argparse.Namespace) -> None:
-    """Measure the rows in turns, source by source, so that a busy machine slows all of them alike;
-    print."""
+    """Measure the rows in turns, source by source, so that a busy machine slows all of them alike; print."""
     sources, criteria = (4, 10) if arguments.quick else (16, 30)
     requests = workload(sources, criteria)
     few = requests[:: max(1, len(requests) // 3)]

@@ -1,5 +1,4 @@
-"""Peak memory of a run of 100,000 samples, after the first 10,000 and at the end (Linux: reads
-/proc).
+"""Peak memory of a run of 100,000 samples, after the first 10,000 and at the end (Linux: reads /proc).
 
 python -m benchmarks.memory [--samples 100000]
 """

@@ -1,5 +1,4 @@
-"""Calls and tokens of every method by itself: a table in markdown, from dry runs over the bundled
-examples.
+"""Calls and tokens of every method by itself: a table in markdown, from dry runs over the bundled examples.
 
     python -m benchmarks.method_costs [--task summarization]
 

@@ -1,5 +1,4 @@
-"""Real judges replayed: recorded answers of GPT-4 and GPT-3.5 through the command line, against
-people and the record.
+"""Real judges replayed: recorded answers of GPT-4 and GPT-3.5 through the command line, against people and the record.
 
     python -m benchmarks.recorded_judges --data DATA_FOLDER --replay-judge replay_judge.py
 

@@ -1,5 +1,4 @@
-"""What watching a run costs it: wall time of a run alone, and of one whose page is open in a
-browser.
+"""What watching a run costs it: wall time of a run alone, and of one whose page is open in a browser.
 
 python -m benchmarks.view_live [--scores 20000] [--pairs 3]
 
@@ -45,8 +44,7 @@ def run(data: Path, out: Path) -> subprocess.Popen[str]:
 
 
 def watched(data: Path, out: Path, profile: Path) -> tuple[list[float], float, bool]:
-    """Return wall and CPU seconds of a watched run, CPU seconds of the viewer, and whether no score
-    was missing."""
+    """Return wall and CPU seconds of a watched run, CPU seconds of the viewer, and whether no score was missing."""
     running = run(data, out)
     while not (out / "manifest.json").exists():
         time.sleep(0.01)
@@ -80,8 +78,7 @@ def _browser(address: str, profile: Path) -> subprocess.Popen[bytes]:
 
 
 def _follow(address: str, running: subprocess.Popen[str], *, ask: bool) -> bool:
-    """Wait for the run's end, asking meanwhile as a page does if there is none; return whether
-    nothing is missing."""
+    """Wait for the run's end, asking meanwhile as a page does if there is none; return whether nothing is missing."""
     cursor, known, answer = 0, 0, dict[str, Any]()
     while running.poll() is None:
         if ask:

@@ -1,5 +1,4 @@
-"""A small OpenAI-compatible server that answers at once, or badly: for tests, benchmarks and the
-demo.
+"""A small OpenAI-compatible server that answers at once, or badly: for tests, benchmarks and the demo.
 
     python examples/mock_server.py --port 0 --latency-ms 100 --p429 0.2     prints its address, then serves
 
@@ -145,8 +144,7 @@ class Counters:
     """How often each body came, by its hash."""
 
     def as_json(self) -> Json:
-        """Return all counters, and of the bodies how many differ and how often the commonest
-        came."""
+        """Return all counters, and of the bodies how many differ and how often the commonest came."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bodies"}
         repeats = max(self.bodies.values(), default=0)
         return values | {"distinct_bodies": len(self.bodies), "max_repeats": repeats}
@@ -183,8 +181,7 @@ class Bucket:
         self.at = time.monotonic()
 
     def take(self, amount: float) -> float:
-        """Take `amount` and return 0, or take nothing and return the seconds until there is
-        enough."""
+        """Take `amount` and return 0, or take nothing and return the seconds until there is enough."""
         now = time.monotonic()
         self.level = min(self.most, self.level + (now - self.at) * self.rate)
         self.at = now
@@ -417,8 +414,7 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
 
 
 def _as_asked(prompt: str, number: int) -> str:
-    """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each
-    aspect, or one rating."""
+    """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
     if '"quote": ' in prompt and (judged := _OUTPUT.search(prompt)):
         return json.dumps({"quote": judged[1], "answer": ("yes", "no")[number % 2]})
     if wanted := _LIST_OF.search(prompt):
@@ -468,8 +464,7 @@ def _steps(objects: list[str], number: int) -> str:
 
 
 def _alternatives(token: str, key: str, place: int) -> dict[str, float]:
-    """Return log-probabilities of the tokens that may stand at one place, likeliest first; they sum
-    to 1.
+    """Return log-probabilities of the tokens that may stand at one place, likeliest first; they sum to 1.
 
     A label stands among its like, the first token of an answer (`token` empty) may be any label,
     and every other token is the likeliest one among some words.
@@ -566,8 +561,7 @@ def _count(text: str) -> int:
 
 
 def _key(prompt: str) -> str:
-    """Return what stands for a prompt where each of its tokens is asked about: a long one is read
-    once."""
+    """Return what stands for a prompt where each of its tokens is asked about: a long one is read once."""
     return f"{_hash(prompt):x}"
 
 

@@ -1,2 +1,1 @@
-"""Trains the embedded judge: a folder of texts in, a GGUF file out. The package never imports
-this."""
+"""Trains the embedded judge: a folder of texts in, a GGUF file out. The package never imports this."""

@@ -92,8 +92,7 @@ def _arguments() -> argparse.Namespace:
 def _tokenizer(
     given: argparse.Namespace, articles: Sequence[Article], dialogues: Sequence[Dialogue]
 ) -> Path:
-    """Return the tokenizer's file in the work folder: what is there, else the begun network's, else
-    a new one."""
+    """Return the tokenizer's file in the work folder: what is there, else the begun network's, else a new one."""
     file: Path = given.work / "tokenizer.json"
     if file.exists():
         return file
@@ -110,8 +109,7 @@ def _tokenizer(
 
 
 def _stages(given: argparse.Namespace) -> list[tuple[int, Plan]]:
-    """Return the stages to run, by number: both, or the second one where a network is begun
-    with."""
+    """Return the stages to run, by number: both, or the second one where a network is begun with."""
     short, long = given.steps
     stages = [
         (1, Plan(steps=short, words=(35, 130), decay=1.0, seed=given.seed)),

@@ -1,5 +1,4 @@
-"""Trains the network: cases made as they are needed, short contexts first, and how well it does on
-held-out ones."""
+"""Trains the network: cases made as they are needed, short contexts first, and how well it does on held-out ones."""
 
 from __future__ import annotations
 
@@ -104,8 +103,7 @@ class Texts:
         return article_case(sentences, title, foreign, rng, 4, self._about_else)
 
     def _excerpt(self, words: tuple[int, int]) -> tuple[list[str], str | None]:
-        """Return consecutive sentences of an article, from its beginning one time in three; long
-        ones count more."""
+        """Return consecutive sentences of an article, from its beginning one time in three; long ones count more."""
         while True:
             article = self._rng.choice(self._articles)
             if len(article.sentences) < 12 and self._rng.random() < 0.5:

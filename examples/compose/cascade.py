@@ -21,16 +21,14 @@ TASK = tasks.load("summarization", ["consistency"])
 
 @dataclass(frozen=True)
 class SecondOpinion:
-    """Keeps the cheap judge's score where its samples agree, and asks the strong judge
-    elsewhere."""
+    """Keeps the cheap judge's score where its samples agree, and asks the strong judge elsewhere."""
 
     strong: Scorer
     widest: float = 0.4
     """Standard deviation of the cheap judge's samples above which it counts as unsure."""
 
     async def __call__(self, example: Example, aspect: Aspect, cheap: Score) -> Score:
-        """Return one of the two scores; the cheap one stays on as evidence, and its cost in the
-        usage."""
+        """Return one of the two scores; the cheap one stays on as evidence, and its cost in the usage."""
         if cheap.value is not None and cheap.spread is not None and cheap.spread <= self.widest:
             return cheap
         score = await self.strong(example, aspect)

@@ -1,5 +1,4 @@
-"""An agent of one's own between two built-in ones: written steps are cut down before the judge sees
-them.
+"""An agent of one's own between two built-in ones: written steps are cut down before the judge sees them.
 
 Run it with `python -m examples.compose.own_agent`.
 """

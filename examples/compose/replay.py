@@ -1,5 +1,4 @@
-"""The same graph again without any call: against a recorded run, and against a folder of kept
-answers.
+"""The same graph again without any call: against a recorded run, and against a folder of kept answers.
 
 Run it with `python -m examples.compose.replay`.
 """
@@ -21,8 +20,7 @@ ASPECTS = ["consistency"]
 
 
 async def again_from_run(folder: Path, server: MockServer) -> bool:
-    """Record a run of a method, then run its graph on the run's own answers, with the server out of
-    reach."""
+    """Record a run of a method, then run its graph on the run's own answers, with the server out of reach."""
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         first = await textassay.evaluate(
             SUMMARIES,

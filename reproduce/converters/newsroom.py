@@ -14,7 +14,7 @@ ASPECTS = ("coherence", "fluency", "informativeness", "relevance")
 
 
 def rows(files: Sequence[Path]) -> Iterator[Json]:
-    """Iterate over the rows: those of the CSV file that have the same article and system are one."""
+    """Iterate over the rows; rows of the CSV file with the same article and system are one."""
     references = read_pickle(files[1]) if len(files) > 1 else {}
     found: dict[tuple[str, str], Json] = {}
     for line in _lines(files[0]):

@@ -74,7 +74,8 @@ TOPICAL_CHAT = DataSet(
     (
         OriginFile(
             "topical_chat_result.json",
-            "https://github.com/maszhongming/UniEval at d33e7b6, reproduce/unieval_predict/dialogue/"
+            "https://github.com/maszhongming/UniEval at d33e7b6,"
+            " reproduce/unieval_predict/dialogue/"
             " (or topical_chat.json of reproduce/data/dialogue/, without UniEval's scores; or"
             " tc_usr_data.json of http://shikib.com/usr, with single ratings)",
             "MIT (UniEval); none stated (USR)",

@@ -3,9 +3,11 @@
     python -m tests.recorded_servers.record NAME ADDRESS MODEL [KEY]
 
 Asks through a relay on the loopback and writes `NAME.json` beside this file. Recorded were, each on
-2026-11-22 and with the model of `tests.gguf_fixture.Shape(context=1024, bos=True)` if it takes GGUF:
+2026-11-22 and with the model of `tests.gguf_fixture.Shape(context=1024, bos=True)` if it takes
+GGUF:
 
-- `llama_server`: upstream's server of the llama.cpp in llama-cpp-python 0.3.36, `-c 4096 -np 4 --jinja`
+- `llama_server`: upstream's server of the llama.cpp in llama-cpp-python 0.3.36, `-c 4096 -np 4
+  --jinja`
 - `llama_cpp_server`: `llama_cpp.server` 0.3.36, `--n_ctx 1024`
 - `litellm_proxy`: `litellm[proxy]` 1.106.2 in front of it, as `openai/judge`, with a master key
 - `transformers_serve`: transformers 5.23.0 on the tiny Llama of `tiny_transformers.py`

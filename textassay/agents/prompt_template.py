@@ -30,7 +30,8 @@ MAX_FRAMES = 1024
 _NEW: Any = object()
 
 IN_SENTENCES = (
-    "llm_score", "llm_score_cot", "pairwise", "coascore", "coascore_aspects", "hd_eval", "hd_eval_decompose",
+    "llm_score", "llm_score_cot", "pairwise", "coascore", "coascore_aspects", "hd_eval",
+    "hd_eval_decompose",
 )  # fmt: skip
 """Prompts that name an aspect inside a sentence (`rate the ... of the response`), rather than as a
 heading."""
@@ -92,7 +93,7 @@ class PromptTemplate:
         return name in IN_SENTENCES
 
     def _in_english(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values with `overall`, which is no noun, as `overall quality` where sentences name it."""
+        """Return the values with `overall` as `overall quality` if sentences name it."""
         if not self._has_sentences:
             return values
         return {

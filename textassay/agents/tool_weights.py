@@ -61,7 +61,8 @@ def weights_from(
     correlations = {name: _correlation(values, ratings) for name, values in scores.items()}
     if not any(correlations.values()):
         raise DataError(
-            f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)}; rate"
+            f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)};"
+            f" rate"
             " more examples, or take fusion=avg"
         )
     return ScorerWeights(aspect=aspect, correlations=correlations, rated=rated)

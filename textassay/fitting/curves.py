@@ -23,7 +23,9 @@ _BASELINE = "avg"
 def over_data(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = SEEDS
 ) -> list[Json]:
-    """Return agreement on the held-out rows after learning from parts of the training rows, drawn with several seeds.
+    """Return agreement on held-out rows after learning from parts of the training rows.
+
+    Each part is drawn with several seeds.
 
     Parts are drawn by source, and a smaller part under a seed lies within a larger. Where a part is
     too small to learn from, the entry says why.
@@ -72,7 +74,9 @@ def _over_seeds(
 def over_criteria(
     name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = 1
 ) -> list[Json] | Json:
-    """Return agreement on the held-out rows with the top 1, 2, ... features by importance in training rows.
+    """Return agreement on held-out rows with the top 1, 2, ... features.
+
+    Features are ranked by importance on the training rows.
 
     Args:
         name: The aggregator.

@@ -145,7 +145,10 @@ class Alignment:
         )
 
     def _split(self, learning: Learning) -> Mask:
-        """Return which rows are learnt from; those of neither side are dropped, nobody rates them."""
+        """Return which rows are learned from.
+
+        Rows of neither side are dropped: nobody rates them.
+        """
         train, test = sides(self.people, learning)
         used = train | test
         kept = {id_ for id_, wanted in zip(self.people.ids, used, strict=True) if wanted}

@@ -423,8 +423,10 @@ class Aggregator:
         rows = filled & ~np.isnan(y).any(axis=1)
         if rows.sum() < _MIN_ROWS:
             raise DataError(
-                f"aggregator {self.name!r} learns all aspects at once and {int(rows.sum())} rows are"
-                f" rated on each of {', '.join(self.targets_)}; at least {_MIN_ROWS} needed. Take one"
+                f"aggregator {self.name!r} learns all aspects at once and {int(rows.sum())} rows"
+                f" are"
+                f" rated on each of {', '.join(self.targets_)}; at least {_MIN_ROWS} needed. Take"
+                f" one"
                 " that learns aspect by aspect, such as 'mlp' or 'forest'"
             )
         ratings = y[rows]

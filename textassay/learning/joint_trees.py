@@ -41,7 +41,10 @@ class Binned:
 
     @classmethod
     def of(cls, features: Floats) -> Binned:
-        """Return features in bins: one per value where there are few, else quantiles of the rows."""
+        """Return features in bins.
+
+        One per value where there are few, else quantiles of the rows.
+        """
         thresholds = []
         for column in features.T:
             values = np.unique(column)
@@ -89,7 +92,9 @@ def learn_joint_tree(
 
 
 def learn_joint_forest(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
-    """A random forest over all targets: each tree sees a bootstrap of the rows, each split a third of the features.
+    """A random forest over all targets.
+
+    Each tree sees a bootstrap of the rows, each split a third of the features.
 
     Args:
         features: Standardised, shape (n, features).
@@ -151,7 +156,7 @@ def _best_splits(
     leaf: int,
     rng: np.random.Generator | None,
 ) -> tuple[Ints, Ints]:
-    """Return the feature and the bin at which each node is split best, -1 where none lowers the error."""
+    """Return the best feature and bin to split each node at, -1 if none lowers the error."""
     nodes, width, bins = len(sizes), codes.shape[1], int(codes.max(initial=0)) + 1
     shape = (nodes, width, bins)
     cells = ((node[:, None] * width + np.arange(width)) * bins + codes).ravel()

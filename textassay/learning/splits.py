@@ -84,7 +84,8 @@ def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
         Whether each row is held out, shape (n,).
 
     Raises:
-        ConfigurationError: The fraction is not between 0 and 1, or the rows do not suffice for both.
+        ConfigurationError: The fraction is not between 0 and 1, or the rows do not suffice for
+            both.
     """
     if not 0 < fraction < 1:
         raise ConfigurationError(f"a fraction to hold out lies between 0 and 1, not {fraction!r}")

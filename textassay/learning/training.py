@@ -111,7 +111,7 @@ class JointLearner(Protocol):
     """
 
     def __call__(self, features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
-        """Return a predictor for each target, given arrays of shape (n, features) and (n, targets)."""
+        """Return a predictor per target, given arrays of shape (n, features) and (n, targets)."""
         ...
 
 

@@ -172,7 +172,8 @@ class FusionEval(PromptMethod):
             )
         if options.fusion in ("avg", "corrw") and options.plan != "auto":
             raise ConfigurationError(
-                f"a plan has no effect with fusion={options.fusion}, which averages all tools; leave"
+                f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
+                f" leave"
                 " plan out, or take fusion=llmsel"
             )
         if options.ratings is not None and options.fusion != "corrw":
@@ -242,7 +243,10 @@ class FusionEval(PromptMethod):
             f"{told}\n{direct.signature if direct else ''}".encode()
         ).hexdigest()[:6]
         asked = model_for(models, "scorer").name if direct else "-"
-        signature = f"method:{self.name}|model:{asked}|fusion:{self.options.fusion}|parts:{digest}|v:{__version__}"
+        fusion = self.options.fusion
+        signature = (
+            f"method:{self.name}|model:{asked}|fusion:{fusion}|parts:{digest}|v:{__version__}"
+        )
         average = replace(average, signature=signature)
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
@@ -294,7 +298,7 @@ class FusionEval(PromptMethod):
         return {**told, "tools": tools, "plan": self._plan_digest or None}
 
     def artifacts(self) -> dict[str, str]:
-        """Return the plan that the model wrote, or the weights that were learned, as files for the run folder."""
+        """Return the written plan, or the learned weights, as files for the run folder."""
         if self.weights is not None:
             return {"weights.json": self.weights.as_json()} if self.weights.found else {}
         written = self.plan.plan if isinstance(self.plan, _Written) else None

@@ -150,8 +150,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Refuse to be used in a way that would keep no answers, or no limits, although it should.
 
         Raises:
-            ConfigurationError: There is a cache, or limits are shared, and the model is used outside
-                of `async with`.
+            ConfigurationError: There is a cache, or limits are shared, and the model is used
+                outside of `async with`.
         """
         if self._needs_opening and not self._is_open:
             raise _not_opened(self.name)

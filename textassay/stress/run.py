@@ -390,7 +390,10 @@ class StressRun:
         )
 
     def _tested_before(self) -> set[str]:
-        """Return the tests of the result that a finished run is resumed with: it asks nothing more."""
+        """Return the tests of the result that a finished run is resumed with.
+
+        It asks nothing more.
+        """
         order = self._order
         if not order.resume or order.out is None or not (order.out / STRESS_FILE).is_file():
             return set()

@@ -1,4 +1,6 @@
-"""METEOR (Banerjee and Lavie, 2005) by NLTK: words, stems and synonyms that output and reference share.
+"""METEOR (Banerjee and Lavie, 2005) by NLTK.
+
+Words, stems and synonyms that output and reference share.
 
 Needs the extra `nltk`, and for synonyms WordNet, which NLTK fetches apart. Words are cut by NLTK's
 Treebank rules and lower-cased; the weights are NLTK's (alpha .9, beta 3, gamma .5).

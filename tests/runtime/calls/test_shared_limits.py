@@ -24,8 +24,8 @@ from textassay.runtime.settings import Settings
 
 PROCESSES = 4
 ATTEMPTS = 3
-"""A machine that is busy with other things cannot send what it is granted: the limits must hold each
-time, and be used up once."""
+"""A machine that is busy with other things cannot send what it is granted: the limits must hold
+each time, and be used up once."""
 LEASE = 2 * BLOCK
 """Seconds of capacity that a process holds at most."""
 TOKENS = 8

@@ -82,7 +82,7 @@ LEARNING = Group(
         float | None,
         typer.Option(
             metavar="F",
-            help="Share of the rows to hold out, the same whatever --train-fraction is (default: all others).",
+            help="Share of the rows to hold out, whatever --train-fraction is (default: the rest).",
             rich_help_panel="Learning",
         ),
     ],
@@ -90,7 +90,7 @@ LEARNING = Group(
         int | None,
         typer.Option(
             metavar="N",
-            help="Samples that the curves of --report full average over (default: 3 for data, 1 for criteria).",
+            help="Samples per point of the curves of --report full (default: 3 data, 1 criteria).",
             rich_help_panel="Learning",
         ),
     ],
@@ -129,7 +129,7 @@ GROWTH = Group(
         str | None,
         typer.Option(
             metavar="TREE",
-            help="Tree to learn on: a file, published, a published tree's name, or model (default).",
+            help="Tree to learn on: a file, published, a published tree, or model (default).",
             rich_help_panel="Criteria tree",
         ),
     ],
@@ -143,7 +143,7 @@ GROWTH = Group(
     noise=Annotated[
         Literal["stop", "prune"] | None,
         typer.Option(
-            help="If no importance can be told from 0: stop growing (default), or prune all the same.",
+            help="If no importance differs from 0: stop growing (default), or prune anyway.",
             rich_help_panel="Criteria tree",
         ),
     ],

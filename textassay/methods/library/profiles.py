@@ -230,7 +230,8 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
         nothing = expected is None and value == 0  # what an unset temperature comes to
         if (value == wanted) if wanted else (value != expected and not nothing):
             raise ConfigurationError(
-                f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out, or"
+                f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out,"
+                f" or"
                 " take another profile (--set profile=none)"
             )
 

@@ -1,4 +1,4 @@
-"""The bare backend that a model's name stands for: `direct/NAME`, `llamacpp/PATH`, ... or litellm."""
+"""Opens the bare backend of a model's name: `direct/NAME`, `llamacpp/PATH`, ... or litellm."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ from textassay.runtime.model import (
 
 FIRST_REST = 1.0
 MAX_REST = 60.0
-"""Seconds for which an endpoint is rested: doubled with each failure in a row, up to the longest."""
+"""Seconds for which an endpoint is rested: doubled with each failure in a row, up to the
+longest."""
 
 _RESTED = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, FatalModelError)
 _ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)

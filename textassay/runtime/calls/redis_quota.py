@@ -126,7 +126,7 @@ class Share:
 
 
 class RedisQuota:
-    """The limits of one endpoint, key and model, as one of the processes that share them sees them."""
+    """The shared limits of one endpoint, key and model, as one of the processes sees them."""
 
     def __init__(
         self, url: str, name: str, *, rpm: float | None, tpm: float | None, concurrency: int

@@ -1,4 +1,4 @@
-"""Published BLEURT checkpoints (Sellam et al., 2020; Pu et al., 2021) in the classes of transformers.
+"""Published BLEURT checkpoints (Sellam et al. 2020; Pu et al. 2021) in transformers classes.
 
 BLEURT-20 and its distilled sizes are RemBERT: embeddings narrower than the layers, with a
 projection between; the older ones are plain BERT. Both end in a pooled first token and one linear
@@ -54,7 +54,7 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
             **settings, input_embedding_size=int(narrow), output_embedding_size=int(narrow)
         )
         names = {
-            r"^bleurt\.encoder\.embedding_projection": "rembert.encoder.embedding_hidden_mapping_in",
+            r"^bleurt\.encoder\.embedding_projection": "rembert.encoder.embedding_hidden_mapping_in",  # noqa: E501
             r"^bleurt\.": "rembert.",
         }
     model, report = regressor.from_pretrained(

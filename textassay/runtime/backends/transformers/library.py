@@ -1,4 +1,4 @@
-"""What every use of torch and transformers needs: a device, quiet loading, one wording of errors."""
+"""Shared by all uses of torch and transformers: device, quiet loading, wording of errors."""
 
 from __future__ import annotations
 
