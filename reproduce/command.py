@@ -168,7 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", action="append", default=[], metavar="FOLDER|NAME=FILE",
         help="where the data are, in textassay's format (default: TEXTASSAY_DATA)")  # fmt: skip
     add("--model", "-m", action="append", default=[], metavar="[ROW=]MODEL",
-        help="model to ask, for all rows or for those of a name or of the paper's model")  # fmt: skip
+        help="model to ask, for all rows, a name or the paper's model")  # fmt: skip
     add("--tools", action="append", default=[], metavar="NAME=KIND[:MODEL]",
         help="a tool that rows name, such as bertscore=bertscore:FOLDER; may repeat")  # fmt: skip
     add("--recorded", action="store_true", help="only rows that ask no model")

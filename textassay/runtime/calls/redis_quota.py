@@ -33,7 +33,8 @@ back within it, and then all of them reserve again from the same moment."""
 FORGET_SECONDS = 3600
 """Time after which a quota that nobody uses is removed from Redis."""
 
-SCRIPT = """
+SCRIPT = (
+    """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local id = ARGV[1]
@@ -102,8 +103,10 @@ end
 redis.call('HSET', KEYS[1], 'requests', string.format('%.0f', requests),
   'tokens', string.format('%.0f', tokens), 'pause', string.format('%.0f', paused),
   'apart', string.format('%.0f', apart))
-redis.call('EXPIRE', KEYS[1], math.ceil(math.max(requests - now, tokens - now, 0) / 1000000) + """ + (
-    f"{FORGET_SECONDS})\nreturn reply\n"
+redis.call('EXPIRE', KEYS[1], math.ceil(math.max(requests - now, tokens - now, 0) / 1000000) + """
+    + (  # noqa: E501
+        f"{FORGET_SECONDS})\nreturn reply\n"
+    )
 )
 
 
