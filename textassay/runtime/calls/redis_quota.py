@@ -103,10 +103,9 @@ end
 redis.call('HSET', KEYS[1], 'requests', string.format('%.0f', requests),
   'tokens', string.format('%.0f', tokens), 'pause', string.format('%.0f', paused),
   'apart', string.format('%.0f', apart))
-redis.call('EXPIRE', KEYS[1], math.ceil(math.max(requests - now, tokens - now, 0) / 1000000) + """
-    + (  # noqa: E501
-        f"{FORGET_SECONDS})\nreturn reply\n"
-    )
+redis.call('EXPIRE', KEYS[1],
+  math.ceil(math.max(requests - now, tokens - now, 0) / 1000000) + """
+    + f"{FORGET_SECONDS})\nreturn reply\n"
 )
 
 
