@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,12 @@ def write(folder: Path, rows: int) -> None:
             for id_, score in zip(names, scores, strict=True):
                 row = {"id": id_, "aspect": "x", "value": score, "scale": [1, 5]}
                 file.write(json.dumps(row) + "\n")
+    with (folder / "pairs.jsonl").open("w") as file:
+        for at in range(0, rows - rows % SYSTEMS, SYSTEMS):
+            for i, j in combinations(range(SYSTEMS), 2):
+                ids = f"{names[at + i]} vs {names[at + j]}"
+                value = float(np.sign(first[at + i] - first[at + j]) / 2 + 0.5)
+                file.write(json.dumps({"id": ids, "aspect": "x", "value": value}) + "\n")
     with (folder / "data.jsonl").open("w") as file:
         for at, id_ in enumerate(names):
             row = {
@@ -70,7 +77,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, options.rows)
-        a, b, data = (str(folder / file) for file in ("a.jsonl", "b.jsonl", "data.jsonl"))
+        names = ("a.jsonl", "b.jsonl", "pairs.jsonl", "data.jsonl")
+        a, b, pairs, data = (str(folder / file) for file in names)
         for command in (
             ("calibrate", a, data, "-o", str(folder / "cal")),
             ("estimate", a, data),
@@ -79,6 +87,9 @@ def main() -> None:
             ("compare", a, b, data),
             ("alt-test", a, data),
             ("label-plan", a, data, "--half-width", "0.01"),
+            ("meta", a, data),
+            ("meta", a, data, "--raters"),
+            ("rank", pairs, data, "--pair", "system"),
         ):
             seconds, memory = timed(command)
             words = " ".join(word for word in command if not word.startswith("/"))

@@ -309,9 +309,46 @@ def test_bad_input_is_told_and_never_a_number(world, case, words):
         rows[0]["sampling_probability"] = 0
     data = lines(world["dir"] / "bad-data.jsonl", rows)
     file = lines(world["dir"] / "bad-scores.jsonl", scores)
-    done = textassay("estimate", file, data, "--json")
+    folder = world["dir"] / "cal"
+    for command in (
+        ("estimate", file, data, "--json"),
+        ("estimate", file, data, "--by", "system"),
+        ("calibrate", file, data, "-o", folder),
+        ("label-plan", file, data, "--half-width", "0.1"),
+    ):
+        done = textassay(*command)
+        assert (done.code, done.out) == (2, ""), command
+        assert words in done.err.replace("\n", " "), command
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"annotators": {}}, "no human ratings"),
+        ({"annotators": {"tone": [9, 9, 9]}}, "lie off 1 to 5"),
+        ({"annotators": {"tone": [3, None, None]}}, "it needs 2 raters"),
+        ({"annotators": {}, "human": {"tone": 3}}, "no single ratings"),
+        ({"group": "only", "annotators": {"tone": [3, 4, 3]}}, "belong to one source"),
+    ],
+)
+def test_alt_test_refuses_what_it_cannot_test(world, change, words):
+    """Ratings that are missing, off the scale, of one rater, means, or of one source."""
+    data = changed(world, "alt.jsonl", **change)
+    done = textassay("alt-test", world["scores"], data)
     assert (done.code, done.out) == (2, "")
-    assert words in done.err
+    assert words in done.err.replace("\n", " ")
+
+
+def test_labels_chosen_promise_nothing_in_a_calibration_either(world):
+    """Said in the report and on standard error."""
+    out = world["dir"] / "cal"
+    done = textassay("calibrate", world["scores"], world["data"], "-o", out, "--labels", "chosen")
+    assert done.code == 0, done.err
+    assert "is not promised" in (out / "report.txt").read_text()
+    assert "chosen by hand" in done.err
+    plain = textassay("calibrate", world["scores"], world["data"], "-o", world["dir"] / "plain")
+    assert "each with the same probability" in plain.err.replace("\n", " ")
 
 
 def test_compare_refuses_runs_that_do_not_meet(world):
