@@ -18,6 +18,10 @@ from textassay.stress.run import StressOrder, StressRun
 from textassay.stress.summary import StressResult
 from textassay.stress.verdicts import MIN_SOURCES, gate
 
+_STAGES = {
+    "paraphrase": "the originals in other words, each verified",
+    "paraphrased": "the verified paraphrases",
+}
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 
 
@@ -87,7 +91,7 @@ async def carry_out(request: StressRequest, *, as_json: bool = False) -> int:
 
     def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:
         if stage and request.progress != "none":
-            say(f"{stage}: the originals once more")
+            say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
         return shown(lambda: session.engine.progress, request.progress, dry=request.dry)
 
     run = StressRun(request.order, watching=watching)
