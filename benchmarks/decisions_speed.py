@@ -54,8 +54,8 @@ def write(folder: Path, rows: int) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def timed(command: Sequence[str]) -> tuple[float, float]:
-    """Run a command; return seconds and its largest resident memory in MB."""
+def timed(command: Sequence[str]) -> tuple[float, float, float]:
+    """Run a command; return seconds, seconds of CPU, and its largest resident memory in MB."""
     began = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, "-m", "textassay", *command],
@@ -66,7 +66,8 @@ def timed(command: Sequence[str]) -> tuple[float, float]:
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode and process.stderr is not None:
             raise RuntimeError(process.stderr.read().decode())
-    return time.perf_counter() - began, usage.ru_maxrss / 1024
+    cpu = usage.ru_utime + usage.ru_stime
+    return time.perf_counter() - began, cpu, usage.ru_maxrss / 1024
 
 
 def main() -> None:
@@ -91,9 +92,9 @@ def main() -> None:
             ("meta", a, data, "--raters"),
             ("rank", pairs, data, "--pair", "system"),
         ):
-            seconds, memory = timed(command)
+            seconds, cpu, memory = timed(command)
             words = " ".join(word for word in command if not word.startswith("/"))
-            print(f"{words:32} {seconds:6.1f} s  {memory:6.0f} MB", flush=True)
+            print(f"{words:32} {seconds:6.1f} s  {cpu:6.1f} s of CPU  {memory:6.0f} MB", flush=True)
 
 
 if __name__ == "__main__":
