@@ -28,7 +28,7 @@ from textassay.runtime.messages import (
 from textassay.runtime.model import Json
 
 DIRECT = "direct"
-"""What evidence calls the direct judgement."""
+"""What evidence calls the direct judgment."""
 
 
 @dataclass(frozen=True)

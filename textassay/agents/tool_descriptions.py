@@ -89,7 +89,7 @@ def on_unit_scale(
 
 
 def as_assistance(score: Score, selected: bool | None) -> Json:
-    """Return what a judgement tells of a tool's score behind it.
+    """Return what a judgment tells of a tool's score behind it.
 
     Args:
         score: As the tool gave it.

@@ -55,7 +55,7 @@ class TaskComparison:
 
         The best trivial measure's coefficient, whichever its sign.
 
-        The sign and the best of several are picked with the ratings in view, which is in favour of
+        The sign and the best of several are picked with the ratings in view, which is in favor of
         the trivial ones.
         """
         found = [line.spearman[aspect] for line in self.lines if line.trivial]

@@ -33,7 +33,7 @@ class TaskResult:
         treatments: Means by what was done to the texts.
         comparison: Agreement over all texts.
         held_out: Agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing
-            was learnt from.
+            was learned from.
     """
 
     treatments: Treatments

@@ -94,7 +94,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Aligned:
-    """A grown tree and what was learnt over its nodes.
+    """A grown tree and what was learned over its nodes.
 
     Attributes:
         tree: The tree.
@@ -129,7 +129,7 @@ async def align(
 
     Args:
         people: Rated rows; their features are not looked at.
-        train: Which rows are learnt from, shape (n,).
+        train: Which rows are learned from, shape (n,).
         roots: The first layer.
         growth: How far the tree grows.
         aggregators: Names; of several the one with the least error over folds is a layer's proxy.

@@ -1,4 +1,4 @@
-"""`fit --features` and `fit --scores`: an evaluator learnt from scores that exist already.
+"""`fit --features` and `fit --scores`: an evaluator learned from scores that exist already.
 
 Asks no model.
 """
@@ -166,7 +166,7 @@ def split(table: FeatureTable, learning: Learning) -> Parts:
 
 
 def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
-    """Return which rows are learnt from and which are held out.
+    """Return which rows are learned from and which are held out.
 
     Raises:
         ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.

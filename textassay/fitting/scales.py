@@ -28,7 +28,7 @@ def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> S
         told: Scales that the caller gave.
 
     Raises:
-        UnknownName: A scale is told for an aspect that is not learnt.
+        UnknownName: A scale is told for an aspect that is not learned.
         DataError: Ratings lie off the scale that was told, do not vary, or come on two scales.
     """
     for name in told:

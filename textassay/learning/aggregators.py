@@ -9,7 +9,7 @@ Features are kept within bounds that come from the training rows (`standardizer`
 a row's system take part where that helps (`systems`, `pooling`).
 
 What happens to gaps: a feature without a value counts as its mean over the training rows. A row
-without any feature is not learnt from, and its prediction is NaN. A row without a rating for an
+without any feature is not learned from, and its prediction is NaN. A row without a rating for an
 aspect is left out for that aspect only; aggregators that learn all aspects at once leave it out.
 Features that never vary take no part.
 """
@@ -115,7 +115,7 @@ class Aggregator:
     Attributes:
         features_: Names of the features, in the order of the columns.
         targets_: Names of the human aspects, in the order of the columns.
-        notes_: By aspect, how many rows were learnt from and what was decided.
+        notes_: By aspect, how many rows were learned from and what was decided.
         leaks_: Pairs of feature and aspect that correlate above .999: the feature likely holds the
             answer.
     """

@@ -1,4 +1,4 @@
-"""What was learnt for one human aspect, and predictors from their JSON values."""
+"""What was learned for one human aspect, and predictors from their JSON values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textassay.runtime.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class LearnedAspect:
-    """What was learnt for one human aspect.
+    """What was learned for one human aspect.
 
     A predictor of standardised ratings, and the way back to ratings.
     """

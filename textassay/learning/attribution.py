@@ -148,7 +148,7 @@ def permutation_importance(
 def pooled(parts: Sequence[Importance]) -> Importance:
     """Return the mean of importances of the same features in parts of the rows that share no group.
 
-    Where each part's predictor learnt from the other parts, intervals of 95 % held 0 in 92 to 97 %
+    Where each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
     of trials with features that tell nothing: a little less than promised for trees.
     """
     draws = np.concatenate([part.draws for part in parts], axis=2)

@@ -72,7 +72,7 @@ def learn_auto(training: Training) -> Learned:
     why any was left out.
 
     Raises:
-        DataError: There are fewer than two groups, or no candidate can be learnt.
+        DataError: There are fewer than two groups, or no candidate can be learned.
     """
     groups = len(np.unique(training.groups))
     few = len(training.target) < _ROWS_FOR_TREES or groups < _GROUPS_FOR_TREES

@@ -23,7 +23,7 @@ from textassay.learning.training import Floats
 MIN_ROWS = 10
 """Rows of a system below which its means say too little to be used."""
 MIN_SYSTEMS = 3
-"""Systems in training below which nothing can be learnt of how systems differ."""
+"""Systems in training below which nothing can be learned of how systems differ."""
 
 Systems = Sequence[str | None]
 

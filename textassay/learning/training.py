@@ -87,7 +87,7 @@ class Learned:
     """A predictor and what was decided while learning it.
 
     Attributes:
-        predictor: The learnt function.
+        predictor: The learned function.
         notes: Choices, as JSON values, for reports.
     """
 

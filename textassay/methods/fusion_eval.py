@@ -67,7 +67,7 @@ class FusionEvalOptions(Options):
     """`auto`: the model writes it (role `planner`); `none` (FE-NoPlan); a published plan; or a plan
     file's path."""
     direct: bool = False
-    """Whether `avg`, `llmsel` and `corrw` take in a direct judgement by G-Eval, with `n`
+    """Whether `avg`, `llmsel` and `corrw` take in a direct judgment by G-Eval, with `n`
     samples."""
     overall: bool | Literal["auto"] = "auto"
     """Whether an overall score is asked for where the task has none; `auto`: where all its aspects

@@ -303,7 +303,7 @@ ABSTENTIONS = frozenset({"Declined", "EmptyOutput"})
 
 
 class Score(Message):
-    """One judgement of one example on one aspect: a value or none, how it was obtained, and why."""
+    """One judgment of one example on one aspect: a value or none, how it was obtained, and why."""
 
     id: str = Field(min_length=1)
     """The example's id."""

@@ -1,7 +1,7 @@
 """Sentences of a text: a protocol, and a splitter by rules that needs no model and no download.
 
 The rules know list items, abbreviations, initials, quotations, the end marks of several scripts,
-and tokenised text (`a draw on sunday . he was`). One pass over the text: time is linear in its
+and tokenized text (`a draw on sunday . he was`). One pass over the text: time is linear in its
 length, whatever it holds.
 """
 

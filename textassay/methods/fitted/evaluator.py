@@ -44,7 +44,7 @@ class Evaluator(Displayed, Message):
     tree: AspectTree | None = None
     """The tree of criteria; `None` for recorded scores."""
     model: str | None = None
-    """Name of the model whose ratings were learnt from."""
+    """Name of the model whose ratings were learned from."""
     prompts: str | None = None
     """Digest of the prompts that it was asked with."""
     options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Applies what was learnt from people.
+"""Applies what was learned from people.
 
 An evaluator folder as a method, over scores that the data carry already.
 

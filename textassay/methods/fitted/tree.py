@@ -39,7 +39,7 @@ class LearnedTreeOptions(EvidenceOptions):
 class LearnedTree:
     """HD-Eval after alignment (Liu et al. 2024, section 2.4).
 
-    1. The model rates every node of the learnt tree with a prompt that names its parent.
+    1. The model rates every node of the learned tree with a prompt that names its parent.
     2. The aggregator says what people would rate, aspect by aspect, on their scale.
     3. Evidence is every node with its rating and how far it moved the score.
 

@@ -1,7 +1,7 @@
 """Dynamic batching: many callers, one worker thread, batches of like length sized by tokens.
 
 Requests wait while the worker is busy, so batches grow with the load and a lone request is not held
-up. Every batch holds the oldest waiting request, so none starves, and its nearest neighbours in
+up. Every batch holds the oldest waiting request, so none starves, and its nearest neighbors in
 length, so little is padding. Knows nothing of models: it is given a function that makes a request
 countable and one that answers a batch.
 """

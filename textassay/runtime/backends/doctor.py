@@ -36,7 +36,7 @@ from textassay.runtime.model import (
 ProbeResult = Literal["yes", "no", "wrong", "unknown"]
 
 TOLERANCE = 0.05
-"""Two ways to the same log-probability may differ by this much (quantised models on servers that
+"""Two ways to the same log-probability may differ by this much (quantized models on servers that
 batch)."""
 
 MAX_PROBE = 40_000

@@ -2,7 +2,7 @@
 
 For tests, examples and dry runs.
 
-A real backend like the others: it honours `n`, counts tokens (by estimate), keeps what it was
+A real backend like the others: it honors `n`, counts tokens (by estimate), keeps what it was
 asked, can be closed. Knows nothing of networks.
 """
 

@@ -1,4 +1,4 @@
-"""How many calls may be in flight at once: learnt from rejections and from latency.
+"""How many calls may be in flight at once: learned from rejections and from latency.
 
 Pure arithmetic on what the limiter reports: no clock, no event loop. `AdaptiveLimit` decides;
 `Congestion` judges from latency and throughput whether the last calls only queued up inside the

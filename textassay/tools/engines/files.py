@@ -2,7 +2,7 @@
 
 A local folder, or a repository of the Hugging Face Hub in a pinned revision.
 
-`HF_HUB_OFFLINE` and the Hub's cache folders are honoured by the Hub's own client. Nothing here
+`HF_HUB_OFFLINE` and the Hub's cache folders are honored by the Hub's own client. Nothing here
 reads weights.
 """
 

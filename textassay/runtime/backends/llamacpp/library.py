@@ -139,7 +139,7 @@ def free_gpu_bytes() -> int | None:
 def has_amx() -> bool:
     """Return whether this build runs AMX kernels.
 
-    With gcc 12 they crash on every quantised model.
+    With gcc 12 they crash on every quantized model.
     """
     return b"AMX_INT8 = 1" in library().llama_print_system_info()
 
