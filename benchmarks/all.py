@@ -7,7 +7,16 @@ import sys
 
 from benchmarks.server import ROOT
 
-EACH = ("throughput", "graph_ten_nodes", "limit", "faults", "kill", "memory")
+EACH = (
+    "throughput",
+    "in_flight",
+    "start",
+    "graph_ten_nodes",
+    "limit",
+    "faults",
+    "kill",
+    "memory",
+)
 
 
 def main() -> None:

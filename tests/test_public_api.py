@@ -52,6 +52,12 @@ def test_what_the_design_promises_is_there():
         assert name == "__version__" or inspect.getdoc(thing), name
 
 
+def test_the_score_command_starts_without_scipy(tmp_path: Path):
+    """A run without a calibration does not wait for what only calibrations need."""
+    seen = run("import sys, textassay.cli.score; print('scipy' in sys.modules)", tmp_path)
+    assert seen.strip() == "False"
+
+
 def test_other_names_are_an_attribute_error():
     """A typing mistake is told at once."""
     with pytest.raises(AttributeError, match="has no attribute 'evalute'"):

@@ -5,8 +5,8 @@ Their labels, their JSON schema, and a well-formed answer for dry runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from textassay.agents.reading.wording import Form
 from textassay.runtime.errors import ConfigurationError
@@ -19,8 +19,7 @@ _REASON = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One rating that a judge may give."""
 
     label: str

@@ -20,16 +20,13 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
 
     `{label, text}` each, delimited, blank ones left out.
     """
-    labels = {
-        "source": task.source_name,
-        "context": task.context_name,
-        "output": task.output_name,
-    }
-    texts = [(kind, labels[kind], getattr(example, kind)) for kind in KINDS]
-    shown = [
-        (kind, label, text) for kind, label, text in texts if text is not None and text.strip()
-    ]
-    return fenced(shown, nonce(text for _, _, text in shown))
+    texts = (
+        ("source", task.source_name, example.source),
+        ("context", task.context_name, example.context),
+        ("output", task.output_name, example.output),
+    )
+    shown = [(kind, label, text) for kind, label, text in texts if text and not text.isspace()]
+    return fenced(shown, nonce([text for _, _, text in shown]))
 
 
 def fenced(texts: Iterable[tuple[str, str, str]], number: str) -> list[dict[str, str]]:

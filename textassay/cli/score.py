@@ -14,7 +14,6 @@ from typing import Any, cast
 import typer
 from rich.text import Text
 
-from textassay.calibration.folder import load
 from textassay.cli import arguments
 from textassay.cli.console import plain_table, printable, results, say, warnings_said
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
@@ -257,6 +256,8 @@ def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Scor
     """
     if folder is None:
         return None
+    from textassay.calibration.folder import load  # heavy (scipy), so where it is used
+
     read = load(folder)
 
     def adjusting(method: Method) -> Callable[[Score], Score]:

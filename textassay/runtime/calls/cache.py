@@ -289,19 +289,16 @@ class CachedModel(Wrapper):
         key = self._keys.made(request)
         value = self.store.get(key) if self._fetch is None else await self._fetch(key)
         if value is not None:
-            await self._give_others_a_turn()
+            self._hits_in_a_row += 1
+            if self._hits_in_a_row >= _HITS_PER_TURN:
+                self._hits_in_a_row = 0
+                await asyncio.sleep(0)  # others get a turn
             return cast(A, self._decode(key, value))
         self._hits_in_a_row = 0
         response = await call(request)
         if self._keep:
             await self.store.put(key, encode_answer(response))
         return response
-
-    async def _give_others_a_turn(self) -> None:
-        self._hits_in_a_row += 1
-        if self._hits_in_a_row >= _HITS_PER_TURN:
-            self._hits_in_a_row = 0
-            await asyncio.sleep(0)
 
     def _decode(self, key: str, value: bytes) -> AnyResponse:
         try:

@@ -6,7 +6,9 @@ Knows nothing of what is asked.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from functools import cached_property
+from typing import Any
 
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Usage
@@ -38,14 +40,15 @@ class OneSamplePerRequest(Wrapper):
         own = self.wrapped.capabilities
         return own.model_copy(update={"n": True}) if own.n is False else own
 
-    async def generate(self, request: Request) -> Response:
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
         """Answer, sample by sample where needed; the first failure cancels the other samples.
 
         Raises:
             CapabilityError: More than 1,000 samples are asked for.
         """
-        if not self._splits:
-            return await self.wrapped.generate(request)
+        return self._split(request) if self._splits else self.wrapped.generate(request)
+
+    async def _split(self, request: Request) -> Response:
         if request.n > DRAWS_APART:
             raise CapabilityError(
                 f"{self.name} gives one sample a request; n={request.n} is above {DRAWS_APART}"

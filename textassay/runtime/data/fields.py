@@ -171,10 +171,13 @@ class FieldReader:
                 return _from_text(key, name, value)
             return value
 
-        for key, name in layout.whole:
-            value = cell(key, name)
-            if value is not None:
-                found[name] = value
+        if text_cells or text_lists:
+            for key, name in layout.whole:
+                value = cell(key, name)
+                if value is not None:
+                    found[name] = value
+        else:
+            found = {name: row[key] for key, name in layout.whole if row[key] is not None}
         for aspect, keys in layout.raters:
             ratings = tuple(cell(key, "human.") for key in keys)
             if any(rating is not None for rating in ratings):

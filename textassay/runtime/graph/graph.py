@@ -118,7 +118,10 @@ class Graph(Displayed):
         waiting = self._waiting.copy()
         values: list[Any] = [None] * len(waiting)
         values[0] = input
-        await gather([self._run_from(step, values, waiting) for step in self._roots])
+        if len(self._roots) == 1:
+            await self._run_from(self._roots[0], values, waiting)
+        else:
+            await gather([self._run_from(step, values, waiting) for step in self._roots])
         return values[self._wiring.result]
 
     __call__ = run

@@ -106,7 +106,7 @@ class Step:
         for inlet, items in zip(self.fans, lists, strict=True):
             if isinstance(items, Failure):
                 return items
-            if not isinstance(items, Sequence) or isinstance(items, str | bytes):
+            if type(items) is not tuple and not _is_list(items):
                 return self._failure(
                     TypeError(f"each() wants a list for {inlet.parameter!r}, not {items!r:.80}")
                 )
@@ -118,11 +118,13 @@ class Step:
             return self._failure(
                 ValueError(f"lists gone through together differ in length: {', '.join(told)}")
             )
+        if len(lists[0]) == 1:  # an aspect at a time is the commonest case
+            return [await self._call_item(arguments, [items[0] for items in lists])]
         return await gather(
             [self._call_item(arguments, items) for items in zip(*lists, strict=True)]
         )
 
-    async def _call_item(self, shared: dict[str, Any], items: tuple[Any, ...]) -> Any:
+    async def _call_item(self, shared: dict[str, Any], items: Sequence[Any]) -> Any:
         arguments = shared.copy()
         for inlet, item in zip(self.fans, items, strict=True):
             if (failure := _unwanted_failure(item, inlet.takes_failure)) is not None:
@@ -144,6 +146,10 @@ class Step:
 def _take(inlet: Input, values: Sequence[Any]) -> Any:
     value = values[inlet.source]
     return value if inlet.fetch is None or isinstance(value, Failure) else inlet.fetch(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _unwanted_failure(value: Any, taken: tuple[bool, ...]) -> Failure | None:

@@ -337,7 +337,10 @@ def _fields(value: Any) -> Any:
     """Return the fields of a message, for `encode`, which asks again for messages among them."""
     if type(value) is Score and (value.started is None or value.outside is None):
         hidden = _HIDDEN[value.started is None, value.outside is None]
-        return {name: item for name, item in vars(value).items() if name not in hidden}
+        fields = vars(value).copy()
+        for name in hidden:
+            fields.pop(name, None)
+        return fields
     if type(value) in _BARE:
         return vars(value)  # a dump takes five times as long
     if isinstance(value, BaseModel):

@@ -1,0 +1,47 @@
+"""1,000 calls in flight against a judge that takes 1 s: samples a second, and peak memory.
+
+    python -m benchmarks.in_flight [--samples 10000] [--concurrency 1000]
+
+Prints a bare aiohttp loop beside `direct/`, each in a process of its own. The ideal is one call
+after the other in every place: as many samples a second as there are places. A short run shows
+less than a long one, for it ends before the limit on calls in flight has grown to its cap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from benchmarks.examples_made import make
+from benchmarks.server import server
+from benchmarks.throughput import arm
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--samples", type=int, default=10_000)
+    parser.add_argument("--concurrency", type=int, default=1000)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, server(latency_ms=1000) as url:
+        folder = Path(name)
+        data = make(folder / "data.jsonl", args.samples)
+        kept = ["--out", str(folder / "run"), "--cache", str(folder / "cache")]
+        for label, kind, flags in (
+            ("bare aiohttp", "aiohttp", []),
+            ("textassay direct/", "textassay", kept),
+        ):
+            row = arm(kind, data, url, "--concurrency", str(args.concurrency), *flags)
+            print(
+                f"{label:20} {row['per_second']:.0f} samples/s"
+                f" ({row['per_second'] / args.concurrency:.2f} of ideal),"
+                f" CPU {row['cpu_ms']:.3f} ms a sample, peak {row['peak_mb']:.0f} MB",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
