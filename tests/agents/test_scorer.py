@@ -245,10 +245,10 @@ async def test_a_sampled_rating_between_labels_is_not_taken_for_one():
 
 
 async def test_a_server_without_token_probabilities_is_an_error_and_no_fallback():
-    with pytest.raises(CapabilityError, match="--n 20"):
+    with pytest.raises(CapabilityError, match="n=20"):
         scorer([], capabilities=Capabilities(logprobs=False), how="logprob")
     _, judge = scorer(["4"], how="logprob")
-    with pytest.raises(CapabilityError, match="--n 20"):
+    with pytest.raises(CapabilityError, match="n=20"):
         await judge(EXAMPLE, COHERENCE)
 
 
@@ -265,7 +265,7 @@ async def test_letters_do_not_fit_every_scale(tmp_path):
     path.write_text('intro = "x"\n[[aspects]]\nname = "a"\ndefinition = "b"\nscale = [0, 100]')
     with pytest.raises(ConfigurationError, match="letters"):
         Scorer(Ask(ScriptedModel(), "llm_score", tasks.load(str(path))), form="letters")
-    with pytest.raises(ConfigurationError, match="--n 20"):
+    with pytest.raises(ConfigurationError, match="n=20"):
         Scorer(Ask(ScriptedModel(), "llm_score", tasks.load(str(path))), how="logprob")
 
 

@@ -95,7 +95,7 @@ async def test_what_failed_makes_an_error_only_where_it_counts():
 
 async def test_an_unbounded_tool_needs_a_range_and_is_held_to_it():
     bleurt = Assistant(name="bleurt", description="d")
-    with pytest.raises(ConfigurationError, match=r"ranges=\{bleurt = \[0, 1\]\}"):
+    with pytest.raises(ConfigurationError, match=r"'ranges': \{'bleurt': \[0, 1\]"):
         ToolAverage((bleurt,))
     average = ToolAverage((bleurt,), {"bleurt": (0.0, 1.0)})
     for value, mapped in [(-0.2, 0.0), (0.4, 0.4), (1.1, 1.0)]:

@@ -127,7 +127,7 @@ def test_ratings_that_could_not_be_learnt_from_are_kept_and_serve_another_aggreg
     assert done.code == 3
     assert "stopped: aspect 'coherence': nnls gives every feature the weight 0" in done.err
     assert f"ratings are kept in {out / 'layers'}" in done.err.replace("\n", "")
-    assert "another --aggregator" in done.err
+    assert "another aggregator" in done.err
     assert contrary.counters.requests == 60 * 2
     assert not (out / "evaluator.json").exists()
     done = fit(data, out, contrary)

@@ -167,7 +167,7 @@ def other_output(example: Example) -> str:
 
 def _found(answer: Answer[float | NoRating]) -> float | NoRating:
     if answer.cut and not isinstance(answer.read[0], NoRating):
-        return NoRating("NoScoreFound", "the answer was cut before its end; raise --set max_tokens")
+        return NoRating("NoScoreFound", "the answer was cut before its end; raise max_tokens")
     return answer.read[0]
 
 

@@ -16,7 +16,7 @@ from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.labels import MIN_MASS
 from textassay.agents.scorer import MAX_LABELS, Scorer
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.messages import Aspect, Scale, Score
 from textassay.runtime.model import ChoicesResponse, scoring
 
@@ -30,13 +30,13 @@ class LabelScorer(Scorer):
         if self.ask.n > 1:
             raise ConfigurationError(
                 f"profile {profile.name!r} reads ratings from probabilities, so that n={self.ask.n}"
-                " samples tell nothing more; leave n out, or take another profile (--set"
-                " profile=none)"
+                " samples tell nothing more; leave n out, or take another profile "
+                f"({option('profile', 'none')})"
             )
         if profile.scale is not None and self.form != "number":
             raise ConfigurationError(
-                f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or --set"
-                " profile=none"
+                f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or "
+                f"{option('profile', 'none')}"
             )
         scoring(self.ask.model, "choices")
 

@@ -19,7 +19,7 @@ from textassay.agents.reading.wording import Form
 from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.scores import from_samples, from_text
 from textassay.agents.steps import Steps
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, parameter
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Scale, Score
 from textassay.runtime.model import Json, Model, Sample
 
@@ -80,7 +80,7 @@ class Scorer:
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole"
                 f" ratings that are not negative, which the scale {low:g} to {high:g} has not; use"
-                " --n 20"
+                f" {parameter('n', '20')}"
             )
 
     def _asked_scale(self, aspect: Aspect) -> Scale:
@@ -231,7 +231,7 @@ class Scorer:
             raise CapabilityError(_no_logprobs(self.ask.model))
         points = points_of(aspect.scale, self.form)
         if rating.value not in {point.value for point in points}:
-            message = f"the judge said {rating.value:g}, which is none of the labels; use --n 20"
+            message = f"the judge said {rating.value:g}, which is none of the labels; use n=20"
             return Score.unscored("NotALabel", message, **about)
         found = expected_rating(sample, rating.span[0], points)
         if not isinstance(found, Expectation):
@@ -284,7 +284,7 @@ def _rating_in(answer: Answer[Rating | NoRating]) -> Rating | NoRating:
             " its context holds no more"
         )
     else:
-        limit = f"{answer.max_tokens} tokens, before its rating; raise --set max_tokens"
+        limit = f"{answer.max_tokens} tokens, before its rating; raise max_tokens"
     return NoRating("NoScoreFound", f"the answer was cut after {limit}")
 
 
@@ -314,5 +314,5 @@ def _unusable(
 def _no_logprobs(model: Model) -> str:
     return (
         f"model {model.name!r} sends no log-probabilities of its tokens, which this method reads; "
-        "ask for samples instead (--n 20), or use a model that sends them"
+        f"ask for samples instead ({parameter('n', '20')}), or use a model that sends them"
     )

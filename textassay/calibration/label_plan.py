@@ -18,7 +18,7 @@ from textassay.calibration.columns import PROBABILITY, Columns
 from textassay.calibration.maps import Scales, learn_map
 from textassay.meta.intervals import t_quantile
 from textassay.meta.ranks import Codes, Floats
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, parameter
 
 _STRATA = 5
 _MAX_RATIO = 3.0
@@ -202,7 +202,9 @@ def next_rows(
     scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
     free = int((~rated).sum())
     if not 1 <= count <= free:
-        raise ConfigurationError(f"{free} scored rows are unrated, so --next cannot be {count}")
+        raise ConfigurationError(
+            f"{free} scored rows are unrated, so {parameter('count')} cannot be {count}"
+        )
     strata = _strata(scored.scores)
     errors = _errors(scored, rated, strata, scales, seed)
     rng = np.random.default_rng(seed)

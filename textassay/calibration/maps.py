@@ -18,7 +18,7 @@ from textassay.calibration.isotonic import ClippedLine, Isotonic, fit_isotonic, 
 from textassay.calibration.ordinal import Ordinal, fit_ordinal
 from textassay.learning.splits import folds
 from textassay.meta.ranks import Codes, Floats
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 
 Method = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -196,7 +196,7 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
         if method == "shift" and scales.slope is None:
             raise ConfigurationError(
                 "a shift needs a judge whose scale has two ends, and this one's scores are "
-                "unbounded; use --method linear with 20 ratings or more"
+                f"unbounded; use {parameter('method', 'linear')} with 20 ratings or more"
             )
         return (method,)
     shift = ("shift",) if scales.slope is not None else ()

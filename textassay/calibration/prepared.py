@@ -14,7 +14,7 @@ import numpy as np
 
 from textassay.calibration.columns import Columns, Scale
 from textassay.calibration.maps import Scales
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 
 Labels = Literal["random", "chosen"]
 MAX_UNSCORED = 0.05
@@ -88,6 +88,7 @@ def _refuse_off(columns: Columns, scale: Scale, what: str) -> None:
     if len(off):
         raise DataError(
             f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie off"
-            f" {scale[0]:g} to {scale[1]:g}, {what} (--scale {columns.human}=LOW,HIGH); the first"
-            f" is {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
+            f" {scale[0]:g} to {scale[1]:g}, {what} "
+            f"({parameter('scale', columns.human + '=LOW,HIGH')}); the first is"
+            f" {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
         )

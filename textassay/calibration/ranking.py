@@ -26,7 +26,7 @@ from textassay.display import Displayed, Shown, first
 from textassay.learning.splits import group_codes
 from textassay.meta.score_files import RecordedRow, read_rows
 from textassay.runtime.data.pairs import OTHER_SYSTEM
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import Example
 
 _ALPHA = 0.05
@@ -192,7 +192,7 @@ def _pairs_by_id(pairs: Iterable[Example]) -> dict[str, _Pair]:
             lacking = "system" if one.system is None else OTHER_SYSTEM
             raise DataError(
                 f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
-                f" {OTHER_SYSTEM!r} for each pair, or --pair system over texts with 'group' and"
+                f" {OTHER_SYSTEM!r} for each pair, or {parameter('pair', 'system')} over texts with 'group' and"
                 " 'system'"
             )
         if one.system == other:
@@ -214,7 +214,7 @@ def _read(scores: str | Path, known: Mapping[str, _Pair]) -> dict[str, _Judged]:
         shown = next(iter(known), "nothing")
         raise DataError(
             f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
-            "a run with --pair system needs it here too unless it is a run folder"
+            f"a run with {parameter('pair', 'system')} needs it here too unless it is a run folder"
         )
     return found
 
@@ -223,7 +223,7 @@ def _keep(judged: _Judged, row: RecordedRow, scores: str | Path) -> None:
     if row.value is not None and not 0 <= row.value <= 1:
         raise ConfigurationError(
             f"{scores} has the score {row.value:g} at {row.id!r}, and a comparison is 0, 0.5 or 1;"
-            " rank takes a run of --method pairwise"
+            f" rank takes a run of {parameter('method', 'pairwise')}"
         )
     judged.values[row.id] = row.value
     judged.flipped.discard(row.id)

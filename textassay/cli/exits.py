@@ -24,6 +24,13 @@ from textassay.runtime.settings import SETTABLE
 
 T = TypeVar("T")
 UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
+_FLAGS = {
+    "options": "--set",
+    "fields": "--field",
+    "margin": "--fail-above",
+    "count": "--next",
+}
+"""Flags that are named differently from the parameters they give."""
 INCONCLUSIVE = 4
 """Status of a gate whose interval spans the limit."""
 
@@ -85,6 +92,8 @@ def _reason(problem: Any) -> str:
 
 def _typed(name: str) -> str:
     """Return how the command line names a parameter or setting."""
+    if name in _FLAGS:
+        return _FLAGS[name]
     return f"--set {name}=" if name in SETTABLE else f"--{name.replace('_', '-')}"
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
-from textassay.runtime.errors import RunFolderError, StorageError
+from textassay.runtime.errors import RunFolderError, StorageError, parameter
 from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.storage.files import open_regular, write_json, write_text
 from textassay.runtime.storage.merged_answers import merge_answers
@@ -108,7 +108,9 @@ def _sources(run: Path) -> list[_Source]:
         check_manifest(path, manifest)
         own = spec_of(manifest).shard
         if own is None:
-            raise RunFolderError(f"{path} is a run of all data, not of a shard (--shard I/N)")
+            raise RunFolderError(
+                f"{path} is a run of all data, not of a shard ({parameter('shard', 'I/N')})"
+            )
         found.append(_Source(path, Shard.parse(own), manifest))
     if not found:
         raise RunFolderError(
@@ -175,7 +177,7 @@ def _check_complete(run: Path, sources: Sequence[_Source]) -> None:
         raise RunFolderError(
             f"{run} lacks {len(missing)} of {count} shards ({named}"
             f"{', ...' if len(missing) > 8 else ''}): run them, or merge what there is with "
-            "--partial"
+            f"{parameter('partial', 'True', typed='')}"
         )
 
 
@@ -239,7 +241,8 @@ def _lines(
         if not partial and expected is not None and found < expected:
             raise RunFolderError(
                 f"{source.path} is unfinished: it has {found} of {expected} scores; go on with "
-                f"`textassay resume {source.path}`, or merge what there is with --partial"
+                f"`textassay resume {source.path}`, or merge what there is with "
+                f"{parameter('partial', 'True', typed='')}"
             )
 
 

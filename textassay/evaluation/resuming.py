@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
-from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
 from textassay.runtime.settings import EndpointSettings, Settings, is_redis
 
 _OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
@@ -103,9 +103,9 @@ def _check_endpoint(
     missing = []
     sends_key = key is not None or not is_direct or _names_secret(given)
     if address is not None and sends_key and given.get("api_base") is None:
-        missing.append(f"--api-base {address}")
+        missing.append(parameter("api_base", repr(address), typed=str(address)))
     if key is not None and not _names_secret(given):
-        missing.append(f"--api-key-env {key}")
+        missing.append(parameter("api_key_env", repr(key), typed=str(key)))
     if missing:
         raise ConfigurationError(
             f"{folder} names the server or the key of {name!r}, and a run folder may come from "

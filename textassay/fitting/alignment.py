@@ -32,7 +32,7 @@ from textassay.fitting.report import Parts
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning import Importance
 from textassay.learning.splits import Mask
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
@@ -182,7 +182,7 @@ def _noise_warning(layer: int, keep: int, growth: Growth) -> str:
         return f"{found}; the tree was pruned all the same"
     return (
         f"{found}: the tree stops at this layer. Rate more rows, keep all criteria"
-        f" (--keep {MAX_KEEP}), or prune all the same (--noise prune)"
+        f" (keep={MAX_KEEP}), or prune all the same (noise=prune)"
     )
 
 
@@ -210,8 +210,8 @@ def rehearse(
         groups = len(np.unique(parts.train.groups))
         raise DataError(
             f"the {len(parts.train.ids)} rows to learn from, in {groups} groups, do not suffice:"
-            f" {error}; give more groups, a larger share to learn from (--train-fraction), or"
-            " --aggregator avg"
+            f" {error}; give more groups, a larger share to learn from "
+            f"({parameter('train_fraction')}), or {parameter('aggregator', 'avg')}"
         ) from error
 
 

@@ -21,7 +21,7 @@ from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, save
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
@@ -95,12 +95,12 @@ def check_out(folder: Path) -> None:
     """
     if is_evaluator(folder):
         raise RunFolderError(
-            f"{folder} holds an evaluator already; choose another folder for --out, or delete it"
+            f"{folder} holds an evaluator already; choose another folder for {parameter('out')}, or delete it"
         )
     if folder.exists() and not folder.is_dir():
-        raise RunFolderError(f"{folder} is a file; --out is a folder to make")
+        raise RunFolderError(f"{folder} is a file; {parameter('out')} is a folder to make")
     if folder.is_dir() and any(folder.iterdir()):
-        raise RunFolderError(f"{folder} is not empty; choose another folder for --out")
+        raise RunFolderError(f"{folder} is not empty; choose another folder for {parameter('out')}")
 
 
 def fit_recorded(
@@ -126,7 +126,8 @@ def fit_recorded(
     learning = learning or Learning()
     if not features and not scores:
         raise ConfigurationError(
-            "fit without a model needs --features NAME,GLOB* or --scores FILE to learn from"
+            f"fit without a model needs {parameter('features', 'NAME,GLOB*')} or "
+            f"{parameter('scores', 'FILE')} to learn from"
         )
     wanted = Wanted(features, read_files(scores), learning.aspects, learning.by_row)
     table = read_table(data, wanted)

@@ -48,7 +48,7 @@ from textassay.methods.method import model_for
 from textassay.prompts import TASKS
 from textassay.runtime.connect import ledger_of, with_store
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, parameter
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.settings import Settings
@@ -118,7 +118,7 @@ class Alignment:
             if name in order.options.model_fields_set:
                 raise ConfigurationError(
                     f"option {name} does not go with fit, which decides it itself; a tree is named"
-                    " by AlignmentOrder.tree (--tree), its layers by Growth.layers (--layers)"
+                    f" by {parameter('tree')}, its layers by {parameter('layers')}"
                 )
         self.task = task_for(order.task, human_aspects(order.data.check(), order.learning.aspects))
         self.examples = rated(order.data, order.learning, order.limit)
@@ -169,7 +169,7 @@ class Alignment:
         """
         out = self.order.out
         if out is None:
-            raise ConfigurationError("fit needs --out EVALUATOR_DIR")
+            raise ConfigurationError(f"fit needs {parameter('out', 'EVALUATOR_DIR')}")
         self._open(out)
         async with AsyncExitStack() as stack:
             connected = await open_models(self.order.models, self.order.settings, stack)
@@ -272,12 +272,12 @@ class Alignment:
             f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
         )
         error.add_note(
-            "go on by giving the same command with another --aggregator, such as ridge or avg;"
+            "go on by giving the same command with another aggregator, such as ridge or avg;"
         )
         if not self.order.settings.no_cache:
             answers = self.order.settings.cache or out / ANSWERS
             error.add_note(
-                f"or, with more rated rows or another task, with --out NEW --cache {answers}: "
+                f"or, with more rated rows or another task, with a new folder and the cache {answers}: "
                 "what was asked before is not asked again"
             )
 
@@ -330,7 +330,7 @@ class Alignment:
             if before.get(key) != value:
                 raise RunFolderError(
                     f"{out} holds another alignment: its {key} was {before.get(key)!r} and is now"
-                    f" {value!r}; choose another folder for --out"
+                    f" {value!r}; choose another folder for {parameter('out')}"
                 )
 
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
@@ -506,7 +506,7 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
     if not best[0]:
         raise ConfigurationError(
             f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer;"
-            " give the definitions in a TOML file with --task FILE"
+            f" give the definitions in a TOML file with {parameter('task', 'FILE')}"
         )
     return tasks.load(best[1], best[0])
 

@@ -19,7 +19,7 @@ from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example, Score
 
 
@@ -303,7 +303,7 @@ def pair_names(
     if not pairs:
         raise ConfigurationError(
             f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects"
-            f" {', '.join(human)}; say which belong together with --aspect-map SCORE=HUMAN"
+            f" {', '.join(human)}; say which belong together with {parameter('aspect_map', 'SCORE=HUMAN')}"
         )
     return list(pairs)
 

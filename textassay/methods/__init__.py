@@ -24,7 +24,7 @@ from textassay.methods.llm_score import LLMScore, LLMScoreCoT
 from textassay.methods.method import Method, Models, Options, PromptOptions
 from textassay.methods.pairwise import Pairwise
 from textassay.methods.tool_scores import ToolScores
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
 from textassay.tools import Tool
 from textassay.tools import build as build_tools
@@ -175,14 +175,14 @@ def _fitted(
 ) -> Method:
     if task is not None:
         raise ConfigurationError(
-            f"{folder} is a fitted evaluator and brings its own task; leave out --task {task}"
+            f"{folder} is a fitted evaluator and brings its own task; leave out {parameter('task', str(task))}"
         )
     evaluator = load(folder)
     if evaluator.kind == "hd-eval":
         return LearnedTree(evaluator, models, aspects, LearnedTreeOptions.read(options))
     if models:
         raise ConfigurationError(
-            f"{folder} was fitted on recorded scores and asks no model; leave out --model"
+            f"{folder} was fitted on recorded scores and asks no model; leave out {parameter('model')}"
         )
     return Learned(evaluator, aspects, LearnedOptions.read(options))
 

@@ -20,7 +20,7 @@ from textassay.methods.library import checklists, profiles, trees
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.prompts import CHECKLISTS
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError, MalformedResponse
+from textassay.runtime.errors import ConfigurationError, MalformedResponse, option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -311,7 +311,7 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
     """
     profiles.require_generation(
         "a checklist",
-        "give one with --set checklist=FILE",
+        f"give one with {option('checklist', 'FILE')}",
         options.profile,
         models,
         "decomposer",

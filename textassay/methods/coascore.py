@@ -21,7 +21,7 @@ from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, Options, model_for
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -209,7 +209,7 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
     """
     profiles.require_generation(
         "chains of aspects",
-        "give them with --set aspects_file=FILE, or take the task's other aspects (variant=inter)",
+        f"give them with {option('aspects_file', 'FILE')}, or take the task's other aspects (variant=inter)",
         options.profile,
         models,
         "decomposer",

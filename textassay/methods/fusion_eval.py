@@ -23,7 +23,7 @@ from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, Options, model_for
 from textassay.prompts import PLANS
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, option, parameter
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -154,7 +154,7 @@ class FusionEval(PromptMethod):
             )
         if not self.tools:
             raise ConfigurationError(
-                "fusion-eval fuses assistant evaluators; name some, such as --tools nli,bleurt"
+                f"fusion-eval fuses assistant evaluators; name some, such as {parameter('tools', 'nli,bleurt')}"
             )
         if options.fusion == "llm" and options.direct:
             raise ConfigurationError(
@@ -167,7 +167,7 @@ class FusionEval(PromptMethod):
         if options.fusion == "corrw" and options.ratings is None:
             raise ConfigurationError(
                 "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
-                " examples: --set ratings=FILE (JSONL with the field 'human'). Without ratings take"
+                f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). Without ratings take"
                 " fusion=avg"
             )
         if options.fusion in ("avg", "corrw") and options.plan != "auto":
@@ -184,7 +184,7 @@ class FusionEval(PromptMethod):
         )
         if strange is not None:
             raise ConfigurationError(
-                f"ranges names the tool {strange!r}, which is not among --tools"
+                f"ranges names the tool {strange!r}, which is not among {parameter('tools')}"
             )
 
     def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
@@ -317,7 +317,11 @@ def planner_of(
     """
     profile = (options or FusionEvalOptions()).profile
     profiles.require_generation(
-        "a plan", "give one with --set plan=FILE, or take fusion=avg", profile, models, "planner"
+        "a plan",
+        f"give one with {option('plan', 'FILE')}, or take fusion=avg",
+        profile,
+        models,
+        "planner",
     )
     ask = Ask(
         model_for(models, "planner"),

@@ -15,7 +15,7 @@ from textassay.agents.tool_descriptions import Assistant, on_unit_scale
 from textassay.agents.tool_weights import ScorerWeights, weights_from
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Failure, Scale, Score
 from textassay.tools import Tool, ToolScorer
@@ -68,7 +68,7 @@ class RatedWeights:
                 known = ", ".join(info.human) or "nothing"
                 raise ConfigurationError(
                     f"fusion=corrw needs ratings of {aspect.name!r}; {ratings} rates {known}."
-                    " Choose aspects with --aspects, or add the ratings (field 'human')"
+                    f" Choose aspects with {parameter('aspects')}, or add the ratings (field 'human')"
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self._aspects}
         self._learn = once(self._learned)

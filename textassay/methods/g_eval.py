@@ -13,6 +13,7 @@ from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles
 from textassay.methods.method import Options, model_for
 from textassay.runtime.calls.single_flight import once
+from textassay.runtime.errors import option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect
 
@@ -86,7 +87,7 @@ class GEval(RatingMethod):
             return WrittenSteps(self._task)
         profiles.require_generation(
             "evaluation steps",
-            "take the task's (--set steps=task) or none (steps=none)",
+            f"take the task's ({option('steps', 'task')}) or none (steps=none)",
             self.options.profile,
             self.models,
             "steps",

@@ -26,7 +26,7 @@ from textassay.methods.method import PromptOptions
 from textassay.prompts import TASKS
 from textassay.prompts.packaged import table_file
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, How
 
@@ -179,7 +179,7 @@ class GPTScore(PromptMethod):
         about_texts = options.direction != "default" or options.pmi
         if options.scored == "yes" and about_texts:
             raise ConfigurationError(
-                "direction and pmi are about the text's own probability; use --set scored=output"
+                f"direction and pmi are about the text's own probability; use {option('scored', 'output')}"
             )
         if options.pmi and "harmonic" in (options.direction, options.over_references):
             raise ConfigurationError(
@@ -190,7 +190,7 @@ class GPTScore(PromptMethod):
         scored: Scored = options.scored or ("yes" if asks else "output")
         if scored == "yes" and options.over_references is not None:
             raise ConfigurationError(
-                "over_references has no effect on a yes/no question; use --set scored=output"
+                f"over_references has no effect on a yes/no question; use {option('scored', 'output')}"
             )
         return scored
 

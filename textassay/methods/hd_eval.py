@@ -19,7 +19,7 @@ from textassay.methods.library import profiles, trees
 from textassay.methods.method import Models, Options, model_for
 from textassay.prompts import TREES
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -243,7 +243,7 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
     if options.depth > 1:
         profiles.require_generation(
             "a tree of criteria",
-            "give one with --set tree=FILE, or rate the first layer alone (depth=1)",
+            f"give one with {option('tree', 'FILE')}, or rate the first layer alone (depth=1)",
             options.profile,
             models,
             "decomposer",

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from textassay.report.live import LiveRun
 from textassay.report.page import asset, environment, policy
-from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError
+from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, parameter
 from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_folder import MANIFEST, read_manifest, read_summary
 
@@ -170,7 +170,7 @@ async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]
             await site.start()
         except OSError as error:
             raise ConfigurationError(
-                f"cannot listen on {viewer.host}:{port}: {error}; name another port with --port"
+                f"cannot listen on {viewer.host}:{port}: {error}; name another port with {parameter('port')}"
             ) from error
         bound = runner.addresses[0][1]
         name = f"[{viewer.host}]" if ":" in viewer.host else viewer.host

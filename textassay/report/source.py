@@ -130,7 +130,7 @@ def open_data(run: RunSource, data: str | Path | None) -> DataSource:
         return DataSource(Path(data).name, _by_id(Examples(data)))
     path, fields = _at(run.manifest, "data", "path"), _at(run.manifest, "spec", "fields") or {}
     if not path:
-        return DataSource("", {}, "the run judged data from memory; name a file with --human")
+        return DataSource("", {}, "the run judged data from memory; name the file of data")
     name = Path(path).name
     if not Path(path).is_file():
         return DataSource(name, {}, f"{name} is no longer where the run found it")

@@ -40,7 +40,7 @@ from textassay.runtime.calls.shared_limits import SharedLimiter
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
-from textassay.runtime.errors import ConfigurationError, ModelError
+from textassay.runtime.errors import ConfigurationError, ModelError, parameter
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
@@ -385,7 +385,8 @@ class WithoutBatches(Wrapper):
             ConfigurationError: Always.
         """
         raise ConfigurationError(
-            f"batches of {self.name!r} are written down in a run folder: give out= (--out RUN)"
+            f"batches of {self.name!r} are written down in a run folder: give "
+            f"{parameter('out', 'RUN')}"
         )
 
 

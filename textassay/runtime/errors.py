@@ -61,6 +61,21 @@ def parameter(name: str, value: str = "", *, typed: str | None = None) -> str:
     return f"\ue000{name}\ue001{value}\ue001{value if typed is None else typed}\ue002"
 
 
+def option(name: str, value: str, *, typed: str | None = None) -> str:
+    """Return how a message names an option of a method.
+
+    Python reads `options={'form': 'letters'}`, the command line `--set form=letters`.
+
+    Args:
+        name: Name of the option, such as `"form"`.
+        value: Its value; a word is quoted for Python.
+        typed: Its value as the command line writes it, if that differs.
+    """
+    quoted = repr(value) if value.isidentifier() else value
+    given = f"{{{name!r}: {quoted}}}"
+    return parameter("options", given, typed=f"{name}={value if typed is None else typed}")
+
+
 def as_python(text: str) -> str:
     """Return a message that names parameters as Python does: `price=(in, out)`."""
     return _PARAMETER.sub(r"\1=\2", text)
@@ -73,7 +88,17 @@ def as_typed(text: str, flag: Callable[[str], str]) -> str:
         text: The message as the error was made with.
         flag: Returns the flag of a parameter.
     """
-    return _PARAMETER.sub(lambda found: f"{flag(found[1])} {found[3]}".rstrip(), text)
+
+    def named(found: re.Match[str]) -> str:
+        name = flag(found[1])
+        return f"{name}{found[3]}" if name.endswith("=") else f"{name} {found[3]}".rstrip()
+
+    return _PARAMETER.sub(named, text)
+
+
+def quoted(error: Exception) -> str:
+    """Return an error's message for another error to quote, its parameters still marked."""
+    return Exception.__str__(error)
 
 
 class TextassayError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
 from textassay.stress.edit import Edit, Expects
 from textassay.stress.roles import role_of
@@ -25,7 +25,7 @@ def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
     for entry in entries:
         test, equals, aspect = entry.partition("=")
         if not equals or not aspect:
-            raise ConfigurationError(f"--must-see takes TEST=ASPECT, not {entry!r}")
+            raise ConfigurationError(f"{parameter('must_see')} takes TEST=ASPECT, not {entry!r}")
         if test not in known:
             raise UnknownName("test that must be seen", test, known)
         found.setdefault(test, set()).add(aspect)
@@ -41,7 +41,7 @@ def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:
     labels = [aspect.label for aspect in aspects]
     for name in sorted({name for names in must_see.values() for name in names}):
         if name not in labels:
-            raise UnknownName("aspect of --must-see", name, labels)
+            raise UnknownName("aspect of must-see changes", name, labels)
 
 
 def expected(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:

@@ -29,7 +29,7 @@ from textassay.evaluation.spec import RunSpec
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings
@@ -99,7 +99,7 @@ class StressOrder:
                 "is to verify them"
             )
         if self.margin is not None and self.margin < 0:
-            raise ConfigurationError(f"--fail-above is 0 or more, not {self.margin:g}")
+            raise ConfigurationError(f"{parameter('margin')} is 0 or more, not {self.margin:g}")
 
     @property
     def recorded(self) -> dict[str, Any]:

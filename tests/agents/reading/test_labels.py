@@ -99,7 +99,7 @@ def test_ten_in_two_tokens_is_refused_where_it_cannot_be_told():
     found = expected_rating(sample(at("9", {"1": 0.4, "9": 0.6})), 0, TEN)
     assert isinstance(found, NoExpectation)
     assert found.reason == "AmbiguousLabels"
-    assert "--n 20" in found.message
+    assert "n=20" in found.message
 
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=5, max_size=5))

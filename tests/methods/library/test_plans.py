@@ -46,7 +46,7 @@ def test_the_papers_plan_for_topical_chat():
 @pytest.mark.parametrize("name", PLANS)
 def test_a_published_plan_without_its_tools_says_which_is_missing(name):
     with pytest.raises(
-        UnknownName, match=r"unknown assistant evaluator in plan .*--tools.*'bleurt'.* known: nli"
+        UnknownName, match=r"unknown assistant evaluator in plan .*tools=.*'bleurt'.* known: nli"
     ):
         plans.load(
             name, SUMMARIES if name == "summeval" else DIALOGUE, ["nli", "lm_prob", "sum_bleurt"]

@@ -189,9 +189,9 @@ def test_hd_eval_grows_nothing():
     ("method", "options", "named"),
     [
         ("g-eval", {"steps": "auto"}, "steps=none"),
-        ("hd-eval", {"tree": "model", "depth": 2}, "tree=FILE"),
+        ("hd-eval", {"tree": "model", "depth": 2}, "'tree': 'FILE'"),
         ("fusion-eval", {"fusion": "llm"}, "fusion=avg"),
-        ("fusion-eval", {"fusion": "llmsel"}, "plan=FILE"),
+        ("fusion-eval", {"fusion": "llmsel"}, "'plan': 'FILE'"),
         ("g-eval", {"n": 20}, "leave n out"),
         ("jury", {"form": "letters"}, "asks for numbers"),
         ("llm-score", {}, "same call as g-eval"),

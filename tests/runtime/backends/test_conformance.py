@@ -159,11 +159,11 @@ async def test_no_log_probabilities_where_none_were_asked_for(connect, mock_serv
 
 @pytest.mark.parametrize("options", [{"omit_logprobs": True}, {"refuse_logprobs": True}])
 async def test_missing_log_probabilities_name_the_way_out(connect, mock_server, options):
-    """Silence and refusal alike say: --n 20."""
+    """Silence and refusal alike say: n=20."""
     server = await mock_server(**options)
     error = await failure(connect(server.url), chat(logprobs=5))
     assert type(error) is errors.CapabilityError
-    assert "--n 20" in str(error)
+    assert "n=20" in str(error)
 
 
 async def test_sampling_settings_reach_the_server(connect, mock_server):

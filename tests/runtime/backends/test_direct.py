@@ -20,7 +20,7 @@ ASK = Request(messages=(ChatMessage(role="user", content="Rate this."),))
 @pytest.mark.parametrize("address", ["127.0.0.1:8000/v1", "ftp://host/v1", "", "http://", "/v1"])
 async def test_an_address_must_be_one(address):
     """Caught before anything is asked."""
-    with pytest.raises(errors.ConfigurationError, match="--api-base"):
+    with pytest.raises(errors.ConfigurationError, match="api_base="):
         DirectModel("direct/m", api_base=address)
 
 

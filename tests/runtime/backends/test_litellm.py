@@ -79,7 +79,7 @@ async def test_an_unknown_provider_is_a_mistake_of_configuration():
 
 @pytest.mark.parametrize(
     ("fields", "said"),
-    [({"logprobs": 5}, "--n 20"), ({"n": 4}, "--n 1"), ({"seed": 1}, "--seed")],
+    [({"logprobs": 5}, "n=20"), ({"n": 4}, "n=1"), ({"seed": 1}, "no seed=")],
 )
 async def test_parameters_the_provider_does_not_take_are_never_dropped(fields, said):
     """The error names the option; nothing is sent."""
@@ -130,7 +130,7 @@ async def test_a_missing_key_is_told_at_once(name, monkeypatch):
     for variable in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     model = LiteLLMModel(name)
-    with pytest.raises(errors.AuthenticationFailed, match=r"no key: .*--api-key-env NAME") as told:
+    with pytest.raises(errors.AuthenticationFailed, match=r"no key: .*api_key_env=NAME") as told:
         await model.generate(ASK)
     assert "Traceback" not in str(told.value)
     await model.aclose()

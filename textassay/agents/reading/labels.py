@@ -69,19 +69,19 @@ def expected_rating(
         return NoExpectation(
             "AmbiguousLabels",
             "this model writes some labels in several tokens, so that their probabilities cannot be"
-            " told apart; use --n 20 or --set form=letters",
+            " told apart; use n=20 or form=letters",
         )
     total = math.fsum(mass.values())
     if total > 1 + ROUNDING:
         return NoExpectation(
             "MalformedLogprobs",
             f"the server's log-probabilities give all labels together probability {total:.4g},"
-            " above 1; use --n 20",
+            " above 1; use n=20",
         )
     if total < MIN_MASS:
         return NoExpectation(
             "NoLabelMass",
-            f"all labels together have probability {total:.3g}, less than {MIN_MASS:g}; use --n 20",
+            f"all labels together have probability {total:.3g}, less than {MIN_MASS:g}; use n=20",
         )
     value = math.fsum(point.value * mass[point.label] for point in points) / total
     value = min(max(value, points[0].value), points[-1].value)
@@ -100,7 +100,7 @@ def _malformed(tokens: Sequence[TokenLogprob]) -> NoExpectation | None:
                 return NoExpectation(
                     "MalformedLogprobs",
                     f"the server sent the log-probability {logprob:g} for the token {text[:20]!r},"
-                    " which must be at most 0; use --n 20",
+                    " which must be at most 0; use n=20",
                 )
     return None
 

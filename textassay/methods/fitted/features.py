@@ -42,7 +42,7 @@ def read_files(files: Iterable[str]) -> Recorded:
             if feature in found:
                 raise ConfigurationError(
                     f"two files of scores yield the feature {feature!r}; tell them apart with"
-                    " --scores NAME=FILE"
+                    f" {parameter('scores', 'NAME=FILE')}"
                 )
             found[feature] = values
     return found

@@ -24,7 +24,7 @@ from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
 from textassay.methods.fitted.features import read_files, row_of
 from textassay.methods.method import CheckedOptions
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName, option
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, How, Score, ScoreError
 from textassay.runtime.model import Json
@@ -217,8 +217,8 @@ class Learned:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise ConfigurationError(
                 f"{info.name}: no row has the feature {', '.join(map(repr, missing[:5]))}{more}"
-                " that the evaluator was fitted on; give it in 'metrics', or in a file with --set"
-                " scores=FILE"
+                " that the evaluator was fitted on; give it in 'metrics', or in a file with "
+                f"{option('scores', 'FILE')}"
             )
 
     def describe(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from textassay.methods.fitted.node_ratings import NodeRatings
 from textassay.methods.fitted.scores import EvidenceOptions, FittedScorer, chosen
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.methods.method import Models
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -104,7 +104,7 @@ class LearnedTree:
             raise ConfigurationError(
                 f"this evaluator was learnt from other ratings: {'; '.join(changes)}. What people's"
                 " ratings taught of one judge need not hold for another; fit again, or apply it"
-                " all the same with --set allow_change=true"
+                f" all the same with {option('allow_change', 'true')}"
             )
 
     async def _criteria(self, example: Example) -> list[Aspect]:

@@ -35,7 +35,7 @@ from textassay.methods.library.toml import (
     write_table,
 )
 from textassay.prompts import PLANS, plan_file
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.messages import Message, Plan
 from textassay.runtime.model import Json
 
@@ -139,6 +139,8 @@ def _tool(path: Path, name: str, known: list[str]) -> str:
     found = matching(name, known)
     if found is None:
         raise UnknownName(
-            f"assistant evaluator in plan {path} (choose them with --tools)", name, known
+            f"assistant evaluator in plan {path} (choose them with {parameter('tools')})",
+            name,
+            known,
         )
     return found

@@ -40,7 +40,7 @@ from textassay.agents.task import Task
 from textassay.methods.library.toml import check_format, problem, read_table, validated
 from textassay.methods.method import Models, PromptOptions
 from textassay.prompts.packaged import PROFILES, profile_folder
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
 from textassay.runtime.model import Model
 
 FORMAT = 1
@@ -218,7 +218,7 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
     if METHOD in own:
         raise ConfigurationError(
             f"the profile {profile.name!r} refuses {method}: {own[METHOD]}, or another profile"
-            " (--set profile=none)"
+            f" ({option('profile', 'none')})"
         )
     usual = {"ask": profile.ask} | profile.options.get(method, {})
     for key, reason in {**profile.refused.get(EVERY, {}), **own}.items():
@@ -231,8 +231,7 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
         if (value == wanted) if wanted else (value != expected and not nothing):
             raise ConfigurationError(
                 f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out,"
-                f" or"
-                " take another profile (--set profile=none)"
+                f" or take another profile ({option('profile', 'none')})"
             )
 
 
@@ -260,7 +259,8 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
         and model is not None
         and writer.name == model.name
     ):
-        other = "" if role == JUDGE else f", or have another model write them (--model {role}=NAME)"
+        given = parameter("model", f"{{{role!r}: NAME}}", typed=f"{role}=NAME")
+        other = "" if role == JUDGE else f", or have another model write them ({given})"
         raise ConfigurationError(
             f"model {model.name!r} is asked by the profile {profile.name!r}, which says that it"
             f" cannot write {what}: {instead}{other}"

@@ -24,6 +24,8 @@ from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
     RequestRefused,
+    parameter,
+    quoted,
 )
 from textassay.runtime.model import (
     Capabilities,
@@ -79,7 +81,7 @@ class DirectModel:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = http_errors.public_address(api_base)
             raise ConfigurationError(
-                f"{shown!r} is not the address of a server; --api-base looks like"
+                f"{shown!r} is not the address of a server; {parameter('api_base')} looks like"
                 " http://HOST:PORT/v1"
             )
         if api_key is not None and not api_key.isprintable():
@@ -223,7 +225,7 @@ class DirectModel:
 
     def _name_server(self, error: Exception) -> NoReturn:
         """Raise the same error with the server named in front."""
-        named = type(error)(f"{self._shown}: {http_errors.scrub(str(error), self._secrets)}")
+        named = type(error)(f"{self._shown}: {http_errors.scrub(quoted(error), self._secrets)}")
         if isinstance(error, ModelError) and isinstance(named, ModelError):
             named.usage = error.usage
         raise named from error

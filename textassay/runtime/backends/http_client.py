@@ -15,7 +15,7 @@ import aiohttp
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for
-from textassay.runtime.errors import ConfigurationError, MalformedResponse, ModelClosed
+from textassay.runtime.errors import ConfigurationError, MalformedResponse, ModelClosed, parameter
 
 LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
@@ -101,7 +101,7 @@ class HttpClient:
         response.close()  # the rest is not read, so the connection cannot be used again
         return MalformedResponse(
             f"{self._where} answered with more than {self._endpoint.max_bytes} bytes "
-            "(--set max_answer_bytes=BYTES)"
+            f"({parameter('max_answer_bytes', 'BYTES')})"
         )
 
     def session(self) -> aiohttp.ClientSession:

@@ -36,6 +36,7 @@ from textassay.runtime.errors import (
     RequestRefused,
     ServerFailed,
     TimedOut,
+    parameter,
 )
 
 Secret = str | Sequence[str] | None
@@ -208,13 +209,17 @@ def _of_status(
         return ContentRefused(message)
     if status in (401, 403) or (status == 400 and _NO_KEY.search(both)):
         return AuthenticationFailed(
-            f"{message} (check the key: --api-key-env names the variable that holds it)"
+            f"{message} (check the key: {parameter('api_key_env')} names the variable that holds it)"
         )
     if 300 <= status < 400:
         target = quote(headers.get("location", "elsewhere"), secret)
-        return ModelNotFound(f"{where} redirects to {target}; give the final address as --api-base")
+        return ModelNotFound(
+            f"{where} redirects to {target}; give the final address as {parameter('api_base')}"
+        )
     if status == 404 or (status == 400 and _NO_MODEL.search(both)):
-        return ModelNotFound(f"{message} (check the model's name, and that --api-base ends in /v1)")
+        return ModelNotFound(
+            f"{message} (check the model's name, and that {parameter('api_base')} ends in /v1)"
+        )
     if status == 408:
         return TimedOut(message)
     if status == 429:
@@ -305,7 +310,8 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
         return TimedOut(f"no answer from {where}: {what}")
     if numbers & _OUT_OF_SOCKETS:
         return ConnectionFailed(
-            f"no socket left to ask {where}: {what}; lower --concurrency or raise `ulimit -n`"
+            f"no socket left to ask {where}: {what}; lower {parameter('concurrency')} or raise "
+            "`ulimit -n`"
         )
     if any(
         isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError)
@@ -319,7 +325,8 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
         for c in behind
     ):
         return NothingListening(
-            f"nothing answers at {where}: {what} (is the server running, is --api-base right?)"
+            f"nothing answers at {where}: {what} (is the server running, is "
+            f"{parameter('api_base')} right?)"
         )
     if any(isinstance(c, aiohttp.ClientResponseError) for c in behind):
         return MalformedResponse(f"{where} does not answer in HTTP: {what}")

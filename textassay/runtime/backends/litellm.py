@@ -38,6 +38,8 @@ from textassay.runtime.errors import (
     RequestRefused,
     TextassayError,
     TimedOut,
+    parameter,
+    quoted,
 )
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -64,11 +66,11 @@ _NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _ASK_INSTEAD = {
-    "n": "--n 1",
-    "logprobs": "samples where the method takes them: --n 20",
-    "top_logprobs": "samples where the method takes them: --n 20",
-    "seed": "no --seed",
-    "temperature": "--temperature 1",
+    "n": parameter("n", "1"),
+    "logprobs": f"samples where the method takes them: {parameter('n', '20')}",
+    "top_logprobs": f"samples where the method takes them: {parameter('n', '20')}",
+    "seed": f"no {parameter('seed')}",
+    "temperature": parameter("temperature", "1"),
 }
 LONGEST_MESSAGE = 1 << 16
 """Longest message of litellm's that is looked into, in characters."""
@@ -223,8 +225,8 @@ class LiteLLMModel:
         except litellm.exceptions.BadRequestError:
             raise ConfigurationError(
                 f"litellm knows no provider for the model {self._name!r}; names look like"
-                " openai/gpt-4.1-mini, and direct/NAME with --api-base asks any OpenAI-compatible"
-                " server"
+                f" openai/gpt-4.1-mini, and direct/NAME with {parameter('api_base')} asks any "
+                "OpenAI-compatible server"
             ) from None
         self._providers_own = address, key
         return model, provider
@@ -381,7 +383,8 @@ class LiteLLMModel:
         provider = self._model_and_provider[1]
         if plain and not self._takes_prompts:
             raise CapabilityError(
-                f"{self._name} takes chats only; direct/NAME with --api-base takes plain prompts"
+                f"{self._name} takes chats only; direct/NAME with {parameter('api_base')} takes "
+                "plain prompts"
             )
         if plain or provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider):
             self._openai = self._openai or self._openai_client()
@@ -425,7 +428,7 @@ class LiteLLMModel:
 
     def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
         """Raise the same error with the model named in front, and what the answer cost."""
-        named = type(error)(f"{self._name}: {self._scrub(str(error))}")
+        named = type(error)(f"{self._name}: {self._scrub(quoted(error))}")
         if isinstance(error, ModelError) and isinstance(named, ModelError) and error.usage:
             named.usage = error.usage if self._price else _with_cost(error.usage, cost)
         raise named from None
@@ -458,11 +461,11 @@ class LiteLLMModel:
         )
         if type(found) is RequestRefused:
             if isinstance(error, exceptions.ContextWindowExceededError):
-                return ContextTooLong(str(found))
+                return ContextTooLong(quoted(found))
             if isinstance(error, exceptions.ContentPolicyViolationError):
-                return ContentRefused(str(found))
+                return ContentRefused(quoted(found))
             if "logprobs" in body and "logprob" in str(found).lower():
-                return CapabilityError(f"{found}; {openai_format.SAMPLES_INSTEAD}")
+                return CapabilityError(f"{quoted(found)}; {openai_format.SAMPLES_INSTEAD}")
         return found
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
@@ -472,7 +475,8 @@ class LiteLLMModel:
         """
         if _NO_KEY.search(text):
             return AuthenticationFailed(
-                f"{self._name}: no key: {http_errors.quote(text)}; or use --api-key-env NAME"
+                f"{self._name}: no key: {http_errors.quote(text)}; or use "
+                f"{parameter('api_key_env', 'NAME')}"
             )
         # an untrusted certificate is a ValueError, too
         unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))

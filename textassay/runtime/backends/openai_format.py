@@ -21,6 +21,8 @@ from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
     RequestRefused,
+    option,
+    parameter,
 )
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -56,7 +58,9 @@ _ESCAPE = re.compile(
 ROUNDED_ZERO = 1e-6
 """Log-probabilities up to this are 0 but for rounding."""
 
-SAMPLES_INSTEAD = "use a model that sends them, or samples where the method takes them: --n 20"
+SAMPLES_INSTEAD = (
+    f"use a model that sends them, or samples where the method takes them: {parameter('n', '20')}"
+)
 """Advice where there are no log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
 
@@ -360,8 +364,9 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
         )
         raise CapabilityError(
             f"the choice {label!r} seems to take more than one token of this model ({reason}), so"
-            " its probability cannot be read from one token; use choices of one token (--set"
-            " form=letters) or samples, where the method takes them: --n 20"
+            " its probability cannot be read from one token; use choices of one token "
+            f"({option('form', 'letters')}) or samples, where the method takes them: "
+            f"{parameter('n', '20')}"
         )
 
 

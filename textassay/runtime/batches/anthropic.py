@@ -20,6 +20,7 @@ from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
     RequestRefused,
+    parameter,
 )
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import FinishReason, Request, Response, Sample
@@ -64,7 +65,7 @@ class AnthropicBatches:
     def group(self, request: Request) -> str:
         """Return one group for all; refuse what the API has no fields for."""
         lacking = {
-            "several samples (--n 1)": request.n > 1,
+            f"several samples ({parameter('n', '1')})": request.n > 1,
             "log-probabilities": request.logprobs is not None,
             "a JSON schema": request.json_schema is not None,
             "a seed": request.seed is not None,

@@ -17,7 +17,7 @@ from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, split_address
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.batches.provider import ResultsGone
-from textassay.runtime.errors import MalformedResponse, ModelError
+from textassay.runtime.errors import MalformedResponse, ModelError, parameter
 from textassay.version import __version__
 
 _JSON = {"Content-Type": "application/json"}
@@ -102,7 +102,7 @@ class BatchHttp:
                     if len(rest) > self._endpoint.max_bytes:
                         raise MalformedResponse(
                             f"{self._where} sent a line of more than {self._endpoint.max_bytes} "
-                            "bytes (--set max_answer_bytes=BYTES)"
+                            f"bytes ({parameter('max_answer_bytes', 'BYTES')})"
                         )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._failed(error) from error

@@ -10,7 +10,7 @@ from textassay.runtime.batches.gemini import GeminiBatches
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.openai import OpenAIBatches
 from textassay.runtime.batches.provider import BatchProvider, Limits
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, parameter
 
 ADDRESSES = {
     "openai": "https://api.openai.com/v1",
@@ -47,11 +47,12 @@ def open_provider(
     provider, _, model = name.partition("/")
     if provider not in KNOWN or not model:
         raise ConfigurationError(
-            f"no batch API is known for {name!r}; --batch takes models of {', '.join(KNOWN)}"
+            f"no batch API is known for {name!r}; {parameter('batch', 'True', typed='')} takes "
+            f"models of {', '.join(KNOWN)}"
         )
     base = api_base or ADDRESSES.get(provider)
     if base is None:
-        raise ConfigurationError(f"batches of {name!r} need --api-base")
+        raise ConfigurationError(f"batches of {name!r} need {parameter('api_base')}")
     key = api_key or os.environ.get(KEYS.get(provider, ""), "")
     if provider == "anthropic":
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}

@@ -33,6 +33,7 @@ from textassay.runtime.errors import (
     RequestRefused,
     TimedOut,
     TransientError,
+    parameter,
 )
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.model import (
@@ -159,7 +160,7 @@ class BatchQueue:
         """Refuse: batches do not tell the likelihood of a given text."""
         raise CapabilityError(
             f"batches of {self.name!r} do not tell the likelihood of a given text; leave out"
-            " --batch"
+            f" {parameter('batch')}"
         )
 
     async def aclose(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import tenacity
 
-from textassay.runtime.errors import ModelError, NothingListening, TransientError
+from textassay.runtime.errors import ModelError, NothingListening, TransientError, quoted
 from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import A, Model, Q, Wrapper
 
@@ -171,4 +171,4 @@ def _error_of(state: tenacity.RetryCallState) -> BaseException:
 def _say_attempts(error: TransientError, failed: int) -> None:
     """Add the number of attempts to the error's message, once."""
     if failed > 1 and not str(error).endswith(" attempts)"):
-        error.args = (f"{error} (after {failed} attempts)", *error.args[1:])
+        error.args = (f"{quoted(error)} (after {failed} attempts)", *error.args[1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from textassay.runtime.errors import TimedOut
+from textassay.runtime.errors import TimedOut, parameter
 from textassay.runtime.model import A, Model, Q, Wrapper
 
 
@@ -38,5 +38,6 @@ class DeadlineModel(Wrapper):
             if not scope.expired():
                 raise
             raise TimedOut(
-                f"no answer from {self.name} within {self.timeout:g} s (--set timeout=SECONDS)"
+                f"no answer from {self.name} within {self.timeout:g} s "
+                f"({parameter('timeout', 'SECONDS')})"
             ) from error

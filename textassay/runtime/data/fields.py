@@ -15,7 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from textassay.runtime.data.json_values import plain, shown
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
 
 NAMES = tuple(Example.model_fields)
@@ -257,8 +257,8 @@ class FieldReader:
             known = ", ".join(keys[:12]) or "none"
             raise FieldError(
                 "output",
-                f"is missing; fields: {known}; rename one to 'output', or map it: --field"
-                ' NAME=output, or fields={"NAME": "output"} in Python',
+                f"is missing; fields: {known}; rename one to 'output', or map it: "
+                + parameter("fields", '{"NAME": "output"}', typed="NAME=output"),
             )
         whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
         parts = tuple(

@@ -25,7 +25,7 @@ from typing import Any
 import filelock
 from pydantic import BaseModel, ValidationError
 
-from textassay.runtime.errors import DataError, RunFolderError, StorageError
+from textassay.runtime.errors import DataError, RunFolderError, StorageError, parameter
 from textassay.runtime.messages import Score, ScoreError, Usage
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
@@ -521,7 +521,8 @@ def _refuse_links(path: Path) -> None:
             ) from error
     if (path / ANSWERS).is_symlink():
         raise RunFolderError(
-            f"{path / ANSWERS} is a link; name the folder that it leads to with --cache"
+            f"{path / ANSWERS} is a link; name the folder that it leads to with "
+            f"{parameter('cache')}"
         )
 
 

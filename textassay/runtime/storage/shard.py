@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.errors import StorageError
+from textassay.runtime.errors import StorageError, parameter
 from textassay.runtime.storage.files import refuse_irregular
 
 DATABASE = "cache.db"
@@ -150,7 +150,7 @@ def refuse_links(folder: Path) -> None:
     if folder.is_symlink():
         raise StorageError(
             f"{folder} is a link, which textassay never makes; remove it, or name the folder it "
-            "leads to with --cache"
+            f"leads to with {parameter('cache')}"
         )
     for file in files_of(folder):
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from textassay.runtime.backends.llamacpp.library import BEHIND_API
 from textassay.runtime.backends.llamacpp.loading import usable_cores
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.errors import ConfigurationError
@@ -18,7 +19,7 @@ FOLDER = Path(__file__).parents[3] / "models"
 FILE, CHECKSUM = "embedded.gguf", "embedded.gguf.sha256"
 MAX_THREADS = 4
 """The model is small: more threads wait for each other longer than they compute."""
-_WITHOUT = "Models behind an API need no file, such as --model openai/gpt-4.1-mini"
+_WITHOUT = f"Models behind an API need no file, such as {BEHIND_API}"
 
 
 def embedded_model(local: LocalSettings, folder: Path = FOLDER) -> LlamaCppModel:

@@ -19,14 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, parameter
 
+BEHIND_API = parameter("model", "'openai/gpt-4.1-mini'", typed="openai/gpt-4.1-mini")
+"""A model that needs no file and no compiler, as messages name it."""
 INSTALL = (
     'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"`, which'
     " compiles it and needs a C++ compiler (Debian, Ubuntu: apt-get install g++; macOS:"
     " xcode-select --install; Windows: Visual Studio Build Tools; docs/local-models.md has the"
-    " lines for CUDA and Metal). Models behind an API need none of this, such as --model"
-    " openai/gpt-4.1-mini"
+    " lines for CUDA and Metal). Models behind an API need none of this, such as " + BEHIND_API
 )
 
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5

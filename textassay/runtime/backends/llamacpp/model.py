@@ -13,7 +13,12 @@ from textassay.runtime.backends.llamacpp.chunks import SMALLEST_LIMIT
 from textassay.runtime.backends.llamacpp.digest import file_digest
 from textassay.runtime.backends.llamacpp.engine import BATCH, KvType
 from textassay.runtime.backends.llamacpp.fitting import Truncate
-from textassay.runtime.backends.llamacpp.library import gpu_in_sight, library_version, offloads
+from textassay.runtime.backends.llamacpp.library import (
+    BEHIND_API,
+    gpu_in_sight,
+    library_version,
+    offloads,
+)
 from textassay.runtime.backends.llamacpp.loading import LoadedGGUF, Loader
 from textassay.runtime.backends.llamacpp.queued_task import WorkerTask
 from textassay.runtime.backends.llamacpp.source import locate
@@ -226,8 +231,8 @@ class LlamaCppModel:
             raise ConfigurationError(
                 f"the file of model {self._name!r} is damaged: {path} has the SHA-256 {digest},"
                 f" where {self._sha256!r} was expected; install it again (pip install"
-                " --force-reinstall textassay). Models behind an API need no file, such as --model"
-                " openai/gpt-4.1-mini"
+                " --force-reinstall textassay). Models behind an API need no file, such as "
+                f"{BEHIND_API}"
             )
 
     async def _load(self, path: Path, digest: str) -> None:
