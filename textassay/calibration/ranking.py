@@ -192,7 +192,8 @@ def _pairs_by_id(pairs: Iterable[Example]) -> dict[str, _Pair]:
             lacking = "system" if one.system is None else OTHER_SYSTEM
             raise DataError(
                 f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
-                f" {OTHER_SYSTEM!r} for each pair, or {parameter('pair', 'system')} over texts with 'group' and"
+                f" {OTHER_SYSTEM!r} for each pair, or {parameter('pair', 'system')} over texts "
+                f"with 'group' and"
                 " 'system'"
             )
         if one.system == other:

@@ -95,7 +95,8 @@ def check_out(folder: Path) -> None:
     """
     if is_evaluator(folder):
         raise RunFolderError(
-            f"{folder} holds an evaluator already; choose another folder for {parameter('out')}, or delete it"
+            f"{folder} holds an evaluator already; choose another folder for "
+            f"{parameter('out')}, or delete it"
         )
     if folder.exists() and not folder.is_dir():
         raise RunFolderError(f"{folder} is a file; {parameter('out')} is a folder to make")

@@ -277,7 +277,8 @@ class Alignment:
         if not self.order.settings.no_cache:
             answers = self.order.settings.cache or out / ANSWERS
             error.add_note(
-                f"or, with more rated rows or another task, with a new folder and the cache {answers}: "
+                f"or, with more rated rows or another task, with a new folder and the cache "
+                f"{answers}: "
                 "what was asked before is not asked again"
             )
 

@@ -303,7 +303,8 @@ def pair_names(
     if not pairs:
         raise ConfigurationError(
             f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects"
-            f" {', '.join(human)}; say which belong together with {parameter('aspect_map', 'SCORE=HUMAN')}"
+            f" {', '.join(human)}; say which belong together with "
+            f"{parameter('aspect_map', 'SCORE=HUMAN')}"
         )
     return list(pairs)
 

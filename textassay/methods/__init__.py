@@ -175,7 +175,8 @@ def _fitted(
 ) -> Method:
     if task is not None:
         raise ConfigurationError(
-            f"{folder} is a fitted evaluator and brings its own task; leave out {parameter('task', str(task))}"
+            f"{folder} is a fitted evaluator and brings its own task; leave out "
+            f"{parameter('task', str(task))}"
         )
     evaluator = load(folder)
     if evaluator.kind == "hd-eval":

@@ -94,9 +94,10 @@ class StressOrder:
         named = paraphrase.TEST in (self.tests or ())
         if named and paraphrase.WRITER not in self.spec.models:
             raise ConfigurationError(
-                f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: --model "
-                f"{paraphrase.WRITER}=NAME, and --model {paraphrase.VERIFIER}=NAME if another one "
-                "is to verify them"
+                f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: "
+                f"{parameter('model', f'{paraphrase.WRITER}=NAME')}, and "
+                f"{parameter('model', f'{paraphrase.VERIFIER}=NAME')} if another one is to verify "
+                "them"
             )
         if self.margin is not None and self.margin < 0:
             raise ConfigurationError(f"{parameter('margin')} is 0 or more, not {self.margin:g}")
