@@ -183,7 +183,8 @@ def _fitted(
         return LearnedTree(evaluator, models, aspects, LearnedTreeOptions.read(options))
     if models:
         raise ConfigurationError(
-            f"{folder} was fitted on recorded scores and asks no model; leave out {parameter('model')}"
+            f"{folder} was fitted on recorded scores and asks no model; leave out "
+            f"{parameter('model')}"
         )
     return Learned(evaluator, aspects, LearnedOptions.read(options))
 

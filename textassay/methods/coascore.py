@@ -209,7 +209,8 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
     """
     profiles.require_generation(
         "chains of aspects",
-        f"give them with {option('aspects_file', 'FILE')}, or take the task's other aspects (variant=inter)",
+        f"give them with {option('aspects_file', 'FILE')}, or take the task's other aspects "
+        f"(variant=inter)",
         options.profile,
         models,
         "decomposer",

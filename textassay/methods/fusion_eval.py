@@ -154,7 +154,8 @@ class FusionEval(PromptMethod):
             )
         if not self.tools:
             raise ConfigurationError(
-                f"fusion-eval fuses assistant evaluators; name some, such as {parameter('tools', 'nli,bleurt')}"
+                f"fusion-eval fuses assistant evaluators; name some, such as "
+                f"{parameter('tools', 'nli,bleurt')}"
             )
         if options.fusion == "llm" and options.direct:
             raise ConfigurationError(
@@ -167,7 +168,8 @@ class FusionEval(PromptMethod):
         if options.fusion == "corrw" and options.ratings is None:
             raise ConfigurationError(
                 "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
-                f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). Without ratings take"
+                f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). "
+                f"Without ratings take"
                 " fusion=avg"
             )
         if options.fusion in ("avg", "corrw") and options.plan != "auto":

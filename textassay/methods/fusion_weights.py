@@ -68,7 +68,8 @@ class RatedWeights:
                 known = ", ".join(info.human) or "nothing"
                 raise ConfigurationError(
                     f"fusion=corrw needs ratings of {aspect.name!r}; {ratings} rates {known}."
-                    f" Choose aspects with {parameter('aspects')}, or add the ratings (field 'human')"
+                    f" Choose aspects with {parameter('aspects')}, or add the ratings (field "
+                    f"'human')"
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self._aspects}
         self._learn = once(self._learned)

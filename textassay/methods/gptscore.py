@@ -179,7 +179,8 @@ class GPTScore(PromptMethod):
         about_texts = options.direction != "default" or options.pmi
         if options.scored == "yes" and about_texts:
             raise ConfigurationError(
-                f"direction and pmi are about the text's own probability; use {option('scored', 'output')}"
+                f"direction and pmi are about the text's own probability; use "
+                f"{option('scored', 'output')}"
             )
         if options.pmi and "harmonic" in (options.direction, options.over_references):
             raise ConfigurationError(
@@ -190,7 +191,8 @@ class GPTScore(PromptMethod):
         scored: Scored = options.scored or ("yes" if asks else "output")
         if scored == "yes" and options.over_references is not None:
             raise ConfigurationError(
-                f"over_references has no effect on a yes/no question; use {option('scored', 'output')}"
+                f"over_references has no effect on a yes/no question; use "
+                f"{option('scored', 'output')}"
             )
         return scored
 

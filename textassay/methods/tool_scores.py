@@ -37,7 +37,8 @@ class ToolScores:
     ) -> None:
         if not tools:
             raise ConfigurationError(
-                f"no tools to score with; name them with {parameter('tools', 'a,b')} (see: textassay tools list)"
+                f"no tools to score with; name them with {parameter('tools', 'a,b')} (see: "
+                f"textassay tools list)"
             )
         scorer = ToolScorer(tools)
         self.options = options or CheckedOptions()

@@ -170,7 +170,8 @@ async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]
             await site.start()
         except OSError as error:
             raise ConfigurationError(
-                f"cannot listen on {viewer.host}:{port}: {error}; name another port with {parameter('port')}"
+                f"cannot listen on {viewer.host}:{port}: {error}; name another port with "
+                f"{parameter('port')}"
             ) from error
         bound = runner.addresses[0][1]
         name = f"[{viewer.host}]" if ":" in viewer.host else viewer.host

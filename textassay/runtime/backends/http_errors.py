@@ -209,7 +209,8 @@ def _of_status(
         return ContentRefused(message)
     if status in (401, 403) or (status == 400 and _NO_KEY.search(both)):
         return AuthenticationFailed(
-            f"{message} (check the key: {parameter('api_key_env')} names the variable that holds it)"
+            f"{message} (check the key: {parameter('api_key_env')} names the variable that "
+            f"holds it)"
         )
     if 300 <= status < 400:
         target = quote(headers.get("location", "elsewhere"), secret)
