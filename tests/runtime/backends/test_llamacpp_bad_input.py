@@ -95,7 +95,7 @@ CASES = {
                 return await model.generate(Request(messages=(ChatMessage(role="user", content="x"),)))
         run(ask())
         """,
-        "ConfigurationError",
+        "CapabilityError",
         "chat template",
     ),
     "prompt longer than the context": (
