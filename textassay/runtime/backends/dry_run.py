@@ -27,7 +27,7 @@ ASSUMED_ANSWER_TOKENS = 256
 
 
 class DryRunModel:
-    """Answers every request with its `dry_run_answer` and counts what it would have cost.
+    """Answers every request with its `dry_run_answer` and counts what would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
     sample where a request sets none). Its identity is the real model's, so that answers which are

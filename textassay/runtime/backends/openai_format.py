@@ -343,7 +343,7 @@ def _bare(token: str) -> str:
 
 
 def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str, float]]) -> None:
-    """Raise if an unreported choice probably shares its first token with a reported one."""
+    """Raise if an unreported choice may span several tokens, the first of which is reported."""
     bare = [_bare(form) for form in forms]
     # some servers show a part of a character as "", with which every form would begin
     beginnings = [
