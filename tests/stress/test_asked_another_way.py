@@ -157,7 +157,7 @@ async def test_a_judge_that_goes_by_the_words_fails_paraphrase():
 @pytest.mark.asyncio
 async def test_without_a_model_there_are_no_paraphrases():
     """Named, it is refused and the role is told; among all tests it is left out."""
-    with pytest.raises(ConfigurationError, match="--model paraphraser=NAME"):
+    with pytest.raises(ConfigurationError, match=r"model=\{'paraphraser': NAME\}"):
         await stressed(("paraphrase",), fair)
     result, rows = await stressed(None, fair)
     assert "paraphrase" not in rows

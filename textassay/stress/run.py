@@ -95,9 +95,8 @@ class StressOrder:
         if named and paraphrase.WRITER not in self.spec.models:
             raise ConfigurationError(
                 f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: "
-                f"{parameter('model', f'{paraphrase.WRITER}=NAME')}, and "
-                f"{parameter('model', f'{paraphrase.VERIFIER}=NAME')} if another one is to verify "
-                "them"
+                f"{_role(paraphrase.WRITER)}, and {_role(paraphrase.VERIFIER)} if another one is "
+                "to verify them"
             )
         if self.margin is not None and self.margin < 0:
             raise ConfigurationError(f"{parameter('margin')} is 0 or more, not {self.margin:g}")
@@ -444,3 +443,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 __all__: Sequence[str] = ("StressOrder", "StressRun", "read_result")
+
+
+def _role(role: str) -> str:
+    return parameter("model", f"{{{role!r}: NAME}}", typed=f"{role}=NAME")
