@@ -5,7 +5,7 @@ is nearer to them, item by item? The judge wins against a rater if it is nearer 
 less a reward `epsilon` for being cheap. It passes if it wins against half of the raters.
 
 Two things the published test does not do. Rows of one source are not independent, so here the
-source is the unit unless told otherwise. And a constant passes it where ratings are skewed, so the
+source is the unit unless `groups` is `None`. And a constant passes it if ratings are skewed, so the
 best constant, learned on other sources, is tested beside the judge.
 
 References:
@@ -59,7 +59,7 @@ class RaterTest:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one judge fares.
+    """Result of one judge against all raters.
 
     Attributes:
         omega: Share of the raters that it wins against.
@@ -146,6 +146,7 @@ def alt_test(
     """
     if metric not in METRICS:
         raise UnknownName("metric", metric, METRICS)
+    # a row with a single rating says nothing: leaving its rater out leaves nobody to compare with
     kept = ~np.isnan(scores) & ((~np.isnan(ratings)).sum(axis=1) > 1)
     units = np.arange(len(scores)) if groups is None else groups
     codes = np.unique(units[kept], return_inverse=True)[1]
@@ -184,6 +185,8 @@ class _Trial:
         self.tested = tuple(int(r) for r in np.flatnonzero(shared >= MIN_ITEMS))
         self.skipped = tuple(int(r) + 1 for r in np.flatnonzero((shared > 0) & (shared < 30)))
         _refuse_untestable(given, shared, units, self.tested)
+        # how near each rater is to the others does not depend on who is tested: computed once, it
+        # serves the judge, every constant and every further measure
         self._rows = {r: np.flatnonzero(given[:, r] & (given.sum(axis=1) > 1)) for r in self.tested}
         self._own = {r: self._against(ratings[:, r], r) for r in self.tested}
 
@@ -194,11 +197,15 @@ class _Trial:
         found, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
         for rater, rows in self._rows.items():
             judge, own = self._against(scores, rater), self._own[rater]
+            # a tie is a win for both sides, as published: it raises rho but cancels out of the
+            # excess, so ties neither help nor harm the test
             won = (judge >= own).astype(float)
             excess = _clustered_mean((own >= judge) - won, self.units[rows])
             found.append((rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon)))
             total[rows] += won
             times[rows] += 1
+        # Benjamini-Yekutieli, as in the paper: the same judge takes part in every test, so their
+        # p-values depend on each other in an unknown way, which rules out Benjamini-Hochberg
         adjusted = false_discovery_control([p for *_, p in found], method="by")
         tests = tuple(
             RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA))
@@ -212,11 +219,16 @@ class _Trial:
         )
 
     def best_constants(self, strata: Codes, seed: int) -> tuple[Floats, tuple[float, ...]]:
-        """Return per item the constant that wins most often on other sources, and the usual."""
+        """Return each item's best constant on other sources, and the usual one per stratum."""
+        # a constant chosen on the rows that test it would be too good by chance, and the judge
+        # would have to beat luck: it is chosen on other sources, which the judge has not seen
+        # either
         fold = folds(self.units, _FOLDS, seed=seed)
         chosen, usual = np.empty(len(self.units)), []
         for stratum in np.unique(strata):
             inside = strata == stratum
+            # any number could be the best constant under RMSE; given ratings suffice, and the
+            # limit keeps continuous ratings from trying one candidate per row
             values = _frequent(self._ratings[inside])
             shares = np.stack([self._won(np.full(len(self.units), value)) for value in values])
             picked = []
@@ -231,6 +243,7 @@ class _Trial:
     def _won(self, scores: Floats) -> Floats:
         total = np.zeros(len(scores))
         for rater, rows in self._rows.items():
+            # each rater counts the same however many items they rated, as in the mean rho
             total[rows] += (self._against(scores, rater) >= self._own[rater]) / len(rows)
         return total
 
@@ -283,6 +296,8 @@ def _clustered_mean(values: Floats, units: Codes) -> Linearized:
     """Return the mean over rows with its variance over sources."""
     codes = np.unique(units, return_inverse=True)[1]
     center = float(values.mean())
+    # summing within a source before squaring keeps what its rows have in common in the variance;
+    # squaring row by row would treat ten summaries of one article as ten articles
     influence = np.bincount(codes, weights=values - center) / len(values)
     return Linearized(center, influence, len(influence))
 
@@ -290,6 +305,8 @@ def _clustered_mean(values: Floats, units: Codes) -> Linearized:
 def _p_below(excess: Linearized, epsilon: float) -> float:
     """Return the one-sided p-value against a mean of at least `epsilon`."""
     if excess.clusters < 2 or excess.variance == 0:
+        # all sources agree exactly, so there is no error to divide by and the sign decides
         return 0.0 if excess.value < epsilon else 1.0
     t = (excess.value - epsilon) / math.sqrt(excess.variance)
+    # sources, not rows, are the independent pieces, hence clusters - 1 degrees of freedom
     return float(stdtr(excess.clusters - 1, t))

@@ -28,7 +28,7 @@ _TOLERANCE = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """Comparisons of systems, a row for each.
+    """Comparisons of systems, one row each.
 
     Attributes:
         first: Code of the first system, shape (n,).
@@ -52,7 +52,7 @@ class Comparisons:
         return mean_over_groups(values, groups, int(self.groups.max()) + 1)
 
     def connected(self) -> Codes:
-        """Return the part of each system, equal for systems that were compared, if over others."""
+        """Return the component of each system; systems compared, even via others, share one."""
         return self._parts(np.ones(len(self.values), bool), np.ones(len(self.values), bool), "weak")
 
     def has_strengths(self) -> bool:
@@ -78,6 +78,7 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
     Args:
         comparisons: At least one row.
     """
+    # Newton's method would run off to infinity, for instance for a system that never loses
     if not comparisons.has_strengths():
         return None
     one, systems = comparisons, comparisons.systems
@@ -93,6 +94,7 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
             break
     residual, inverse = _newton_parts(one, strengths)
     sources = int(one.groups.max()) + 1
+    # one slope per source instead of one per row: the sandwich's middle part sums them squared
     slopes = np.zeros((systems, sources))
     np.add.at(slopes, (one.first, one.groups), residual)
     np.add.at(slopes, (one.second, one.groups), -residual)
@@ -104,6 +106,8 @@ def _newton_parts(one: Comparisons, strengths: Floats) -> tuple[Floats, Floats]:
     """Return each row's residual, and the inverse of the information on strengths of mean 0."""
     expected = expit(strengths[one.first] - strengths[one.second])
     weight = expected * (1 - expected)
+    # only differences of strengths are identified, so this matrix is singular along the vector of
+    # ones; the pseudo-inverse drops that direction, which is what a mean of 0 asks for
     information = np.zeros((one.systems, one.systems))
     np.add.at(information, (one.first, one.first), weight)
     np.add.at(information, (one.second, one.second), weight)

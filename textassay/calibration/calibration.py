@@ -152,7 +152,7 @@ def calibrate(
     seed: int = 0,
     allow_change: bool = False,
 ) -> tuple[AspectCalibration, dict[str, Any]]:
-    """Learn to read one judge's scores as ratings, and tell how well that works on other sources.
+    """Learn a map from one judge's scores to ratings, and measure it on held-out sources.
 
     Args:
         columns: Scores and ratings.
@@ -176,6 +176,8 @@ def calibrate(
     x, y, groups = columns.scores[rated], columns.ratings[rated], columns.groups[rated]
     grid, weights = grid_of(y, scales.raters), _weights(columns)
     learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
+    # residuals of the map on its own training rows are too small; cross-fitted values err as they
+    # will on new sources, which is what the intervals must hold
     cells = fit_cells(
         x, y, learned.cross_fitted, groups, grid=grid, coverage=coverage, weights=weights
     )
@@ -248,7 +250,8 @@ def _held_out(
 ) -> dict[str, Any] | None:
     """Return coverage and width of the intervals on sources that had no part in them.
 
-    The raw scores' intervals stand beside: the score plus and minus one distance for all.
+    The raw scores' intervals are returned for comparison: the score plus and minus one distance
+    for all.
     """
     fold = folds(groups, _OUTER_FOLDS, seed=seed + 1)
     inside = np.zeros((2, len(x)), bool)
@@ -258,6 +261,9 @@ def _held_out(
         test, train = fold == number, fold != number
         own = None if weights is None else weights[train]
         try:
+            # map and intervals are learned anew without the test sources; taking the map from all
+            # rows and only the intervals from the training ones would let test ratings shape their
+            # own prediction
             learned = learn_map(
                 x[train],
                 y[train],
@@ -278,11 +284,15 @@ def _held_out(
             raw = scales.raters[0] + slope * (x - scales.judge[0])
             ends.append(_raw_ends(raw, y, groups, train, test, grid, coverage))
         for at, (low, high) in enumerate(ends):
+            # ends on thirds or twelfths of a point are not exact in binary; a rating on the end is
+            # inside
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
     told = {
         name: (
             None
+            # raw scores have no interval if the judge's scale is unknown: no number rather than a
+            # guess
             if np.isnan(widths[at]).any()
             else {
                 "coverage": float(np.average(inside[at], weights=weights)),
@@ -298,6 +308,8 @@ def _raw_ends(
     raw: Floats, y: Floats, groups: Codes, train: Any, test: Any, grid: Grid, coverage: float
 ) -> tuple[Floats, Floats]:
     anywhere = Grid(grid.low, grid.high, 0)
+    # constant scores make one cell of all rows, and zeros as calibrated values make the residuals
+    # the raw errors, which must not be clipped to the range of ratings
     flat = np.zeros(int(train.sum()))
     cells = fit_cells(
         flat, y[train] - raw[train], flat, groups[train], grid=_free(), coverage=coverage

@@ -167,6 +167,8 @@ def _add(
     found: dict[str, Judged], aspect: str, id_: str, value: float | None, row: dict[str, Any]
 ) -> None:
     judged = found.setdefault(aspect, Judged())
+    # score files are journals: a resumed run appends a new line for an id that failed before, and
+    # the last line counts, so its earlier outcome must not be counted among the unscored
     judged.values[id_] = value
     judged.outcomes.pop(id_, None)
     if value is None:
@@ -179,7 +181,7 @@ def _add(
 
 
 class People:
-    """What the data say besides texts, as columns."""
+    """Ids, systems, sources and human ratings of a data set, as columns."""
 
     def __init__(self, data: Any) -> None:
         """Read a data set.
@@ -210,7 +212,7 @@ class People:
         self.aspects = tuple(dict.fromkeys(names))
 
     def ratings(self, aspect: str) -> Floats:
-        """Return mean ratings, shape (n,); the mean of the annotators where no mean is given."""
+        """Return mean ratings, shape (n,); a row without a mean has that of its annotators."""
         return np.array(
             [
                 _mean(human.get(aspect), annotators.get(aspect, ()))
@@ -228,7 +230,7 @@ class People:
         return table
 
     def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
-        """Return the probability of each row of being drawn for rating; `None` if nothing says."""
+        """Return each row's probability of being drawn for rating; `None` if no row has one."""
         given = self._probabilities if plan is None else [plan.get(id_) for id_ in self.ids]
         if all(one is None for one in given):
             return None
@@ -256,6 +258,8 @@ def join_columns(
         ConfigurationError: Nothing pairs.
     """
     pairs = pair_names(scores, people.aspects, aspect_map)
+    # no common id is nearly always two files of different data; without this check every row would
+    # only be reported as unjudged
     known = set(people.ids)
     scored = {id_ for judged in scores.values() for id_ in judged.values}
     if not scored & known:
@@ -283,6 +287,8 @@ def _joined(
     ids = [people.ids[row] for row in at]
     values = (judged.values[id_] for id_ in ids)
     ratings = people.ratings(human)[at]
+    # a rated row of unknown probability has no inverse-probability weight; dropping it would bias
+    # the mean silently
     drawn = None if probabilities is None else probabilities[at]
     if drawn is not None and (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
         raise DataError(
@@ -348,6 +354,7 @@ def _probability(id_: str, value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
+    # NaN fails this comparison too; 0 would be divided by
     if not 0 < number <= 1:
         raise DataError(
             f"example {id_!r}: {PROBABILITY} must be above 0 and at most 1, not {value!r}"

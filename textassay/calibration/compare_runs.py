@@ -105,6 +105,7 @@ def compare_runs(
             raise UnknownName("aspect of both runs", name, shared)
     sources = None if people is None else dict(zip(people.ids, people.groups, strict=True))
     rows = [_row(name, a[name], b[name], sources, confidence, seed) for name in wanted]
+    # the family is what the caller asked for: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
@@ -159,9 +160,10 @@ def agreement_difference(
 def gate(rows: Iterable[CompareRow], fail_below: float) -> Verdict:
     """Judge whether the first run's advantage is at least `fail_below` on every aspect.
 
-    It fails if an interval lies below, holds if all lie at or above, and is inconclusive if one
-    spans it or there is none.
+    It fails if an interval lies below, holds if all lie at or above, and is inconclusive if an
+    interval spans it or is missing.
     """
+    # an inconclusive aspect does not end the loop, because a later one may still fail for certain
     verdict: Verdict = "holds"
     for row in rows:
         low, high = row.difference.low, row.difference.high
@@ -189,6 +191,8 @@ def _row(
             f"{_some(b.values)}. Versions of a system are paired if their texts have the same "
             "ids, so give each row an 'id' that names its source"
         )
+    # a text that one run left unscored is left out on both sides: counting it on one would compare
+    # means over different texts
     pairs = [
         (id_, x, y)
         for id_ in shared

@@ -24,6 +24,7 @@ MIN_CELL = 30
 _MAX_CELLS = 20
 _MAX_DENOMINATOR = 12
 _ROUNDING = 1e-9
+# how far `_shortest` may fall short of the coverage on a grid
 _TOLERANCE = 0.03
 
 
@@ -47,6 +48,7 @@ class ScoreRanges:
     def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each score, on the grid, shape (n,) each."""
         cell = np.searchsorted(self.edges, scores, side="right")
+        # the same rounding as in `fit_cells`: distances were measured from the grid
         center = grid.nearest(calibrated)
         return grid.outward(center - self.below[cell], center + self.above[cell])
 
@@ -70,6 +72,8 @@ class Grid:
         low, high = (np.clip(end, self.low, self.high) for end in (low, high))
         if not self.steps:
             return low, high
+        # without the allowance an end on the grid, say 3.0000000001, would move out by a whole
+        # step
         down = np.floor((low - self.low) * self.steps + _ROUNDING) / self.steps + self.low
         up = np.ceil((high - self.low) * self.steps - _ROUNDING) / self.steps + self.low
         return down, np.minimum(up, self.high)
@@ -120,14 +124,18 @@ def fit_cells(
             drawn with different probabilities; `None` shares a source among its rated rows.
     """
     cell, edges = _cells_of(scores)
+    # equal steps of the grid must be equal numbers, because `_reached` collects them into blocks
     residuals = np.round(ratings - grid.nearest(calibrated), 9)
     shortest = _shortest if grid.steps else _symmetric
     rows = np.bincount(cell, minlength=len(edges) + 1)
     ends = np.tile(shortest(residuals, groups, coverage, weights), (len(rows), 1))
+    # with fewer rows the ends of a 90% interval would rest on two or three residuals
     for number in np.flatnonzero(rows >= MIN_CELL):
         inside = cell == number
         given = None if weights is None else weights[inside]
         own = shortest(residuals[inside], groups[inside], coverage, given)
+        # 30 rows of a few sources leave the quantile at infinity; the distances over all rows hold
+        # less exactly here, but they hold something
         if np.isfinite(own).all():
             ends[number] = own
     return ScoreRanges(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))
@@ -156,7 +164,9 @@ def _shortest(
         return float("inf"), float("inf")
     before = np.concatenate([[0.0], reached[:-1]])
     ends = np.searchsorted(reached, before + coverage - _TOLERANCE - _ROUNDING)
+    # every block is tried as the lower end; `ends` is the first upper end that holds enough
     fits = np.flatnonzero(ends < len(levels))
+    # the interval always holds its center, even if all residuals lie on one side
     below = np.maximum(0.0, -levels[fits])
     above = np.maximum(0.0, levels[ends[fits]])
     best = int(np.argmin(below + above))
@@ -170,6 +180,8 @@ def _reached(values: Floats, groups: Codes, weights: Floats | None) -> tuple[Flo
     """
     _, at, counts = np.unique(groups, return_inverse=True, return_counts=True)
     levels, block = np.unique(values, return_inverse=True)
+    # each source has mass 1 whatever its number of rows, so a source with many rated rows does not
+    # decide the quantile (hierarchical conformal prediction, Lee, Barber and Willett)
     mass = 1.0 / counts[at] if weights is None else weights * (len(counts) / weights.sum())
     shares = np.bincount(block, weights=mass)
     return levels, np.cumsum(shares) / (len(counts) + 1)
@@ -182,6 +194,8 @@ def _cells_of(scores: Floats) -> tuple[Codes, Floats]:
         return at.astype(np.intp), levels[1:].astype(float)
     least = max(MIN_CELL, len(scores) // _MAX_CELLS)
     before = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    # counted from the rows below a level, so rows of equal score never part; the remainder joins
+    # the last cell instead of making one that is too small
     band = np.minimum(before // least, max(len(scores) // least, 1) - 1)
     starts = np.flatnonzero(np.diff(band)) + 1
     cell_of_level = np.zeros(len(levels), np.intp)

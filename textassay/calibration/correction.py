@@ -1,8 +1,8 @@
 """What people would say on average, from many judge's scores and a few ratings: PPI++ over sources.
 
 Knows arrays. The mean of the judge's scores over all rows is moved by the judge's mean error on
-the rated rows; a tuned weight between 0 and 1 says how far the judge is to be heard. At weight 0
-the estimate is that of the ratings alone, so the judge can do little harm.
+the rated rows; a tuned weight between 0 and 1 sets how much the judge contributes. At weight 0
+the estimate is that of the ratings alone, so a poor judge does little harm.
 
 Each source has the same weight, shared among its rows. A rated row stands for 1 / (its probability
 of being drawn) rows. Sources may be rated in part. Variances are sums of squares over sources.
@@ -71,6 +71,7 @@ def correct_mean(
     """
     count = int(groups.max()) + 1 if count is None else count
     rated = ~np.isnan(ratings)
+    # inverse-probability weights within a source: an unlikely row speaks for more rows like it
     share = 1.0 / np.bincount(groups, minlength=count)[groups]
     drawn = share if probabilities is None else share / probabilities
     y, at, weight = ratings[rated], groups[rated], drawn[rated]
@@ -82,6 +83,8 @@ def correct_mean(
     gap = judge.minus(on_rated)
     left = 1.0 - float(share[rated].sum() / share.sum())
     weight_of_judge = _tuned(scores, ratings, groups, labels, gap, probabilities, left)
+    # PPI++ compares rated with unrated rows, but `gap` compares rated with all rows, which is
+    # smaller by the unrated share
     full = weight_of_judge / left if left > 0 else 0.0
     corrected = Linearized(
         labels.value + full * gap.value,
@@ -101,6 +104,8 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
         on_unrated: Judge's score of each other point, shape (m,), m at least 1.
     """
     n, m = len(on_rated), len(on_unrated)
+    # the variance is that of the judge's scores over rated and unrated points together, as in
+    # equation 6: the rated ones alone are too few for a stable denominator
     variance = float(np.var(np.concatenate([on_rated, on_unrated]), ddof=1))
     if variance == 0:
         return 0.0
@@ -120,6 +125,8 @@ def _tuned(
     """Return the weight of the least variance, as PPI++ counts it."""
     if left <= 0:
         return 0.0
+    # whole sources rated with equal probability are the paper's independent points, and its closed
+    # form applies; otherwise the weight minimizes the linearized variance over sources directly
     points = None if probabilities is not None else _whole_groups(scores, ratings, groups)
     if points is not None:
         return power_tuned(*points)
@@ -208,9 +215,12 @@ def rogan_gladen(
         sensitivity.influence + specificity.influence,
         clusters,
     )
+    # the estimate divides by it: a judge that cannot tell yes from no says nothing about
+    # prevalence
     if youden.value == 0:
         return None
     share = (said.value + specificity.value - 1) / youden.value
+    # delta method: the derivative of (said + specificity - 1) / youden by each of its three parts
     influence = (
         said.influence - share * sensitivity.influence + (1 - share) * specificity.influence
     ) / youden.value
@@ -220,5 +230,6 @@ def rogan_gladen(
         sensitivity=sensitivity.value,
         specificity=specificity.value,
         youden=spread,
+        # a denominator whose interval touches 0 makes a ratio without finite moments
         usable=spread.low is not None and spread.low > _MIN_YOUDEN,
     )

@@ -141,7 +141,7 @@ class Estimates(Displayed):
     Attributes:
         rows: All rows together first, then by system.
         differences: Pairs of systems.
-        assumes: What the intervals take for granted.
+        assumes: Assumptions of the intervals.
         map: Kind of the map behind the calibrated scores.
     """
 
@@ -237,6 +237,8 @@ class _Work:
         if calibration is None:
             learned = learn_map(x, y, at, scales=scales, method=method, seed=seed)
             self.f = learned.predict_unseen(scored.scores)
+            # a rated row's value comes from folds without its source: with in-sample values the
+            # errors on rated rows, and so the correction and its interval, would be too small
             self.f[rated], self.kind = learned.cross_fitted, learned.kind
         else:
             refuse_unlearnable(x, y, at)
@@ -251,7 +253,7 @@ class _Work:
         return np.asarray(self._systems == system, bool)
 
     def row(self, system: str | None, inside: Mask) -> tuple[EstimateRow, Linearized | None]:
-        """Return one mean, and what differences are made of; `None` if it is refused."""
+        """Return the estimates of one mean, and its linearization, `None` if refused."""
         scored, y, groups = self.columns, self.y[inside], self.groups[inside]
         rated = ~np.isnan(y)
         own = len(np.unique(groups[rated]))
@@ -259,9 +261,13 @@ class _Work:
             np.mean((scored.scores[inside] < self.low) | (scored.scores[inside] > self.high))
         )
         refused = self._refusal(outside)
+        # with fewer rated sources of its own, the system's error would be estimated worse than by
+        # that of all systems
         found = self._corrected(inside) if own >= MIN_OWN or system is None else None
         method = "borrowed" if found is None else "ppi++"
         point = self._borrowed(inside) if found is None else found.corrected
+        # for yes/no answers PPI++ is valid too, but the published correction for prevalence is
+        # expected
         if found is not None and (share := self._yes_no(inside)) is not None:
             method, point = "rogan-gladen", share
         drawn = None if scored.probabilities is None else scored.probabilities[inside][rated]
@@ -293,6 +299,8 @@ class _Work:
         """Compare each two systems."""
         found = []
         for a, b in combinations(points, 2):
+            # pairing removes how hard each source is; without common ratings the linearized means
+            # are subtracted, which still pairs them through the sources they share
             delta = self._paired(a, b) or points[a].minus(points[b])
             told = delta.estimate(self.confidence)
             p = None if self.chosen else delta.p_value()
@@ -304,10 +312,12 @@ class _Work:
         ]
 
     def _paired(self, a: str, b: str) -> Linearized | None:
-        """Return the corrected difference as a column, if both systems have ratings in common.
+        """Return the corrected mean of the differences per source; `None` if too few are rated.
 
-        Only sources on which both systems are rated count.
+        Scores count on sources that both systems have, ratings on those where both are rated.
         """
+        # a source's plain mean over its rated rows is biased if rows were drawn with unequal
+        # probability
         if self.columns.probabilities is not None:
             return None
         sides = [self._by_source(self.of(name)) for name in (a, b)]
@@ -318,7 +328,7 @@ class _Work:
         return correct_mean(f[here], y[here], here, count=self.count).corrected
 
     def _by_source(self, inside: Mask) -> tuple[Floats, Floats]:
-        """Return each source's mean calibrated score and rating, NaN where there is none."""
+        """Return each source's mean calibrated score and mean rating, NaN if it has none."""
         groups, y = self.groups[inside], self.y[inside]
         return _means(self.f[inside], groups, self.count), _means(
             y[~np.isnan(y)], groups[~np.isnan(y)], self.count
@@ -340,6 +350,8 @@ class _Work:
         return Linearized(
             judge.value + self._residual.value,
             judge.influence + self._residual.influence,
+            # the smaller count, that is the wider interval: rated sources are nearly always the
+            # fewer
             min(judge.clusters, self._residual.clusters),
         )
 
@@ -372,6 +384,8 @@ class _Work:
         return told if promised else Estimate(told.value)
 
     def _refusal(self, outside: float) -> str | None:
+        # of exchangeable rows, 2 / (labels + 1) fall outside the labeled range by chance; refusing
+        # starts at three times that, so that small samples are not refused for being small
         limit = max(MAX_OUTSIDE, _CHANCE_OUTSIDE / (self.labels + 1))
         if outside <= limit:
             return None
@@ -381,7 +395,7 @@ class _Work:
         )
 
     def _unscored(self, system: str | None, corrected: Estimate | None) -> dict[str, Any]:
-        """Return what is known of rows without a score, and what they could do to the mean."""
+        """Return counts of rows without a score, and bounds on the mean if they are many."""
         everyone = self.all
         inside = ~everyone.scored
         whole = len(everyone.ids)
@@ -408,6 +422,8 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
     """Return the rows with the ranks that significant differences leave open."""
     ranked = [row for row in rows if row.corrected.value is not None]
     at = {row.system: number for number, row in enumerate(ranked)}
+    # Holm-adjusted p-values: with many systems some pair differs by chance, and ranks would be
+    # split
     tests = [(at[one.a], at[one.b], one.p_holm) for one in differences]
     ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests, _ALPHA)
     if ranks is None:

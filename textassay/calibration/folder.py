@@ -74,6 +74,7 @@ class Calibration:
             return score
         self.check(score.aspect, score.signature, allow_change=allow_change)
         found = own.apply(np.array([score.value]))
+        # extrapolating would look as certain as the rest; the raw score stays, marked as outside
         if found.outside[0]:
             return score.model_copy(update={"outside": True})
         ends = (found.values[0], found.low[0], found.high[0])
@@ -112,6 +113,8 @@ def save(
     }
     try:
         out.mkdir(parents=True, exist_ok=True)
+        # the calibration is written last: a folder that was interrupted holds no
+        # `calibration.json`, and `load` refuses it
         write_json(out / REPORT, {"format": FORMAT, "aspects": list(reports)})
         write_text(out / TEXT, text)
         write_sealed(out / FILE, content, format=FORMAT)
@@ -123,7 +126,7 @@ def check_out(out: Path) -> None:
     """Refuse a path that is a file or a folder with something in it.
 
     Raises:
-        RunFolderError: It is.
+        RunFolderError: The path is a file or a folder that is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunFolderError(f"{out} exists and is not empty; name a new folder")
@@ -133,7 +136,7 @@ def load(folder: str | Path) -> Calibration:
     """Read a calibration folder.
 
     Raises:
-        ConfigurationError: There is none, it is of a newer format, or it was changed since.
+        ConfigurationError: The folder holds none, or one of a newer format or changed by hand.
         DataError: Its content is damaged.
     """
     path = Path(folder) / FILE

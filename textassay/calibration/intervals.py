@@ -1,4 +1,4 @@
-"""Estimates with intervals, and what several tests at once require.
+"""Estimates with intervals, and adjustments for several tests at once.
 
 Holm's p-values and groups of ties.
 
@@ -71,17 +71,21 @@ class Linearized:
         """Squared standard error, with the correction for few sources; NaN below two."""
         if self.clusters < 2:
             return math.nan
+        # influences are deviations from a center estimated from the same sources, so the plain sum
+        # of squares is too small by (G - 1) / G
         return float(self.influence @ self.influence) * self.clusters / (self.clusters - 1)
 
     def estimate(self, confidence: float) -> Estimate:
         """Return the value with its t-interval on `clusters - 1` degrees of freedom."""
         if self.clusters < 2:
             return Estimate(self.value)
+        # Student's t rather than a normal quantile: rated sources are often fewer than thirty, and
+        # 1.96 would give intervals that hold far less than promised
         half = t_quantile(self.clusters - 1, confidence) * math.sqrt(self.variance)
         return Estimate(self.value, self.value - half, self.value + half)
 
     def minus(self, other: Linearized) -> Linearized:
-        """Return the difference; sources that stand behind both cancel as far as they agree."""
+        """Return the difference; the errors of shared sources cancel as far as they agree."""
         return Linearized(
             self.value - other.value,
             self.influence - other.influence,
@@ -91,7 +95,7 @@ class Linearized:
     def p_value(self) -> float | None:
         """Return the two-sided p-value of the value being 0; `None` if undefined.
 
-        Where all sources agree to the last digit, nothing shows how far others would differ.
+        If all sources agree to the last digit, nothing shows how far others would differ.
         """
         if self.clusters < 2:
             return None
@@ -112,6 +116,8 @@ def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
     sizes = np.bincount(groups, minlength=count)
     present = sizes > 0
     means = np.bincount(groups, weights=values, minlength=count)[present] / sizes[present]
+    # fsum rounds once, so the order of the sources cannot change the last digits of a mean, and
+    # equal runs compare as equal
     center = math.fsum(means) / len(means)
     influence = np.zeros(count)
     influence[present] = (means - center) / len(means)
@@ -129,6 +135,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
     for rank, at in enumerate(known):
+        # the running maximum keeps the order of the p-values: without it the factor that falls
+        # from step to step could make a larger p-value the smaller one
         highest = max(highest, min(1.0, (len(known) - rank) * (p_values[at] or 0.0)))
         adjusted[at] = highest
     return adjusted
@@ -159,6 +167,7 @@ def paired_ranks(
         tests: Pairs of items with the adjusted p-value of their difference.
         alpha: Level below which a difference is significant.
     """
+    # without any test every rank would be open, which would read like a finding
     if all(p is None for *_, p in tests):
         return None
     return tie_groups(values, [(a, b) for a, b, p in tests if p is not None and p < alpha])

@@ -86,10 +86,13 @@ def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats | None = None)
         weights: How many rows each stands for, shape (n,); `None` if all stand for the same.
     """
     weight = np.ones(len(scores)) if weights is None else weights
+    # rows of equal score are pooled first: a function of the score gives them one rating anyway,
+    # and pool adjacent violators would otherwise depend on their order
     levels, at = np.unique(scores, return_inverse=True)
     counts = np.bincount(at, weights=weight)
     means = np.bincount(at, weights=weight * ratings) / counts
     fitted = isotonic_regression(means, weights=counts, increasing=_rises(scores, ratings)).x
+    # only the ends of a flat block are kept; points inside add nothing to the interpolation
     edge = np.ones(len(levels), bool)
     edge[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
     return Isotonic(levels[edge], fitted[edge])
@@ -137,4 +140,6 @@ def _mean(values: Floats, weights: Floats | None) -> float:
 
 
 def _rises(scores: Floats, ratings: Floats) -> bool:
+    # the sign of the covariance fixes the direction beforehand: fitting both and taking the better
+    # would find a monotone trend in noise
     return float((scores - scores.mean()) @ (ratings - ratings.mean())) >= 0

@@ -150,9 +150,13 @@ class _Forecast:
         # sources that are rated in full are known without error as far as their rows go
         variance = residual.between / clusters + residual.within * (1 / count - 1 / self.rows)
         if judged is not None:
+            # the judge's mean over unrated rows is itself a sample; its share shrinks as rows are
+            # rated
             variance += judged.between / self.sources * (1 - count / self.rows)
         else:
             variance += residual.within / self.rows
+        # the forecast uses the same t quantile as the later interval, or it would promise too much
+        # for few sources
         t = t_quantile(max(1, round(clusters) - 1), self.confidence)
         return t * math.sqrt(max(variance, 0.0))
 
@@ -161,11 +165,13 @@ class _Forecast:
         more = max(0, count - self.rated)
         share = min(1.0, count / self.rated)
         rated, squares = self.rated * share, self.squares * share
+        # expected sum of squared ratings per source if the further rows fall on sources at random
         spread = squares + 2 * more * rated / self.sources + more + more**2 / self.sources
         return max(2.0, min(float(self.sources), (rated + more) ** 2 / spread))
 
     def least(self, width: Callable[[int], float], wanted: float) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
+        # bisection is valid because the half-width never grows with the number of rated rows
         low, high = 2, self.rows
         if width(high) > wanted:
             return None
@@ -216,6 +222,8 @@ def next_rows(
         if len(pool):
             chosen[rng.choice(pool, wanted, replace=False)] = True
             later[strata == stratum] = wanted / len(pool)
+    # a row is rated if it was drawn before or, if not, is drawn now; the estimate divides by this
+    # total probability, not by that of the last draw
     probability = before + (1 - before) * later
     order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
     return [
@@ -244,6 +252,7 @@ def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: in
     spread = np.full(int(strata.max()) + 1, whole)
     for stratum in range(len(spread)):
         own = residual[strata[rated] == stratum]
+        # the deviation of a handful of errors is mostly luck; such strata keep that of all rows
         if len(own) >= _STRATA:
             spread[stratum] = own.std()
     return np.asarray(np.maximum(spread, float(spread.max()) / _MAX_RATIO))
@@ -264,6 +273,8 @@ def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
         weight = np.where(room > 0, sizes * spread, 0.0)
         exact = left * weight / weight.sum()
         step = np.minimum(np.floor(exact).astype(int), room)
+        # every exact share is below one row: hand out single rows by the largest remainder, or the
+        # loop would not end
         if not step.any():
             order = np.argsort(-np.where(room > 0, exact - np.floor(exact), -1.0), kind="stable")
             step[order[: min(left, int((room > 0).sum()))]] = 1

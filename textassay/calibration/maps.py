@@ -83,6 +83,8 @@ class Learned:
 
     def predict_unseen(self, scores: Floats) -> Floats:
         """Return the mean of the parts' values for rows of other sources, shape (n,)."""
+        # the same maps as behind `cross_fitted`, not the map of all rows: rated and unrated rows
+        # must be predicted alike, or their difference would not be the judge's error alone
         return np.asarray(np.mean([part.predict(scores) for part in self.parts], axis=0))
 
 
@@ -118,7 +120,10 @@ def learn_map(
     """
     if method not in METHODS:
         raise UnknownName("calibration method", method, METHODS)
+    # before any fold is made, so that the message speaks of the data and not of a fold of them
     refuse_unlearnable(scores, ratings, groups)
+    # whole sources go into a fold: rows of one source resemble each other, and a map tested on a
+    # source it learned from would look better than it is on new ones
     fold = folds(groups, _FOLDS, seed=seed)
     names = _candidates(method, len(scores), len(np.unique(groups)), scales)
     fitted = {
@@ -201,6 +206,8 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
         return (method,)
     shift = ("shift",) if scales.slope is not None else ()
     if rows >= MIN_ISOTONIC[0] and groups >= MIN_ISOTONIC[1]:
+        # the most flexible kind that so many ratings can support comes first and stays unless a
+        # simpler one is clearly better
         return ("isotonic", "linear", *shift)
     if (rows >= MIN_LINEAR[0] and groups >= MIN_LINEAR[1]) or not shift:
         return ("linear", *shift)
@@ -227,6 +234,8 @@ def _cross_fit(
 def _unless_clearly_better(first: str, squared: Mapping[str, Floats], groups: Codes) -> str:
     """Return the kind of least error, or the first if it is no more than a standard error worse."""
     best = min(squared, key=lambda name: float(squared[name].mean()))
+    # errors are summed per source before their spread is taken: rows of a source are not
+    # independent evidence for one kind over another
     worse = np.bincount(groups, weights=squared[first] - squared[best])
     present = np.bincount(groups) > 0
     error = float(worse[present].std() * np.sqrt(present.sum())) / len(groups)

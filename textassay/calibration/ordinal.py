@@ -81,6 +81,7 @@ def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats | None = None) 
     if len(grid) == 1:
         return Ordinal(grid, np.empty(0), 0.0)
     weight = np.ones(len(codes)) if weights is None else weights
+    # standardized scores make the penalty mean the same on any scale of the judge
     center, spread = float(scores.mean()), float(scores.std()) or 1.0
     cells, cell_of = np.unique(scores, return_inverse=True)
     counts = np.zeros((len(cells), len(grid)))
@@ -100,10 +101,13 @@ class _Likelihood:
     def start(self) -> Floats:
         shares = np.cumsum(self._counts.sum(axis=0))[:-1] / self._total
         thresholds = np.log(shares / (1 - shares))
+        # steps in log space keep the thresholds increasing whatever the optimizer tries, so no
+        # constraint is needed
         return np.concatenate([thresholds[:1], np.log(np.diff(thresholds)), [0.0]])
 
     @staticmethod
     def unpack(packed: Floats) -> tuple[Floats, float]:
+        # exp of more than 30 would overflow the likelihood before the line search can step back
         steps = np.concatenate([packed[:1], np.exp(np.minimum(packed[1:-1], 30.0))])
         return np.cumsum(steps), float(packed[-1])
 

@@ -85,7 +85,11 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
         values: One per source, shape (n,).
         seed: Seed of the random flips.
     """
+    # under the null hypothesis a source's difference is as likely to have the other sign (the two
+    # sides are exchangeable), so flips give the exact distribution without assuming normality
     observed = abs(float(values.sum()))
+    # flips with the same sum in theory differ in the last digits; without slack such ties are lost
+    # and p comes out too small
     slack = 1e-12 * float(np.abs(values).sum())
     if observed <= slack:
         return 1.0
@@ -100,6 +104,9 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
     for start in range(0, FLIPS, step):
         size = min(step, FLIPS - start)
         signs = rng.integers(0, 2, size=(size, len(values)), dtype=np.int8)
+        # signs are 0 and 1 to save memory: twice their sum less the total equals the sum with -1
+        # and 1
         sums = signs @ values * 2 - values.sum()
         extreme += int((np.abs(sums) >= observed - slack).sum())
+    # the data are one of the flips, so p is never 0 and the test stays valid with random flips
     return (extreme + 1) / (FLIPS + 1)

@@ -18,7 +18,7 @@ from textassay.runtime.errors import ConfigurationError, DataError, parameter
 
 Labels = Literal["random", "chosen"]
 MAX_UNSCORED = 0.05
-"""Share of rows without a score above which bounds are told."""
+"""Share of rows without a score above which bounds are reported."""
 
 
 def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
@@ -26,8 +26,9 @@ def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
 
     Args:
         columns: Scores and ratings.
-        given: The raters' scale by human aspect, if the user said it. Else it is the judge's if
-            all ratings lie on that, or for a judge on 0 to 1 the range of the ratings.
+        given: The raters' scale by human aspect, if the user gave it. Otherwise it is the judge's
+            if all ratings lie on that, or the range of the ratings if the judge is unbounded or
+            on 0 to 1 and they are not.
 
     Raises:
         DataError: There are no ratings, or one lies off the scale.
@@ -43,6 +44,8 @@ def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
     if scale is not None:
         _refuse_off(columns, scale, "the scale that was given")
         return Scales(columns.scale, scale)
+    # a judge on 0 to 1 often returns a probability while people rated 1 to 5, so its scale says
+    # nothing about theirs
     if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
         return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
     _refuse_off(columns, columns.scale, "the judge's scale; if people used another, say it")
@@ -66,7 +69,7 @@ def one_signature(columns: Columns, *, allow_change: bool = False) -> str:
 
 
 def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
-    """Return what an estimate from these columns takes for granted, as sentences."""
+    """Return the assumptions of an estimate from these columns, as sentences."""
     told = []
     if chosen:
         told.append("the labels were chosen by hand, so no interval is promised")

@@ -75,7 +75,7 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True)
 class RankDifference:
-    """Two systems: the difference of their strengths, or of their win rates if there are none.
+    """The difference of two systems' strengths, or of their win rates without finite strengths.
 
     Attributes:
         aspect: What was compared.
@@ -227,6 +227,7 @@ def _keep(judged: _Judged, row: RecordedRow, scores: str | Path) -> None:
             f" rank takes a run of {parameter('method', 'pairwise')}"
         )
     judged.values[row.id] = row.value
+    # a later line replaces an earlier one of the same id, with its evidence
     judged.flipped.discard(row.id)
     if row.value is None:
         return
@@ -255,6 +256,8 @@ def _ranked(aspect: str, judged: _Judged, known: Mapping[str, _Pair], confidence
         groups=group_codes(pair.group for pair in pairs),
         systems=len(names),
     )
+    # systems that share no chain of comparisons have no common zero, and any order of them would
+    # be an artifact of the centering
     _refuse_unconnected(aspect, table, names)
     strengths = fit_strengths(table)
     rates = [table.win_rate(at) for at in range(len(names))]
@@ -263,6 +266,7 @@ def _ranked(aspect: str, judged: _Judged, known: Mapping[str, _Pair], confidence
         _row(aspect, name, at, table, flipped, rates[at], strengths, confidence)
         for at, name in enumerate(names)
     ]
+    # a system that won every comparison has no finite strength; win rates still order the systems
     order = strengths or rates
     differences = _differences(aspect, names, order, strengths is not None, confidence)
     return Ranking(

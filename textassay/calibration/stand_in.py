@@ -1,4 +1,4 @@
-"""The alternative annotator test over columns, with what belongs beside it.
+"""The alternative annotator test over columns, with trivial measures for comparison.
 
 Knows columns: the judge's scores on the raters' scale, the best constant, and the number of words
 as the trivial measure that a judge must beat.
@@ -90,6 +90,7 @@ def may_stand_in(
         DataError: There are no single ratings, the scale is unbounded, or as `alt_test`.
     """
     scores = _on_raters_scale(columns, scales)
+    # exact matches need labels; a number of words read as a rating is not one
     measures = {} if metric == "match" else _length(columns, scales, seed)
     found = alt_test(
         scores,
@@ -104,6 +105,8 @@ def may_stand_in(
     return StandIn(
         columns.score,
         columns.human,
+        # without a field 'group' each row got a source of its own: reporting their number would
+        # suggest that sources were known
         found if rows_independent or columns.has_groups else replace(found, groups=None),
         epsilon,
         metric,
@@ -126,6 +129,7 @@ def may_stand_in_pooled(
         DataError: As `may_stand_in`.
     """
     width = max(columns.raters.shape[1] for columns, _ in tables)
+    # aspects may have different numbers of raters; a column of NaN is a rater without ratings
     ratings = [
         np.pad(c.raters, ((0, 0), (0, width - c.raters.shape[1])), constant_values=np.nan)
         for c, _ in tables
@@ -165,6 +169,7 @@ def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
     single = columns.raters[~np.isnan(columns.raters)]
     learned = learn_map(x, y, columns.groups[usable], scales=Scales(None, scales.raters), seed=seed)
     values = learned.predict_unseen(columns.words)
+    # a trivial measure gets the same protection as the judge: no row is read by a map that saw it
     values[usable] = learned.cross_fitted
     return {LENGTH: grid_of(single, scales.raters).nearest(values)}
 

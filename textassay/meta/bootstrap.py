@@ -46,6 +46,8 @@ def resampled(
     """
     if resamples < 1:
         raise ConfigurationError(f"a bootstrap needs at least 1 resample, not {resamples}")
+    # whole groups are drawn: drawing rows would treat texts of one source as independent and give
+    # intervals that are too narrow
     groups = pairs.groups if pairs.groups is not None else np.arange(len(pairs.scores))
     count = int(groups.max(initial=-1)) + 1
     if count < 2:
@@ -58,6 +60,7 @@ def resampled(
 def draw_counts(groups: int, resamples: int, rng: np.random.Generator) -> Floats:
     """Return how often each group is drawn in each resample, shape (groups, resamples)."""
     drawn = rng.integers(0, groups, size=(resamples, groups))
+    # an offset per resample lets one bincount count all of them at once
     drawn += np.arange(resamples)[:, None] * groups
     counts = np.bincount(drawn.ravel(), minlength=resamples * groups)
     return np.ascontiguousarray(counts.reshape(resamples, groups).T, dtype=float)
@@ -87,6 +90,7 @@ def _dataset(
 def _group(
     pairs: Pairs, groups: Codes, count: int, resamples: int, rng: np.random.Generator
 ) -> Iterator[dict[Coefficient, Floats]]:
+    # a group's coefficient does not change between resamples, only how often it counts
     per_group = group_coefficients(pairs)
     defined = ~np.isnan(per_group["pearson"])
     values = np.stack([np.where(defined, per_group[name], 0.0) for name in COEFFICIENTS])
@@ -108,6 +112,8 @@ def _system(
     tables = [
         np.bincount(cell, weights=weights, minlength=count * systems).reshape(count, systems).T
         for weights in (
+            # sums of deviations instead of values: with a large offset, sums would lose the digits
+            # in which the systems differ
             np.ones(len(cell)),
             pairs.scores - pairs.scores.mean(),
             pairs.human - pairs.human.mean(),
@@ -129,6 +135,7 @@ def _over_systems(rows: Floats, x: Floats, y: Floats) -> dict[Coefficient, Float
         y: Sum of ratings, the same shape.
     """
     found = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
+    # resamples that lack the same systems are computed together, on arrays without gaps
     present, pattern = np.unique(rows > 0, axis=0, return_inverse=True)
     for number, systems in enumerate(present):
         same = np.flatnonzero(pattern.ravel() == number)

@@ -89,6 +89,7 @@ class Cells:
         pairs = total * (total - 1) / 2
         tied_x, tied_y, tied_both = _tied(weighed.x), _tied(weighed.y), _tied(weighed.cells)
         discordant = self._inversions.count(weighed.cells)
+        # concordant minus discordant; pairs tied on both sides were subtracted twice
         s = pairs - tied_x - tied_y + tied_both - 2 * discordant
         return _ratio(s, pairs - tied_x, pairs - tied_y, weighed.varies)
 

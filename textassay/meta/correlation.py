@@ -74,6 +74,7 @@ def pearson_rows(x: Floats, y: Floats) -> Floats:
     r = np.full(len(x), np.nan)
     a, b = centred(x[defined]), centred(y[defined])
     norms = np.sqrt(np.einsum("ij,ij->i", a, a) * np.einsum("ij,ij->i", b, b))
+    # rounding can carry a perfect correlation past 1, and Fisher's z would then be NaN
     r[defined] = np.clip(np.einsum("ij,ij->i", a, b) / norms, -1.0, 1.0)
     return r
 
@@ -94,6 +95,7 @@ def kendall_rows(x: Floats, y: Floats) -> Floats:
     rows, n = x.shape
     if n > _PAIRWISE_UP_TO:
         return np.array([_kendall_by_inversions(x[i], y[i]) for i in range(rows)], float)
+    # the pairwise array has n * n numbers per row; chunks bound the memory
     step = max(1, _CHUNK // max(n * n, 1))
     parts = [_kendall_by_pairs(x[i : i + step], y[i : i + step]) for i in range(0, rows, step)]
     return np.concatenate(parts) if parts else np.empty(0)
