@@ -46,6 +46,7 @@ def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) ->
     layers = layers_of(train.names)
     depth = max(layers.values())
     rows = [{"without": "nothing", **_learnt(name, train, test, fitter)}]
+    # from the deepest layer up, as in the paper: a layer without its parent would be no tree
     for kept in range(depth - 1, 0, -1):
         features = [f for f in train.names if layers[f] <= kept]
         gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
@@ -87,6 +88,7 @@ def _averaged(train: FeatureTable, test: FeatureTable) -> Json:
     """
     with np.errstate(invalid="ignore"):
         mean, sd = np.nanmean(train.features, axis=0), np.nanstd(train.features, axis=0)
+    # nothing here is learned from ratings, which is what this row of the table is to show
     varies = sd > 0
     z = (test.features[:, varies] - mean[varies]) / sd[varies]
     filled = np.where(np.isnan(z), 0.0, z).mean(axis=1)

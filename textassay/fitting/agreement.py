@@ -42,6 +42,8 @@ def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fi
         single = best_single(train, aspect)
         if single is not None:
             feature, sign = single
+            # the sign comes from the training rows too: choosing it on the held-out rows would
+            # favor the baseline by chance
             predictions[SINGLE] = sign * test.features[:, test.names.index(feature)]
             notes[SINGLE] = {"feature": feature} | ({"turned_round": True} if sign < 0 else {})
         for name in ("avg", "corrw"):
@@ -90,12 +92,14 @@ def _on_same_rows(
     predictions: Mapping[str, Floats], notes: Json, test: FeatureTable, human: Floats, seed: int
 ) -> Json:
     """Return agreement of all predictions on the rows where every one of them has a value."""
+    # one prediction's gaps are gaps of all, or each would be measured on rows of its own choice
     missing = np.isnan(np.stack(list(predictions.values()))).any(axis=0)
     groups, draws = test.groups.tolist(), {}
     rows: Json = {}
     for name, values in predictions.items():
         pairs = pair_up(np.where(missing, np.nan, values), human, groups=groups)
         found, count = agreement_of(pairs, "dataset"), number_of_groups(pairs)
+        # equal seeds over equal rows draw equal resamples, which pairs the differences below
         draws[name] = resampled(pairs, "dataset", resamples=resamples_for(found.n), seed=seed)
         rows[name] = {
             **{coefficient: getattr(found, coefficient) for coefficient in COEFFICIENTS},
@@ -146,6 +150,8 @@ def _mean(aspects: Json) -> Json:
         rows = [one["agreement"].get(name, {}) for one in aspects.values()]
         for c in COEFFICIENTS:
             values = [row.get(c) for row in rows]
+            # a mean over the aspects that happen to be defined would differ from row to row of the
+            # table
             mean = None if None in values else float(np.mean(values))
             means.setdefault(name, {})[c] = mean
     return means

@@ -185,6 +185,8 @@ class Aggregator:
         filled: Mask = ~without_features(x)
         if not filled.any():
             raise DataError("no row has any feature")
+        # learned from all rows with features, rated or not: means and bounds need no ratings, and
+        # more rows make them steadier
         self._standardizer = Standardizer.learn(x[filled])
         if not self._standardizer.inverse_sds.any():
             raise DataError("no feature varies over the training rows, so nothing can be learnt")
@@ -247,13 +249,15 @@ class Aggregator:
                 values[known] = aspect.pooled.predict(beside)
             values = aspect.mean + aspect.sd * values
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
+        # the features' means would give every such row the same number, which nothing was measured
+        # for
         predicted[empty] = np.nan
         return predicted
 
     def clipped(self, features: ArrayLike | Sequence[Sequence[float | None]]) -> Floats:
-        """Return to what each feature was clipped, shape (n, features).
+        """Return the bound to which each feature was clipped, shape (n, features).
 
-        NaN where it lies within bounds.
+        NaN for features within their bounds.
 
         Raises:
             ConfigurationError: Not fitted yet.
@@ -283,13 +287,14 @@ class Aggregator:
         if self._systems is None or not self.new_systems or not self.pools_systems:
             return self
         z = self._standardizer(matrix(features, "features"), keep_gaps=True)
+        # a copy: one fitted aggregator may serve several runs, each with systems of its own
         made = copy(self)
         made._systems = self._systems.extended(z, systems)
         return made
 
     @property
     def explains_exactly(self) -> bool:
-        """Whether `contributions` can be told: for all but `mlp` and `mlp-joint`."""
+        """Whether `contributions` are available: for all but `mlp` and `mlp-joint`."""
         return all(isinstance(aspect.predictor, Explaining) for aspect in self._fitted())
 
     def contributions(
@@ -364,6 +369,8 @@ class Aggregator:
                 f" {FORMAT}"
             )
         content = {name: value for name, value in data.items() if name != "digest"}
+        # a changed weight would predict without any sign of being wrong; only the digest can show
+        # it
         if data.get("digest") != _digest(content):
             raise DataError(
                 "the aggregator was edited or damaged since it was written (its digest differs);"
@@ -398,6 +405,8 @@ class Aggregator:
         mean, sd, limits = self._spread(target, name)
         training = Training(
             features=self._standardizer(x)[rows],
+            # standardized targets let penalties and shrinkage mean the same on any scale of
+            # ratings
             target=(target - mean) / sd,
             groups=codes[rows],
             own=features_for(name, self.features_, named),
@@ -458,6 +467,8 @@ class Aggregator:
 
     def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
         fitted = np.clip(made.mean + made.sd * made.predictor.predict(features), *made.limits)
+        # LightGBM predicts a constant without a warning if it cannot split; as a score it would
+        # look valid
         if fitted.min() == fitted.max():
             raise DataError(
                 f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of"
@@ -475,12 +486,15 @@ class Aggregator:
             return None, {}
         known = self._systems.known(systems)
         of_known = [name for name in systems if name in self._systems.means]
+        # with two systems their means are a label of the system, and any difference between them
+        # fits
         if len(set(of_known)) < MIN_SYSTEMS or len(np.unique(training.groups[known])) < 2:
             return None, {}
         rows = training.rows(known)
         beside = replace(
             rows,
             features=self._systems.beside(rows.features, of_known),
+            # the means of a feature belong to the aspect that the feature belongs to
             own=np.concatenate([rows.own, rows.own]),
         )
         found = compare(rows, beside, group_codes(of_known), new=self.new_systems)

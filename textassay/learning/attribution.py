@@ -8,7 +8,7 @@ References:
     Breiman, "Random forests", Machine Learning 45 (2001), section 10, for permutation importance.
     Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), section 21.8, for standard
     errors from influence. Strumbelj and Kononenko, "Explaining prediction models and individual
-    predictions with feature contributions", RelatedAspects and Information Systems 41 (2014), for
+    predictions with feature contributions", Knowledge and Information Systems 41 (2014), for
     sampled Shapley values.
 """
 
@@ -54,12 +54,12 @@ class Importance:
         return [(self.names[i], float(overall[i])) for i in np.argsort(-overall, kind="stable")]
 
     def interval(self, confidence: float = 0.95) -> Floats:
-        """Return within which the importance lies for rows like these, shape (m, targets, 2).
+        """Return a confidence interval of each importance, shape (m, targets, 2).
 
         NaN below two groups.
 
-        For the predictor as it was fitted. Of a feature that tells nothing about the ratings it
-        holds 0 as often as `confidence` says.
+        It is that of the predictor as fitted, for rows like these. For a feature unrelated to the
+        ratings it contains 0 as often as `confidence` says.
         """
         return _interval(self.mean, self.shifts, confidence)
 
@@ -129,6 +129,7 @@ def permutation_importance(
     error = _error_of(y)
     before = error(_columns(predict(x)))
     rng = np.random.default_rng(seed)
+    # the same shuffles for every entry: differences between features are then not due to the draw
     orders = [rng.permutation(len(x)) for _ in range(repeats)]
     draws = np.empty((len(entries), y.shape[1], repeats))
     shifts = np.empty((len(entries), y.shape[1], int(codes.max()) + 1))
@@ -140,6 +141,8 @@ def permutation_importance(
             growth = error(_columns(predict(shuffled))) - before
             draws[row, :, repeat] = growth.sum(axis=0)
             gained += growth / repeats
+            # a row takes part twice, by its own prediction and by lending its feature to another;
+            # leaving out the second role makes the intervals too narrow
             lent[order] += growth / repeats
         shifts[row] = _shifts(gained, lent, ~np.isnan(y), codes)
     return Importance(tuple(entries), draws.mean(axis=2), draws.std(axis=2), draws, shifts)
@@ -191,6 +194,8 @@ def sampled_shapley(
     credits, starts = [], []
     for _ in range((samples + 1) // 2):
         row, order = rows[rng.integers(len(rows))], rng.permutation(width)
+        # an order and its reverse are negatively correlated (antithetic), which halves the error
+        # of a pair of walks or better for nearly additive functions
         walks = [_walk(predict, x, row, walked) for walked in (order, order[::-1])]
         credits.append((walks[0][0] + walks[1][0]) / 2)
         starts.append(walks[0][1])
@@ -309,6 +314,8 @@ def _interval(mean: Floats, shifts: Floats, confidence: float) -> Floats:
         return np.full((*mean.shape, 2), np.nan)
     from scipy.special import stdtrit  # heavy, so on first use
 
+    # infinitesimal jackknife with the small-sample factor, and t on groups less one: rows of one
+    # group are not independent
     error = np.sqrt((shifts**2).sum(axis=-1) * groups / (groups - 1))
     reach = float(stdtrit(groups - 1, (1 + confidence) / 2)) * error
     return np.stack([mean - reach, mean + reach], axis=-1)

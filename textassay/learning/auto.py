@@ -87,6 +87,8 @@ def learn_auto(training: Training) -> Learned:
         BLEND_OF_FEW if few else BLEND if groups >= _GROUPS_WITHOUT_CORRW else ("corrw", *BLEND)
     )
     members = [name for name in wanted if name in held_out.squared]
+    # the mean of held-out predictions is what the blend would predict, so it need not be
+    # cross-validated itself
     held_out.add_mean("blend", members)
     chosen = held_out.best(unless_clearly_better="blend")
     learned = [candidates[name](training) for name in (members if chosen == "blend" else [chosen])]
@@ -136,6 +138,7 @@ class HeldOut:
         errors = {name: float(squared.mean()) for name, squared in self.squared.items()}
         best = min(errors, key=lambda name: errors[name])
         worse = self.squared[unless_clearly_better] - self.squared[best]
+        # errors of one group rise and fall together, so their spread is taken over groups
         by_group = np.bincount(self._groups, weights=worse)
         standard_error = float(by_group.std() * np.sqrt(len(by_group))) / len(worse)
         return unless_clearly_better if worse.mean() <= standard_error else best
@@ -163,6 +166,8 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
                     training.features[outside]
                 )
             except DataError as error:
+                # a learner that fails in one fold is compared nowhere: errors over different rows
+                # would not be comparable
                 failed[name] = str(error)
     return HeldOut(
         training, {k: values for k, values in predicted.items() if k not in failed}, failed
@@ -175,5 +180,6 @@ def at_most(training: Training, rows: int) -> Training:
         return training
     groups, sizes = np.unique(training.groups, return_counts=True)
     order = np.random.default_rng(training.seed).permutation(len(groups))
+    # whole groups, as everywhere: a group cut in two would leak between folds
     count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
     return training.rows(np.isin(training.groups, groups[order[:count]]))

@@ -45,6 +45,7 @@ def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
     spread, mean = average - average.mean(), float(training.target.mean())
     variance = float(spread @ spread)
     slope = float(spread @ (training.target - mean)) / variance if variance > 0 else 0.0
+    # a falling line would turn the average round and hide that the features point the wrong way
     if slope <= 0:
         raise DataError(
             f"{name}: the average of the features does not rise with the ratings; turn round"

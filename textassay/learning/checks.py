@@ -60,6 +60,7 @@ def matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> F
         array = array[:, None]
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(f"{name} must have rows and columns, not shape {array.shape}")
+    # far below the limit of a double, since squares of features are summed
     if (beyond := np.abs(array) > _LARGEST).any():
         row, column = (int(i) for i in np.argwhere(beyond)[0])
         raise DataError(

@@ -50,6 +50,8 @@ class Binned:
             values = np.unique(column)
             if len(values) > _BINS:
                 values = np.unique(np.quantile(column, np.linspace(0, 1, _BINS), method="nearest"))
+            # between two values rather than at one: rounding of a value cannot carry a row to the
+            # other side
             thresholds.append((values[:-1] + values[1:]) / 2)
         columns = zip(thresholds, features.T, strict=True)
         codes = np.stack([np.searchsorted(edges, column) for edges, column in columns], axis=1)
@@ -171,9 +173,12 @@ def _best_splits(
         part = part.cumsum(axis=2)
         whole = part[:, :1, -1:]
         with np.errstate(divide="ignore", invalid="ignore"):
+            # reduction of the squared error, up to a constant: the sum over targets is what makes
+            # a split serve all of them
             gain += part**2 / below + (whole - part) ** 2 / above - whole**2 / sizes[:, None, None]
     gain = np.where(allowed, gain, 0.0)
     if rng is not None:
+        # ranks of random numbers: each node gets its own random third of the features
         order = rng.random((nodes, width)).argsort(axis=1).argsort(axis=1)
         gain[order >= max(1, round(_SHARE * width))] = 0.0
     flat = gain.reshape(nodes, -1)
@@ -213,6 +218,7 @@ def _text(grown: Sequence[JointTree], binned: Binned, target: int, *, forest: bo
 def _tree_text(number: int, tree: JointTree, binned: Binned, target: int) -> str:
     is_leaf = tree.feature < 0
     number_of_leaf = np.cumsum(is_leaf, dtype=np.intp)
+    # LightGBM numbers splits from 0 and leaves as -1, -2, ... in the same child fields
     place = np.where(is_leaf, -number_of_leaf, np.cumsum(~is_leaf) - 1)  # leaves: -1, -2, ...
     splits = np.flatnonzero(~is_leaf)
     edges = [float(binned.thresholds[tree.feature[i]][tree.bin[i]]) for i in splits]

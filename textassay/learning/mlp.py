@@ -45,6 +45,7 @@ class Mlp:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def _predict(self, features: Floats) -> Floats:
+        # not a matrix product: see `dot` for why a score must not depend on its batch
         hidden = np.stack([dot(features, weights) for weights in self.inner], axis=1)
         return dot(np.maximum(hidden + self.bias, 0.0), self.outer) + self.intercept
 
@@ -82,6 +83,8 @@ def learn_joint_mlp(features: Floats, targets: Floats, *, seed: int) -> list[Lea
     nets = [_train(features, targets, rng) for _ in range(_NETS)]
     inner = np.concatenate([inner for inner, *_ in nets])
     bias = np.concatenate([bias for _, bias, *_ in nets])
+    # networks of one hidden layer side by side are one wider network, so their mean is written as
+    # one
     outer = np.concatenate([outer for _, _, outer, _ in nets]) / _NETS
     intercept = np.mean([intercept for *_, intercept in nets], axis=0)
     notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}

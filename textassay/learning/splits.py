@@ -1,6 +1,6 @@
 """Seeded splits that keep a group's rows together.
 
-Texts about one source never stand on both sides.
+Texts about one source are never on both sides.
 
 Knows labels only.
 """
@@ -31,6 +31,7 @@ def group_codes(groups: Iterable[Hashable]) -> Codes:
     """
     codes: dict[Hashable, int] = {}
     numbered = [
+        # tuples keep a row without a group apart from any label, and 1 apart from a missing one
         codes.setdefault(("no group", row) if group is None else (group,), len(codes))
         for row, group in enumerate(groups)
     ]
@@ -65,11 +66,12 @@ def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
     order = np.random.default_rng(seed).permutation(len(sizes))
     filled = np.cumsum(sizes[order])
     count = int(np.abs(filled - fraction * len(groups)).argmin()) + 1
+    # at least one group stays on the other side, or nothing could be measured
     return np.isin(groups, order[: min(count, len(sizes) - 1)])
 
 
 def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
-    """Draw the groups that are held out where they are not simply all that is not trained on.
+    """Draw the groups to hold out if they are not simply all groups that are not trained on.
 
     They are drawn from the other end of the order in which `split_rows` draws, so that under one
     seed the same rows are held out whatever share is trained on.
@@ -124,6 +126,8 @@ def folds(groups: Codes, count: int, *, seed: int) -> Codes:
         raise DataError(f"cross-validation by group needs at least 2 groups, not {len(present)}")
     count = min(count, len(present))
     order = np.random.default_rng(seed).permutation(len(present))
+    # largest first into the smallest fold (greedy balancing); the stable sort keeps the seeded
+    # order among groups of equal size
     order = order[np.argsort(-sizes[order], kind="stable")]
     fold_of, rows = np.empty(len(present), np.intp), np.zeros(count)
     for group in order:

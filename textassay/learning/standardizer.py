@@ -55,6 +55,7 @@ class Standardizer:
                 low[column], high[column] = _bounds(there)
                 kept = np.clip(there, low[column], high[column])
                 means[column], sd = kept.mean(), float(kept.std())
+                # a spread below the smallest normal double would overflow its inverse
                 inverse[column] = 1 / sd if sd > np.finfo(float).tiny else 0.0
         return cls(means, inverse, low, high)
 

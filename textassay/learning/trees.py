@@ -130,9 +130,12 @@ def _train(training: Training, rounds: int, **settings: Any) -> Learned:
         "objective": "regression",
         "verbosity": -1,
         "num_threads": training.threads,
+        # equal data, seed and versions must give equal predictions whatever the number of threads,
+        # which takes a fixed layout as well
         "deterministic": True,
         "force_row_wise": True,
         "seed": training.seed % 2**31,
+        # scores on a scale of a few values would lose values to merged bins
         "min_data_in_bin": 1,
         "use_missing": False,
         **settings,

@@ -147,11 +147,14 @@ def coefficient_interval(
     """
     if value is None or groups < MIN_GROUPS:
         return None
+    # Fisher's z is close to normal with a spread that hardly depends on r, so a symmetric t
+    # interval is taken there and carried back; on r itself it could leave -1 to 1
     error = standard_error(_z(drawn), groups)
     if error is None:
         return None
     if abs(value) >= _CERTAIN:  # an exact relation, which has no place on the z scale
         return (value, value) if error < 1 - _CERTAIN else None
+    # groups are what is sampled, so they, not rows, give the degrees of freedom
     half = t_quantile(groups - 1, confidence) * error
     return math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
 
@@ -201,6 +204,7 @@ def _over_systems(
         )
     errors: dict[Coefficient, float] = {
         "pearson": math.sqrt(1 / (systems - 3)),
+        # variances on the z scale for rank coefficients by Fieller, Hartley and Pearson (1957)
         "spearman": math.sqrt(1.06 / (systems - 3)),
         "kendall": math.sqrt(0.437 / (systems - 4)),
     }
@@ -211,6 +215,8 @@ def _over_systems(
             continue
         z = math.atanh(max(-_Z_SYSTEM, min(_Z_SYSTEM, value)))
         half = t_quantile(systems - 2, confidence) * errors[name]
+        # only the end away from 0 is moved: noise in the means can hide agreement but not create
+        # it
         low, high = sorted((0.0, shift if value >= 0 else -shift))
         lower, upper = math.tanh(z + low - half), math.tanh(z + high + half)
         ci[name] = min(lower, value), max(upper, value)
@@ -256,6 +262,7 @@ def _noise(values: Floats, pairs: Pairs, systems: Codes) -> float:
     residual = values.copy()
     if pairs.groups is not None:
         for rows in rows_by_code(pairs.groups):
+            # how hard a source is moves all systems alike and does not blur their order
             residual[rows] -= values[rows].mean()
     found = [
         float(np.var(residual[rows], ddof=1)) / len(rows)

@@ -55,6 +55,7 @@ def _one_bit(ranks: Codes, bit: int) -> tuple[Codes, Codes, Codes, Codes] | None
         the former ends and starts. `None` where there is no such row.
     """
     prefix = ranks >> (bit + 1)
+    # stable, so that rows of equal prefix stay in their order, which is what an inversion is about
     order = np.argsort(prefix, kind="stable")
     prefix, is_set = prefix[order], (ranks[order] >> bit) & 1
     set_before = np.concatenate([[0], np.cumsum(is_set)])

@@ -92,6 +92,7 @@ def pair_up(
         human=y[kept],
         groups=_numbered(groups, kept, len(x), "group", needed=level == "group"),
         systems=_numbered(systems, kept, len(x), "system", needed=level == "system"),
+        # counted before unscored rows are dropped: coverage must show what the judge failed on
         rated=int(np.count_nonzero(~np.isnan(y))),
     )
 
@@ -123,6 +124,7 @@ def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
     rows = rows_by_code(_given(pairs.groups))
     found = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     sizes = np.array([len(i) for i in rows], int)
+    # groups of equal size form a rectangular array and are computed in one call
     for size in np.unique(sizes[sizes > 1]):
         same = np.flatnonzero(sizes == size)
         index = np.stack([rows[g] for g in same])
@@ -177,6 +179,7 @@ def _numbered(
         if label is None:
             if needed:
                 raise DataError(f"level {kind!r} needs the {kind} of each row; row {row} has none")
+            # a tuple cannot collide with a label from the data, which is a text or a number
             label = ("no label", row)
         numbered[position] = codes.setdefault(label, len(codes))
     return numbered

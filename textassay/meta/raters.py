@@ -157,6 +157,7 @@ def krippendorff_alpha(ratings: Ratings, *, level: Measurement = "interval") -> 
     coincidences = _coincidences(counts)
     totals = coincidences.sum(axis=1)
     distance = _squared_distance(values, totals, level)
+    # pairs by chance are drawn without replacement, hence totals - 1
     expected = (totals @ distance @ totals) / (totals.sum() - 1)
     return float(1 - np.sum(coincidences * distance) / expected)
 
@@ -249,6 +250,8 @@ def rater_agreement(
             raise DataError(
                 f"judge must hold one score per item, shape ({len(table)},), not {scores.shape}"
             )
+        # a judge that skips hard items would look better than raters who rated them, so raters are
+        # measured on the scored items only
         table = np.where(np.isnan(scores)[:, None], np.nan, table)
     given = ~np.isnan(table)
     table = table[:, given.any(axis=0)]

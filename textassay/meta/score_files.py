@@ -108,6 +108,7 @@ def _of_run(file: Path) -> Iterator[tuple[int, Any]]:
 
 def _name(row: dict[str, Any], field: str, where: str) -> str:
     value = row.get(field)
+    # other tools write numeric ids; bool is a subclass of int and would become "True"
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
@@ -118,6 +119,7 @@ def _name(row: dict[str, Any], field: str, where: str) -> str:
 
 
 def _value(row: dict[str, Any], where: str) -> float | None:
+    # the row itself marks a missing field, because null is a valid value: unscored
     value = row.get("value", row)
     if value is None:
         return None

@@ -134,6 +134,8 @@ def compare(
     # at system level a point is a system: what varies from one set of systems to another
     units = [_of_systems(p) if level == "system" else p for p in (first, second)]
     unit_level: Level = "dataset" if level == "system" else level
+    # the same seed draws the same groups on both sides, so what a resample does to both cancels in
+    # the difference of the two
     draws = [resampled(p, unit_level, resamples=bootstrap, seed=seed) for p in units]
     count = number_of_groups(units[0])
     enough = count >= (MIN_SYSTEMS if level == "system" else MIN_GROUPS)
@@ -178,6 +180,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
     if n < 4:
         return None
     determinant = max(0.0, 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab)
+    # the form of Steiger (1980, eq. 7); the determinant of a correlation matrix cannot be negative
+    # but rounds below 0 if two of the three are nearly equal
     below = 2 * determinant * (n - 1) / (n - 3) + (r_a + r_b) ** 2 / 4 * (1 - r_ab) ** 3
     if below <= 1e-15:
         return None
@@ -197,6 +201,8 @@ def _same_rows(
     if len(x) != len(y):
         raise DataError(f"the two sets of scores must be equally long, not {len(x)} and {len(y)}")
     missing = np.isnan(x) | np.isnan(y)
+    # a row that one side left unscored is dropped on both, or the two would be compared on
+    # different texts
     x[missing] = y[missing] = np.nan
     first, second = (
         pair_up(side, human, groups=groups, systems=systems, level=level) for side in (x, y)
@@ -223,6 +229,8 @@ def difference_between(
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
     error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
+    # no spread over resamples although the two differ: the resamples cannot show how certain that
+    # is
     if error is None or (error == 0 and a != b):
         return Difference(a=a, b=b, difference=a - b, ci=None, p=None, williams=test)
     half = t_quantile(groups - 1, CONFIDENCE) * error
@@ -250,6 +258,7 @@ def _of_systems(pairs: Pairs) -> Pairs:
 
 
 def _williams_of(first: Pairs, second: Pairs, level: Level) -> WilliamsTest | None:
+    # see the module's docstring: rows of one group break the test's assumption
     shared = first.groups is not None and number_of_groups(first) < len(first.scores)
     if level == "group" or (level == "dataset" and shared):
         return None

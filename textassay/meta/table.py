@@ -169,6 +169,8 @@ def agreement_table(
             f" {_some(people.ids)}"
         )
     pairs = pair_names(scores, people.aspects, aspect_map)
+    # before any coefficient is computed, so that a missing field names the example and not a row
+    # number
     people.check(levels)
     rows = [
         TableRow(
@@ -230,7 +232,7 @@ def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
 
 
 class _People:
-    """What the data say besides texts, as columns."""
+    """Ids, groups, systems and ratings of the examples, as columns."""
 
     def __init__(self, examples: Iterable[Example]) -> None:
         self.ids: list[str] = []
@@ -314,6 +316,7 @@ def _entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple[st
         yield from aspect_map.items()
         return
     for entry in [aspect_map] if isinstance(aspect_map, str) else aspect_map:
+        # from the right: names of scores may hold "=", those of human aspects do not
         score, equals, target = entry.rpartition("=")
         if not (score and equals and target):
             raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
