@@ -60,6 +60,8 @@ class Allocation:
             At most `count`; none if nothing is left that this rater may rate now.
         """
         now = self._clock()
+        # leases live in memory only: after a restart nobody holds any, and at worst an item is
+        # shown to one rater more
         held = [
             lease
             for lease in self._leases.get(rater.name, [])
@@ -71,6 +73,7 @@ class Allocation:
             if visit is None:
                 break
             held.append(_Lease(visit, len(rater.visits) + len(held), now + self._lease_seconds))
+        # asking again renews all leases: a browser that still asks is still there
         for lease in held:
             lease.until = now + self._lease_seconds
         return [(lease.visit, lease.position) for lease in held[:count]]
@@ -101,6 +104,9 @@ class Allocation:
         ]
         if not candidates:
             return None
+        # least rated first keeps the number of raters equal at whatever moment the study is ended;
+        # then the system that this rater saw least, so that a rater's severity does not fall on
+        # one system
         chosen = min(
             candidates, key=lambda key: (counts[key], by_system[self._stratum(key)], order[key])
         )
@@ -113,6 +119,7 @@ class Allocation:
 
     def _counts(self, rater: Rater, now: float) -> Counter[str]:
         """Count ratings by item, those that other raters hold a lease for included."""
+        # second showings measure the rater, not the item, so they do not fill its quota
         counts = Counter(visit.key for visit in self._ratings.answers if not visit.repeat)
         for name, leases in self._leases.items():
             if name != rater.name:
@@ -147,6 +154,8 @@ class Allocation:
         restart deals the same.
         """
         past = [*rater.visits, *held]
+        # a string as seed: it is hashed by SHA-512 and gives the same draws in every process,
+        # which `hash` would not
         draw = random.Random(f"{self._study.seed} {rater.name} repeat {len(past)}")
         if draw.random() >= self._study.repeat_share:
             return None

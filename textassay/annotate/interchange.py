@@ -57,6 +57,8 @@ def read(name: str, path: str | Path) -> list[dict[str, Any]]:
     if name not in FORMATS:
         raise UnknownName("format", name, list(FORMATS))
     try:
+        # spreadsheets put a byte order mark first, which would become part of the first column's
+        # name
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
@@ -77,6 +79,7 @@ def merge(rated: Iterable[Rated]) -> list[dict[str, Any]]:
     raters: dict[str, int] = {}
     values: dict[str, dict[str, dict[int, float | None]]] = {}
     for one in rated:
+        # numbers hide the names that other tools export, which are often those of persons
         number = raters.setdefault(one.rater, len(raters))
         values.setdefault(one.id, {}).setdefault(one.aspect, {})[number] = one.value
     rows = []
@@ -144,6 +147,7 @@ def _mean(given: Sequence[float | None]) -> float | None:
 
 def _number(value: object) -> float:
     text = isinstance(value, str)
+    # choices may carry words after the number, such as "4 good"
     number = float(str(value).split()[0]) if text else float(value)  # type: ignore[arg-type]
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a rating")
@@ -166,6 +170,7 @@ def _read_csv(text: str) -> Iterator[Rated]:
 def _read_label_studio(text: str) -> Iterator[Rated]:
     for task in json.loads(text):
         for annotation in task["annotations"]:
+            # a skipped task holds whatever was clicked before the rater skipped it
             if annotation.get("was_cancelled"):
                 continue
             user = annotation.get("completed_by")
@@ -208,6 +213,7 @@ def _read_argilla(text: str) -> Iterator[Rated]:
         name = str((record.get("metadata") or {}).get("id") or record["id"])
         for aspect, responses in record["responses"].items():
             for response in responses:
+                # drafts and discarded responses are exported too
                 if response.get("status", "submitted") == "submitted":
                     user = str(response["user_id"])
                     yield Rated(name, aspect, user, _number(response["value"]))

@@ -96,6 +96,8 @@ def _rated(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict[str, An
         values = [_value(answers.get(name), question.aspect) for name in ratings.raters]
         given = [value for value in values if value is not None]
         if given:
+            # all raters in the same order in every row, with gaps: a column is then one person,
+            # which pairwise agreement needs
             annotators[question.aspect] = values
             human[question.aspect] = math.fsum(given) / len(given)
     comments = {name: a.comment for name, a in answers.items() if a.comment}

@@ -130,6 +130,8 @@ class CollectedRatings(AsyncResource):
         if not self._fresh:
             self._load()
         try:
+            # synced with every line: a rater's work cannot be asked for again as a model's answer
+            # can
             self._journal = Journal(self.path, sync_seconds=0)
         except OSError as error:
             raise StorageError(f"{self.path} cannot be written: {error}") from error
@@ -148,6 +150,7 @@ class CollectedRatings(AsyncResource):
     async def add_rater(self) -> tuple[Rater, str]:
         """Add a rater; return it with the token for its personal link, which is kept nowhere."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
+        # only the hash is kept, so nobody who reads the journal can rate under another's name
         rater = Rater(f"r{len(self.raters) + 1}", hash_of(token))
         await self._write(event="rater", rater=rater.name, token=rater.token_hash)
         self.raters[rater.name] = rater
@@ -164,6 +167,7 @@ class CollectedRatings(AsyncResource):
         """Return whose link holds the token, `None` if it is nobody's."""
         wanted = hash_of(token)
         for rater in self.raters.values():
+            # constant time, so that the duration of a refusal tells nothing about a token
             if secrets.compare_digest(rater.token_hash, wanted):
                 return rater
         return None
@@ -188,12 +192,15 @@ class CollectedRatings(AsyncResource):
         known = self.answers.get(visit)
         if known is not None and answer.revision <= known.revision:
             same = known.ratings == answer.ratings and known.comment == answer.comment
+            # a resend after a lost reply is not a conflict
             if same and answer.revision == known.revision:
                 return False
             raise StaleRevision
         self._keep(visit, answer)  # before the write, so that a second copy in flight is seen
         try:
             await self._write(event="rating", **_row(visit, answer))
+        # cancellation included: an answer in memory that is not on the disk would be acknowledged
+        # on a resend
         except BaseException:
             self._restore(visit, known)
             raise
@@ -232,10 +239,12 @@ class CollectedRatings(AsyncResource):
         if event == "study":
             self._check_study(row)
         elif event == "rater":
+            # a second line for a rater is a new link; the last one is valid
             known = self.raters.setdefault(row["rater"], Rater(row["rater"], row["token"]))
             known.token_hash = str(row["token"])
         elif event == "rating":
             visit = Visit(row["rater"], row["item"], int(row["repeat"]))
+            # the journal may have been edited; a rating off the scale must not reach an estimate
             ratings = self.study.check(row["ratings"])
             self._keep(
                 visit,

@@ -31,11 +31,14 @@ WRITE_SECONDS = 1.0
 once."""
 ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 HEADERS = {
+    # texts to rate come from models and the web: even if one broke out of its element, nothing but
+    # the page's own files could run or be reached
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     ),
+    # the address holds the rater's token
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -95,6 +98,7 @@ class AnnotationServer:
             await site.start()
             yield runner.addresses[0][1]
         finally:
+            # requests end first, then the last answers are written
             await runner.cleanup()
             self._closing = True
             self._changed.set()
@@ -102,6 +106,7 @@ class AnnotationServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        # before anything else, and so before the token is looked at
         if not self._is_ours(request.headers.get("Host", "")):
             return _refusal(403, "this server does not go by that name")
         origin = request.headers.get("Origin")
@@ -181,6 +186,7 @@ class AnnotationServer:
                 {"error": "another answer is kept", "revision": kept.revision}, status=409
             )
         except StorageError as error:
+            # 507 (insufficient storage): the browser keeps the answer and sends it again
             return _refusal(507, str(error))
         self._changed.set()
         return web.json_response({"kept": answer.revision, **self._progress(rater)})
@@ -200,7 +206,10 @@ class AnnotationServer:
         return visit, RaterAnswer(
             ratings=self._as_shown(visit, self.ratings.study.check(sent["ratings"])),
             revision=revision,
+            # measured by the browser, whose clock may jump
             seconds=min(max(seconds, 0.0), 86400.0),
+            # the server's count, not the browser's: a page that was open twice would report the
+            # same position twice
             position=len(rater.visits) if known is None else known.position,
             swapped=self.assignment.swapped(visit),
             comment=str(sent.get("comment", ""))[:MAX_COMMENT],
@@ -227,12 +236,14 @@ class AnnotationServer:
         """
         while not self._closing:
             await self._changed.wait()
+            # cleared before the write: an answer that arrives during it sets the event again
             self._changed.clear()
             await self._write()
             if not self._closing:
                 await asyncio.sleep(WRITE_SECONDS)
 
     async def _write(self) -> None:
+        # a snapshot, because the event loop goes on recording while the thread writes
         await asyncio.to_thread(output.write, self.ratings.snapshot(), self.out)
 
 

@@ -1,4 +1,4 @@
-"""What raters are asked.
+"""The content of a study.
 
 The items of a study, the questions per aspect, and what a browser may see of them.
 
@@ -58,6 +58,8 @@ class Question:
         points = tuple(point.value for point in points_of(aspect.scale, "number"))
         if points == (0.0, 1.0) and is_whole(aspect.scale):
             return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
+        # two points are the ends of a continuous scale here, since whole numbers 0 and 1 were met
+        # above
         if len(points) == 2 or len(points) > MAX_BUTTONS:
             return cls(aspect.label, aspect.definition, "number", (points[0], points[-1]))
         return cls(aspect.label, aspect.definition, "buttons", points)
@@ -135,13 +137,14 @@ class Study:
             self.task.digest,
             repr(self.questions),
             f"{self.per_item} {self.repeat_share} {self.seed}",
+            # ratings and other fields may change; what raters see may not
             *(repr((e.id, e.output, e.source, e.context)) for e in self.examples),
         ]
         joined = "\x1e".join(parts).encode("utf-8", "surrogatepass")
         return hashlib.sha256(joined).hexdigest()[:16]
 
     def browser_view(self) -> dict[str, Any]:
-        """Return what every rater is told before the first item."""
+        """Return the introduction and the questions that every rater sees before the first item."""
         return {
             "intro": self.task.intro,
             "paired": self.paired,
@@ -205,6 +208,7 @@ class Study:
     def _key(self, example_id: str) -> str:
         return hashlib.blake2b(
             example_id.encode("utf-8", "surrogatepass"),
+            # keyed, so that a known id cannot be found by hashing it without the seed
             key=f"textassay study {self.seed}".encode(),
             digest_size=8,
         ).hexdigest()

@@ -1,6 +1,6 @@
-"""What agents hand over is looked at once more before it is journaled.
+"""Checks what agents return before it is journaled.
 
-It must be readable ever after.
+Every journaled score must be readable later.
 
 Agents are the user's. `Score` checks what it is made of, but not copies of it (`model_copy`), nor
 what evidence holds.
@@ -37,6 +37,7 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
     if not isinstance(yielded, Score):
         return _refused("InvalidScore", f"this is {type(yielded).__name__} and no Score")
     score: Score = yielded
+    # under another id or aspect it would overwrite that score on resuming and in reports
     if (score.id, score.aspect) != (example_id, aspect):
         return _refused(
             "WrongExample",
@@ -51,6 +52,8 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
         except TypeError:  # numpy's numbers, perhaps
             score = Score.model_validate(plain(vars(score) | _dumped(score)))
             row = score_row(score)
+        # read back as `resume` will read it: better an error score now than a run folder that
+        # cannot be opened
         Score.model_validate(decode(row))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -72,6 +75,7 @@ def _is_sound(score: Score) -> bool:
     """
     try:
         return (
+            # exact types: a subclass may write itself in another way than it reads
             type(score) is Score
             and _has_value_or_reason(score)
             and _has_counts(score)

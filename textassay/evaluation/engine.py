@@ -112,12 +112,15 @@ class Engine:
         ended_by: BaseException | None = None
         try:
             async with aclosing(
+                # assignments come from a generator that workers pull from, so memory does not grow
+                # with the data
                 run_workers(self._assignments(), self._judge, workers=self._workers)
             ) as finished:
                 async for scores in finished:
                     for score in scores:
                         yield score
         except AgentExited as error:
+            # Ctrl-C inside an agent is the user's wish to stop, not a fault of the agent
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise error.__cause__ from None
             raise
@@ -127,6 +130,8 @@ class Engine:
         finally:
             if self._observed is not None:
                 self._observed.end(ended_by or self._stop)
+        # raised only now: examples in work were finished and journaled first, since their calls
+        # are paid for
         if self._stop is not None:
             raise self._stop
 
@@ -137,6 +142,7 @@ class Engine:
                 return
             open_ones = aspects
             if self._settled is not None:
+                # settled per aspect, not per example: a resumed run asks only for what is missing
                 open_ones = tuple(a for a in aspects if not self._settled.has(example.id, a.label))
             if open_ones:
                 yield Assignment(example=example, aspects=open_ones)
@@ -146,6 +152,8 @@ class Engine:
 
     async def _judge(self, assignment: Assignment) -> Sequence[Score]:
         started, began = datetime.now(UTC), time.monotonic()
+        # the ledger is a context variable, so calls of any depth in this task are counted for the
+        # example
         with track_usage() as ledger:
             if self._observed is None:
                 result = await self._result(assignment)
@@ -163,6 +171,7 @@ class Engine:
         if self._adjust is not None:
             scores = [self._adjust(score) for score in scores]
         if self._folder is not None:
+            # journaled before it is counted or yielded: what a caller has seen is on disk
             await self._folder.append(scores)
         self._done += 1
         for score in scores:
@@ -182,6 +191,8 @@ class Engine:
                 finally:
                     self._in_work.discard(deadline)
         except TimeoutError:
+            # a timeout of the method's own is an error of the method, not the end of the grace
+            # period
             if not deadline.expired():
                 raise
             return None
@@ -196,6 +207,8 @@ class Engine:
         if self._stop is not None:
             return
         self._stop = error
+        # a model that refuses may never answer those in work; a spent budget only forbids new
+        # calls
         if isinstance(error, ModelError):
             latest = asyncio.get_running_loop().time() + GRACE_SECONDS
             for deadline in self._in_work:
@@ -250,6 +263,7 @@ def add_unattributed_usage(scores: list[Score], ledger: UsageTotal) -> list[Scor
         return scores
     total = ledger.usage
     rest = Usage(
+        # an agent may claim more than was counted, and usage below 0 could not be journaled
         calls=max(0, total.calls - claimed.calls),
         cached_calls=max(0, total.cached_calls - claimed.cached_calls),
         prompt_tokens=max(0, total.prompt_tokens - claimed.prompt_tokens),

@@ -155,6 +155,8 @@ async def _walked(
                 continue
             if left is not None:
                 left.discard(example.id)
+            # what an earlier example asked belongs to it; the rest of the list is what this one
+            # asks
             found.clear()
             aspects = tuple(session.method.aspects)
             await session.method.graph.run(Assignment(example=example, aspects=aspects))

@@ -91,6 +91,8 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
     run = Path(run)
     with ExitStack() as stack:
         sources = _sources(run)
+        # locks are taken before anything is checked: a shard that is still written to could pass
+        # the checks and change afterward
         stack.callback(lock_run(run).release)
         for source in sources:
             stack.callback(lock_run(source.path).release)
@@ -193,12 +195,15 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
             for line in _lines(sources, tally, replaced, seen, partial=partial):
                 file.write(line)
             file.flush()
+            # the rename below must not be on disk before the content is
             os.fsync(file.fileno())
         tally.pay(replaced.usage)
         kept = [source.path / ANSWERS for source in sources if (source.path / ANSWERS).exists()]
         if kept:
             merge_answers(run / ANSWERS, reversed(kept))
         differing = _keep_artifacts(run, sources)
+        # without a manifest the folder is no run, so a crash between the next three lines leaves
+        # nothing that looks complete
         (run / MANIFEST).unlink(missing_ok=True)
         unfinished.replace(run / SCORES)
         write_json(run / SUMMARY, _summary(tally, sources))
@@ -226,6 +231,7 @@ def _lines(
         before = len(seen)
         for score, line, is_last in _scores(source.path):
             if not is_last:
+                # a line that a later one replaced was paid for all the same
                 replaced.add(score.usage)
                 continue
             pair = digest(score.id, score.aspect)

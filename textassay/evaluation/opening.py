@@ -38,6 +38,7 @@ async def open_models(
     Raises:
         ConfigurationError: A model cannot be connected, or a budget is set and its price unknown.
     """
+    # one budget for all roles: the limit is on the run, not on each model
     budget = Budget(settings.max_cost)
     uncached = settings.model_copy(update={"cache": None})  # one cache serves all models
     opened: list[tuple[str, Settings, ConnectedModel]] = []
@@ -56,6 +57,7 @@ async def open_models(
             by_role[role] = connected
         else:
             by_role[role] = model
+    # a limit on cost without a price would never be reached, and the user would trust it
     _check_price(by_role, settings)
     return by_role
 
@@ -105,6 +107,7 @@ def open_tools(
     """
     tools = tools_for(method, specs, models)
     for tool in tools:
+        # tools that the caller handed over are the caller's to close
         if tool not in specs:
             stack.push_async_callback(tool.aclose)
     return tools

@@ -32,6 +32,8 @@ class Progress:
     @property
     def rate(self) -> float:
         """Examples a second since the session began."""
+        # examples of earlier sessions took no time in this one and would make the estimate too
+        # hopeful
         return (self.done - self.settled_before) / self.seconds if self.seconds > 0 else 0.0
 
     @property

@@ -128,6 +128,7 @@ def _check_effect(
     """
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
+    # a model given by name still takes the settings
     if not objects or set(names) - set(objects):
         return
     set_here = (request.settings or Settings()).model_fields_set - OF_THE_RUN

@@ -1,4 +1,4 @@
-"""What of a run folder is believed when its run is resumed.
+"""Decides what of a run folder is trusted when its run is resumed.
 
 A run folder may come from somebody else, and its manifest may have been edited. How the run goes on
 (limits, time limits, prices) is taken from it; what could send a secret somewhere is not.
@@ -136,6 +136,7 @@ def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in settings.items()
+        # an address alone is kept, since `_check_endpoint` has made sure that no key goes with it
         if name == "api_base" or (name not in _ENDPOINT and name != "endpoints")
     }
 

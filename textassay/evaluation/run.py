@@ -50,6 +50,7 @@ class Run(Displayed):
         Raises:
             RunFolderError: The folder holds no run.
         """
+        # fails now, for a folder without a run, and not on the first look at the scores
         if folder is not None:
             read_manifest(folder)
         self.folder, self.progress = folder, progress

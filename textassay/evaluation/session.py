@@ -121,7 +121,9 @@ async def open_session(
     """
     spec = rooted(spec)
     specs = spec.tools if tools is None else tuple(tools)
+    # data are read before any model is connected: a bad row costs nothing then
     data, info = await _checked(examples, spec)
+    # a dry run promises that the real one will start, so a folder in the way is refused here too
     if dry and out is not None and not resume:
         RunFolder.check_new(out)
     async with AsyncExitStack() as stack:
@@ -157,6 +159,7 @@ async def open_session(
             method,
             total=total,
             folder=folder,
+            # read from the journal, not from the summary: a killed session writes no summary
             settled=folder.settled() if folder is not None and resume else None,
             models={model.name: model for model in connected},
             workers=_workers(settings, connected, total, batched=book is not None),
@@ -221,6 +224,8 @@ def _workers(
 ) -> int:
     """Return how many examples are in work at once; all of them if a model is asked in batches."""
     if batched:
+        # a batch is sent once all its requests are there, so few workers would make many small
+        # batches
         return max(1, min(total, MAX_WAITING))
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
     return max(1, int(in_flight * SPARE_WORKERS))

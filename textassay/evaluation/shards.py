@@ -48,6 +48,8 @@ class Shard:
         share a prefix that servers keep.
         """
         return (
+            # integer arithmetic: the end of one shard is exactly the start of the next, for any
+            # count
             total * (self.number - 1) // self.count,
             total * self.number // self.count,
         )

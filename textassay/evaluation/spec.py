@@ -32,7 +32,7 @@ LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
 class RunSpec(Message):
-    """What was asked for, by names: enough to build the same run again."""
+    """The request for a run, by names: enough to build the same run again."""
 
     method: str
     """Name of the method, or of a method object's class."""
@@ -59,7 +59,7 @@ class RunSpec(Message):
     pair: Literal["system"] | None = None
     """Compare the systems of each group in pairs, rather than judge the examples."""
     stress: dict[str, Any] | None = None
-    """What the stress tests were asked for, of a run that judges edited copies of the data."""
+    """Request for stress tests, if the run judges edited copies of the data."""
 
     @field_validator("shard")
     @classmethod
@@ -82,6 +82,8 @@ def manifest_of(
         "signature": method.signature,
         "models": {role: _record(model) for role, model in models.items()},
         "data": {"path": spec.data, "digest": data.digest, "count": data.count},
+        # a manifest is shared with a run folder, so secrets and the headers that may hold them
+        # never enter it
         "settings": _public(settings).model_dump(mode="json"),
     }
 
@@ -212,6 +214,8 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
 
     That is a difference in data, method, prompts or model, the first one in words.
     """
+    # the signature comes last: it changes with all of the others, and they say more plainly what
+    # differs
     for what in ("data", "method", "models", "signature"):
         before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
         if (change := _difference(before, after, what)) is not None:
@@ -222,6 +226,7 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
 def _comparable(what: str, value: Any) -> Any:
     """Return the part of a manifest's entry that two sessions of one run share."""
     if what == "data" and isinstance(value, Mapping):
+        # the path may differ between machines; the content is what scores depend on
         return value.get("digest")
     if what == "models" and isinstance(value, Mapping):
         return {

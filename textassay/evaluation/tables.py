@@ -29,6 +29,8 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
             told = {"system": example.system, "group": example.group}
             human = example.human.get(aspect)
             rows.append({**of_one[aspect].model_dump(mode="json"), **told, "human": human})
+    # scores whose examples are not in the data are kept at the end: data that were cut must not
+    # hide them
     left = [score for of_one in by_id.values() for score in of_one.values()]
     rows += [score.model_dump(mode="json") for score in left]
     return [*Score.model_fields, "system", "group", "human"], rows
@@ -59,6 +61,7 @@ def arrow_table(columns: list[str], rows: list[dict[str, Any]]) -> Any:
     import pyarrow as pa
 
     usage = {name: pa.int64() for name in Usage.model_fields} | {"cost": pa.float64()}
+    # fixed types: inferred ones would depend on whether the first rows happen to be unscored
     kinds = {
         "scale": pa.list_(pa.float64()),
         "samples": pa.int64(),

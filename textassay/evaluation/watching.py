@@ -43,6 +43,7 @@ async def watched(progress: Callable[[], Progress], watch: Watch) -> AsyncIterat
         yield
     finally:
         task.cancel()
+        # `wait` does not raise what the task raised: the block's own error must come first
         await asyncio.wait([task])
         fault = None if task.cancelled() else task.exception()
         if fault is None:
@@ -66,6 +67,8 @@ def _shower(watch: Watch) -> Callable[[Progress], object] | None:
 
 def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
+    # looked up in sys.modules: importing IPython to find out would cost a second outside of
+    # notebooks
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and hasattr(shell, "kernel")
 

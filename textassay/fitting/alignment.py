@@ -148,6 +148,8 @@ async def align(
     warnings: list[str] = []
     expanded: Sequence[Aspect] = ()
     keep = growth.kept(given=given)
+    # each layer learns anew over all nodes so far: a criterion's weight changes once its parts are
+    # there beside it
     for layer in range(1, growth.layers + 1):
         notes: list[Json] = []
         if layer > 1:
@@ -161,6 +163,8 @@ async def align(
         parts = parts_of(people, train, {node.id: ratings[node.id] for node in tree})
         choice = choose(aggregators, parts.train, fitter)
         ranking = _rank(choice.chosen, parts.train, fitter, nodes, growth.saliency)
+        # the first layer is what people rated, so all of it is expanded; the last one has nothing
+        # below
         prunes = 1 < layer < growth.layers and keep < len(nodes)
         if prunes and ranking.is_noise:
             warnings.append(_noise_warning(layer, keep, growth))
@@ -216,9 +220,9 @@ def rehearse(
 
 
 def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Ratings:
-    """Return what a fair judge might say.
+    """Return placeholder ratings like those of a fair judge.
 
-    The mean human rating of a row and as much noise as signal.
+    Each is a row's mean human rating plus as much noise as signal.
     """
     gaps = np.isnan(people.human)
     centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
@@ -242,6 +246,7 @@ def parts_of(people: FeatureTable, train: Mask, ratings: Ratings) -> Parts:
     table = people.with_features(ratings)
     filled = table.filled
     empty = np.isnan(table.features[train]).all(axis=0)
+    # a criterion that the judge never rated would silently count as its mean everywhere
     if empty.any():
         name = table.names[int(np.flatnonzero(empty)[0])]
         raise DataError(
@@ -290,6 +295,8 @@ class _Ranking:
 def _rank(
     name: str, train: FeatureTable, fitter: Fitter, nodes: Sequence[Aspect], saliency: str
 ) -> _Ranking:
+    # measured even if criteria are ranked by Shapley values: only permutation has the intervals
+    # that tell importance from noise
     permutation = importance_over_folds(name, train, fitter)
     values = dict(permutation.ranking())
     if saliency == "shapley":

@@ -21,13 +21,16 @@ def competition_ranks(values: Floats) -> Floats:
 
     The best has rank 0, equal values share one.
     """
+    # as in appendix D: ties share the better rank, so a judge that gives all the same score is
+    # right about the best item only
     return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
 
 
 def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
-    """Return per aspect the share of items whose rank within their source matches people's rank.
+    """Return per aspect the share of items that are ranked within their source as people rank them.
 
-    Sources count that have two items or more with a rating and a score; `None` where there is none.
+    Shares are given for the evaluator and the best single feature, over sources with at least two
+    items that have a rating and a score; a share is `None` if no source has.
     """
     predicted = predicted_by(choice.aggregator, test)
     found: Json = {}
@@ -49,6 +52,7 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
     equal = items = groups = 0
     for code in np.unique(test.groups):
         rows = (test.groups == code) & ~np.isnan(scores) & ~np.isnan(human)
+        # a lone item has rank 0 on both sides and would count as agreement
         if rows.sum() < 2:
             continue
         same = competition_ranks(scores[rows]) == competition_ranks(human[rows])
@@ -57,10 +61,11 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
 
 
 def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
-    """Return agreement per aspect: of two raters, of one with the others' mean, of the evaluator.
+    """Return per aspect how annotators agree with each other, and the evaluator with them.
 
-    Empty where no aspect has ratings of single annotators. Annotators are told apart by their
-    position in the data.
+    Figures are those of each pair of annotators and their mean, of one annotator with the mean of
+    the others, and of the evaluator with all annotators' mean and with one of them. Empty if no
+    aspect has ratings of single annotators, who are identified by their position in the data.
     """
     predicted = predicted_by(aggregator, test)
     found: Json = {}

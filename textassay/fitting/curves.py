@@ -51,6 +51,7 @@ def _over_seeds(
     repeats: int,
 ) -> Json:
     found, rows, problem = [], [], None
+    # all of the rows are the same rows under any seed
     for seed in range(repeats if fraction < 1 else 1):
         try:
             part = (
@@ -99,6 +100,7 @@ def over_criteria(
 def _samples(
     train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
 ) -> Iterator[tuple[FeatureTable, FeatureTable]]:
+    # the split of the report comes first, so one sample gives the figures of the report itself
     yield train, test
     whole = train.joined(test)
     for sample in range(1, repeats):

@@ -132,6 +132,7 @@ def fit_recorded(
         )
     wanted = Wanted(features, read_files(scores), learning.aspects, learning.by_row)
     table = read_table(data, wanted)
+    # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
     fitter = Fitter(scales_of(table, learning.scales), learning.seed, learning.threads)
     parts = split(table, learning)

@@ -2,7 +2,7 @@
 
 Iterative alignment with a model that rates criteria and takes them apart.
 
-OUT/fit.json        what was asked for; the same command goes on where it was stopped
+OUT/fit.json        the request; the same command resumes an alignment that was stopped
 OUT/layers/N.json   the tree as it stood at layer N
 OUT/layers/N/       the run that rated the nodes of layer N
 OUT/answers/        answers of models, unless a cache is named
@@ -64,7 +64,7 @@ OF_THE_TREE = ("tree", "depth", "output")
 
 @dataclass(frozen=True)
 class AlignmentOrder:
-    """What is to be aligned.
+    """The request for an alignment.
 
     Attributes:
         data: Examples with human ratings.
@@ -100,7 +100,7 @@ async def _unwatched(session: Session) -> AsyncIterator[None]:
 
 
 class Alignment:
-    """One alignment: checked when it is made, asked for in `run` or counted in `dry_run`.
+    """One alignment: checked when constructed, performed by `run`, counted by `dry_run`.
 
     Attributes:
         unscored: Ratings that could not be had, by outcome, after `run`.
@@ -153,6 +153,7 @@ class Alignment:
         used = train | test
         kept = {id_ for id_, wanted in zip(self.people.ids, used, strict=True) if wanted}
         self.examples = [example for example in self.examples if example.id in kept]
+        # ratings are paid for per row, so rows of neither side must not reach the judge
         self.people = self.people.rows(used)
         return train[used]
 
@@ -191,12 +192,14 @@ class Alignment:
                 self.unscored = layers.unscored
                 return self._fit(aligned, models)
             except DataError as error:
+                # while ratings are being asked for the error is that of the data and nothing has
+                # to be kept
                 if not layers.rating:
                     self._tell_what_is_kept(error, out)
                 raise
 
     async def dry_run(self, watch: Watch = _unwatched) -> Usage:
-        """Return what it would take at most: every criterion with as many parts as it may have.
+        """Return the greatest usage: every criterion with as many parts as it may have.
 
         Raises:
             RunFolderError: The folder holds something else, or cannot be written to.
@@ -220,6 +223,7 @@ class Alignment:
                     async for _ in session.engine.scores():
                         pass
             ledgers = {id(model): ledger_of(model).usage for model in models.values()}
+            # by identity: roles that share one model share its ledger, which must be counted once
             return sum(ledgers.values(), Usage())
 
     async def _largest(
@@ -249,9 +253,9 @@ class Alignment:
     def session(
         self, method: NodeRatings, connected: Mapping[str, Model], folder: Path | None
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the run that rates a layer's nodes, or go on with it.
+        """Open or resume the run that rates a layer's nodes.
 
-        Without a folder count what it would ask.
+        Without a folder, only count its requests.
         """
         return open_session(
             self.examples,
@@ -260,6 +264,8 @@ class Alignment:
             ),
             method=method,
             models=connected,
+            # the models carry the alignment's own store already; a cache of the run would keep
+            # answers twice
             settings=self.order.settings.model_copy(update={"cache": None, "no_cache": True}),
             out=folder,
             resume=folder is not None and (folder / "manifest.json").exists(),
@@ -289,12 +295,14 @@ class Alignment:
         layer's parts differs.
         """
         learning = asdict(self.order.learning)
+        # these change the report or the speed, but never which ratings are asked for
         for name in ("threads", "depth", "aggregators", "repeats"):
             del learning[name]
         if learning["test_fraction"] is None:  # as earlier versions have it
             del learning["test_fraction"]
         tree = {} if self.tree is None else {"tree": trees.digest(self.tree)}
         names = {role: m if isinstance(m, str) else m.name for role, m in self.order.models.items()}
+        # through JSON, so that tuples and lists compare equal to what the file holds
         plan: Json = json.loads(
             json.dumps(
                 {
@@ -407,7 +415,7 @@ class _Layers:
         """Whether ratings are being asked for, or could not be had."""
 
     async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> Ratings:
-        """Return the ratings of a layer's nodes, asked for as far as they are not there."""
+        """Return the ratings of a layer's nodes; the judge is asked for those that are missing."""
         self.rating = True
         method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
         folder = self._folder / str(layer)
@@ -433,6 +441,8 @@ class _Layers:
 
         Those that an earlier call settled are read from its file.
         """
+        # the parts are kept apart from the cache: asked again, a model may write others, and the
+        # ratings of the earlier ones would be lost
         file = self._folder / f"{layer}.json"
         if self._alignment.tree is not None:
             return parts_in(self._alignment.tree, aspects)
@@ -469,6 +479,7 @@ def _read(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
         raise RunFolderError(
             f"{file} cannot be read: {error}; delete it to ask for the parts again"
         ) from error
+    # another aggregator can rank other criteria first; their parts must not be taken for these
     if [one.of.id for one in found] != [aspect.id for aspect in aspects]:
         before, now = (
             ", ".join(ids)

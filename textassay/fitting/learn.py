@@ -108,6 +108,7 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
         DataError: None can be fitted.
     """
     names = list(dict.fromkeys(names))
+    # nothing to choose, so no cross-validation is paid for
     if len(names) == 1:
         return Choice(names[0], {names[0]: fitter.fit(names[0], train)}, {}, {})
     fitted: dict[str, Aggregator] = {}
@@ -120,6 +121,7 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
                 name, _at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter
             )
         except DataError as error:
+            # one that fits all rows but not a fold of them has no error to be compared by
             fitted.pop(name, None)
             failed[name] = str(error)
     if not fitted:
@@ -143,6 +145,7 @@ def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
             fitter.fit(name, table.rows(~outside)), table.rows(outside)
         )
     squared = np.nanmean((predicted - table.human) ** 2, axis=0)
+    # relative to each aspect's variance, or an aspect on a wider scale would decide alone
     return float(np.mean(squared / np.nanvar(table.human, axis=0)))
 
 
@@ -192,6 +195,7 @@ def saliency_over_folds(
     sizes = []
     for fitted, rows in _fitted_over_folds(name, train, fitter, count):
         rows = _at_most(rows, _ROWS_TO_EXPLAIN, fitter.seed)
+        # the background holds none of the explained rows, or a row would be compared with itself
         others = train.rows(~np.isin(train.ids, rows.ids))
         found = explain(
             fitted, rows.features, others.features, systems=rows.systems, seed=fitter.seed
@@ -249,6 +253,7 @@ def background_of(
     """Return training rows for sampled contributions, none where contributions are exact."""
     if aggregator.explains_exactly:
         return ()
+    # a fixed seed: the same evaluator file must come from the same rows
     drawn = np.random.default_rng(0).permutation(len(train.ids))[:rows]
     chosen: Floats = train.features[np.sort(drawn)]
     return tuple(tuple(None if v != v else float(v) for v in row) for row in chosen)

@@ -93,6 +93,7 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     except DataError as error:
         told["permutation"] = {"failed": str(error)}
     rng = np.random.default_rng(fitter.seed)
+    # contributions of a few hundred rows give the means well enough, and sampled ones are slow
     rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
     found = explain(
         aggregator,

@@ -1,4 +1,4 @@
-"""On which scale people rated an aspect: as told, or the whole numbers around what was seen.
+"""The scale on which people rated an aspect: the given one, or whole numbers around the ratings.
 
 Means and ends of a scale cannot show which scale a rater had in mind, but two scales in one column
 can be seen where whole sources lie on either side of 1.
@@ -67,6 +67,7 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
             below += 1
         elif own.min() >= 1 and own.max() > 1:
             above += 1
+        # ratings on both sides of 1 within one source show that a single scale crosses 1
         elif own.min() < 1 < own.max():
             return
     if min(below, above) >= 2:

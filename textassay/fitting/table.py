@@ -221,6 +221,7 @@ class _Rows:
             self._by.add("source")
             return (
                 "source "
+                # a digest instead of the text, so that long sources do not stay in memory
                 + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
             )
         return None

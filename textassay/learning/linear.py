@@ -99,7 +99,8 @@ def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
     along = axes.T @ (features.T @ target)
     shrunk = [
         # the penalty grows with the rows, so that one chosen on folds fits all of the rows
-        axes @ (along / (np.maximum(variances, 0) + penalty * len(target))) for penalty in penalties
+        axes @ (along / (np.maximum(variances, 0) + penalty * len(target)))
+        for penalty in penalties
     ]
     return [
         _around_means(np.asarray(weights, dtype=np.float64), intercept, training)

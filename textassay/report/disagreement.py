@@ -58,4 +58,6 @@ def _on_scale(human: Floats, scale: Scale) -> bool:
     low, high = scale
     lowest, highest = float(human.min()), float(human.max())
     wide = highest - lowest > _SHARE_OF_SCALE * (high - low)
+    # ratings from 0 to 1 fit into a scale of 1 to 5 only by accident; touching an end or spanning
+    # half of it shows that they are meant on it
     return low <= lowest and highest <= high and (wide or lowest == low or highest == high)

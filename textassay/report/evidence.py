@@ -58,6 +58,7 @@ def lines_of(score: Score) -> list[Line]:
                   if not _is_start(piece)), default=0.0)  # fmt: skip
     lines = [_line(piece, widest) for piece in score.evidence]
     order = list(TITLES)
+    # stable: lines of a kind keep the order in which the method wrote them
     return sorted(lines, key=lambda line: order.index(line.kind))
 
 
@@ -100,6 +101,7 @@ def _line(piece: Mapping[str, Any], widest: float) -> Line:
             return Line("contribution", text, f"{moved:.3f}", note=note)
         value = _number(piece.get("value"))
         note = "; ".join(filter(None, [f"value {value:.3g}" if value is not None else "", note]))
+        # bars start in the middle, so that sign and size are seen against the largest contribution
         half = 0.5 * moved / widest if widest else 0.0
         return Line("contribution", text, f"{moved:+.3f}", 0.5, 0.5 + half, note)
     if "ratings" in piece:

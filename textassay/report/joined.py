@@ -80,6 +80,7 @@ def join(
         human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
         if unit == "points" or rows is None:
             found[own] = gaps(values[own], human[own], unit)
+        # as shares, gaps of aspects on different scales can be sorted together
         width = scale[1] - scale[0] if scale is not None and unit == "points" else 1.0
         sizes[own] = np.abs(found[own]) / width
     other = np.full(len(chosen), np.nan)

@@ -1,4 +1,4 @@
-"""A run that may still grow, as a served page asks for it: what is new since a reader last looked.
+"""A run that may still grow, as a served page requests it: what was added since the last request.
 
 Nothing is done unless somebody looks. Reading takes time in proportion to what is new; the sections
 are made again so rarely that they cost a small share of one core.
@@ -60,15 +60,20 @@ class LiveRun:
             began = time.monotonic()
             made = sections_of(self._content())
             self._sections = (now, finished, made)
+            # a pause in proportion to the cost: sections of a large run take seconds, and several
+            # readers must not keep the core busy
             self._renew_at = began + (_RESTS + 1) * (time.monotonic() - began)
             return now, made
 
     def news(self, cursor: int, known: int) -> dict[str, Any]:
         """Return what was added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
+            # the file was replaced (a merge, a run begun anew), and the reader's position means
+            # nothing in it
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}
             upto = min(cursor + MOST_ROWS, len(self._lines))
+            # a row that changed twice since the reader's last request is sent once, as it is now
             rows = list(dict.fromkeys(self._lines[cursor:upto]))
             table = self.run.table
             ids = table.ids[known : max((table.example[row] for row in rows), default=-1) + 1]

@@ -146,6 +146,8 @@ def page_of(content: Content, *, packed: Packed | None = None, live: str | None 
         packed: The scores that travel with it.
         live: Where a served page asks for scores instead; `None` in a file.
     """
+    # script and style are inlined and allowed by hash: the file works without a server, and a
+    # script that came in with a judged text has another hash and is refused by the browser
     script, style = asset("page.js"), asset("page.css")
     return environment().get_template("page.html.jinja").render(
         content=content, packed=packed, live=live, script=script, style=style, max_rows=MAX_ROWS,
@@ -220,6 +222,7 @@ def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> d
 
 
 def _seen(value: Any) -> Any:
+    # `type` rather than isinstance: Markup is a subclass of str and is escaped already
     return visible(value) if type(value) is str else value  # Markup is ours and safe
 
 

@@ -85,11 +85,13 @@ def selected(joined: Joined, total: int) -> Rows:
     """
     if total <= MAX_ROWS:
         return np.arange(total)
+    # extremes are what people look for, and a random rest keeps the distributions true
     share = MAX_ROWS // 2
     extremes = [_largest(joined.sizes, share), _largest(np.abs(joined.changes), share)]
     extremes += [_largest(-joined.values, share // 2), _largest(joined.values, share // 2)]
     kept = np.unique(np.concatenate([found[: share // 4] for found in extremes]))
     rest = np.setdiff1d(np.arange(total), kept)
+    # a fixed seed, since equal runs must give equal bytes
     drawn = np.random.default_rng(0).choice(rest, MAX_ROWS - len(kept), replace=False)
     return np.sort(np.concatenate([kept, drawn]))
 
@@ -246,6 +248,7 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
     def place(at: int) -> tuple[int, int]:
         example = data.examples.get(table.ids[at])
         group = None if example is None else example.group
+        # NUL cannot occur in a group that was read from data, so no example joins another's group
         return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
 
     return [(table.ids[at], found[at]) for at in sorted(sorted(found), key=place)]
@@ -285,6 +288,8 @@ def _limit(examples: Sequence[Example | None]) -> int:
 
 def _place(text: str, texts: list[str]) -> int:
     try:
+        # only the last texts are searched: examples of one source are neighbors, and searching all
+        # would take quadratic time
         return texts.index(text, max(0, len(texts) - 64))
     except ValueError:
         texts.append(text)
@@ -302,4 +307,5 @@ def _largest(column: Floats, count: int) -> Rows:
 
 
 def _compressed(value: Any) -> str:
+    # without `mtime=0` gzip writes the time, and equal runs would give different bytes
     return base64.b64encode(gzip.compress(encode(value), 9, mtime=0)).decode("ascii")

@@ -72,6 +72,7 @@ class ScoreTable:
         """
         block = self._unread(_BLOCK)
         changed = []
+        # a last line without its line break may still be being written
         for line in block[: block.rfind(b"\n") + 1].splitlines(keepends=True):
             self._line += 1
             if not line.isspace():
@@ -165,6 +166,7 @@ class ScoreTable:
             for numbers in (self._value, self._calibrated, self._low, self._high):
                 numbers.append(float("nan"))
         self.outcome[row] = OUTCOMES.index(score.outcome)
+        # points to the latest line, which is what `scores` reads again
         self._begins[row] = begins
         self._value[row] = float("nan") if score.value is None else score.value
         for numbers, name in (

@@ -76,8 +76,11 @@ class Viewer:
 
     async def _run(self, request: web.Request) -> LiveRun:
         name = "" if self.single else request.query.get("run", "")
+        # one at a time: two requests for a run that is not open would read it twice
         async with self._opening:
             if name not in self._runs:
+                # compared with the listed names rather than joined to the path: `..` can lead
+                # nowhere
                 if name not in await asyncio.to_thread(self.names):
                     raise web.HTTPNotFound(text=f"there is no run {name!r} here")
                 try:
@@ -144,6 +147,7 @@ class Viewer:
         except TextassayError as error:
             raise web.HTTPInternalServerError(text=str(error)) from error
         response.headers["X-Content-Type-Options"] = "nosniff"
+        # a page elsewhere cannot embed what is served here, whatever its own policy says
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
         return response
@@ -161,7 +165,11 @@ async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]
         ConfigurationError: The address cannot be listened on.
     """
     runner = web.AppRunner(
-        viewer.app(), access_log=None, handle_signals=False, shutdown_timeout=_GRACE_SECONDS
+        # the command line handles Ctrl-C itself; pages that poll must not hold up the end
+        viewer.app(),
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_GRACE_SECONDS,
     )
     await runner.setup()
     try:
@@ -226,6 +234,7 @@ def _listed(folder: Path, name: str) -> dict[str, Any]:
 
 def _count(request: web.Request, name: str) -> int:
     text = request.query.get(name, "0")
+    # isdigit alone accepts digits of other scripts; the length bounds what int() has to parse
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         raise web.HTTPBadRequest(text=f"{name} must be a number")
     return int(text)

@@ -139,6 +139,7 @@ def open_data(run: RunSource, data: str | Path | None) -> DataSource:
         info = examples.check()
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")
+    # texts of changed data beside old scores would show evidence for other words
     if info.digest != _at(run.manifest, "data", "digest") and not _at(
         run.manifest, "spec", "limit"
     ):

@@ -25,6 +25,8 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None
     )
+    # escape leaves Markup as it is, so nested elements are not escaped twice while texts always
+    # are
     inner = Markup("").join(escape(child) for child in children)
     return Markup(f"<{name}{written}>{inner}</{name}>")
 
@@ -94,6 +96,7 @@ def histogram(counts: Sequence[int], *, kind: str = "judge", width: float = 64) 
         )
         for at, count in enumerate(counts)
         if count
+        # a bin with anything in it stays visible
         for tall in [max(1.0, (height - 1) * count / most)]
     ]
     base = tag("line", x1=0, x2=width, y1=height - 0.5, y2=height - 0.5, class_="axis")
@@ -158,6 +161,7 @@ def curve(
         tag("text", y_name, class_="small", text_anchor="middle",
             transform=f"translate({left - 22:g} {top + size / 2:g}) rotate(-90)"),
     ]  # fmt: skip
+    # the diagonal of equal values exists only where the two axes overlap
     low, high = max(x_span[0], y_span[0]), min(x_span[1], y_span[1])
     if low < high:
         (x1, y1), (x2, y2) = at(low, low), at(high, high)

@@ -107,6 +107,7 @@ def agreements(
                 bootstrap=resamples,
             )  # fmt: skip
             rows += [_row(run.name, False, row) for row in table.rows]
+    # trivial measures depend on the texts alone: a live page renews its sections without them
     if not data.surface:
         data.surface.update(trivial(examples))
     for name, values in data.surface.items():
@@ -167,6 +168,7 @@ def _levels(examples: Sequence[Example]) -> list[Level]:
     levels: list[Level] = ["dataset"]
     groups = {example.group for example in examples}
     systems = {example.system for example in examples}
+    # groups of one text each have no coefficient
     if None not in groups and 1 < len(groups) < len(examples):
         levels.append("group")
     if None not in systems and len(systems) > 2:
@@ -186,6 +188,8 @@ def _aspect(human: str, levels: Sequence[Level], rows: Sequence[AgreementRow]) -
     own = [row for row in rows if row.row.human == human]
     whole = [row for row in own if row.row.agreement.level == "dataset"]
     trivial_rhos = [row.row.agreement.spearman for row in whole if row.trivial]
+    # the sign of a trivial measure may be chosen in hindsight, which is in its favor: a judge
+    # should be above it all the same
     bar = max((abs(rho) for rho in trivial_rhos if rho is not None), default=None)
     beats = {
         row.name: row.row.agreement.spearman is not None and row.row.agreement.spearman > (bar or 0)

@@ -187,6 +187,7 @@ def _compare(
         found.reasons.append(f"Comparison of the runs: {error}")
         return
     ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
+    # one axis for all aspects, symmetric around 0, so that the pictures can be compared
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
     for row in rows:
         drawn = (row.difference.value, row.difference.low, row.difference.high)
@@ -208,6 +209,7 @@ def _curves(run: RunSource, tables: Sequence[Columns], read: folder.Calibration)
         if own is None:
             continue
         for signature in run.table.signatures:
+            # a curve learned from another judge would look valid and be wrong
             read.check(name, signature)
         values = run.table.values[np.array(run.table.aspect, int) == at]
         applied = own.apply(values[~np.isnan(values)])

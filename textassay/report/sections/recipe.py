@@ -106,6 +106,7 @@ def _graph(spec: Mapping[str, Any]) -> Graph:
     """
     name, options = str(spec.get("method")), dict(spec.get("options") or {})
     if is_evaluator(name):
+        # only the graph is drawn, so a change of the judge does not matter here
         options["allow_change"] = True
     models: dict[str, Model] = {"": ScriptedModel([], capabilities=Capabilities())}
     if not spec.get("models"):
@@ -119,6 +120,7 @@ def _drawn(graph: Graph) -> Markup:
     names = {"input": "example", _RESULT: "scores"}
     edges = [(edge.source, edge.target, edge.fans_out) for edge in graph.edges]
     depth = {"input": 0}
+    # longest path by relaxation: after as many rounds as nodes, every edge points to the right
     for _ in graph.nodes:
         for source, target, _each in edges:
             depth[target] = max(depth.get(target, 1), depth.get(source, 0) + 1)
@@ -131,6 +133,7 @@ def _drawn(graph: Graph) -> Markup:
     columns.append([_RESULT])
     merged: dict[tuple[str, str], bool] = {}
     for source, target, each in edges:
+        # several edges between two nodes are one arrow, which fans out if any of them does
         merged[source, target] = merged.get((source, target), False) or each
     drawn = [(source, target, each) for (source, target), each in merged.items()]
     return svg.flow(

@@ -100,6 +100,7 @@ def _system(
     mean = mean_of(values[rows], [groups[int(row)] for row in rows], bins=_BINS, span=span)
     rated = human[rows][~np.isnan(human[rows])]
     people = float(rated.mean()) if len(rated) else None
+    # raters may have used another scale, and a mark clipped to this one would be wrong
     on_axis = people if people is not None and span[0] <= people <= span[1] else None
     drawn = (None, None, None) if mean is None else (mean.value, mean.low, mean.high)
     return SystemRow(
