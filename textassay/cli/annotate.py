@@ -70,6 +70,7 @@ async def serve(wanted: Annotation) -> int:
                 f"cannot serve at {wanted.host}:{wanted.port}: {error.strerror or error}; "
                 "give another --port"
             ) from error
+        # also after Ctrl-C, which is how a study usually ends
         finally:
             say(f"{len(ratings.answers)} answers are in {wanted.out}")
     return 0
@@ -101,6 +102,7 @@ async def _watch(ratings: CollectedRatings) -> None:
     """Show how far it is until Ctrl-C."""
     console = messages()
     if not console.is_terminal:
+        # without a terminal there is nothing to draw; serving goes on until the process is stopped
         await asyncio.Event().wait()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:

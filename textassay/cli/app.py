@@ -58,6 +58,8 @@ def _root(
 
 
 for _name in COMMANDS:
+    # all are imported, even for one command's help: the modules hold only flags, and whatever is
+    # heavy is imported when a command runs
     import_module(f"textassay.cli.commands.{_name}")
 
 

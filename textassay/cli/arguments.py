@@ -47,6 +47,7 @@ def settings(items: Iterable[str]) -> dict[str, Any]:
 def literal(text: str) -> Any:
     """Read a value as TOML (`3`, `0.5`, `true`, `[1, 2]`), or as plain text if it is not TOML."""
     try:
+        # TOML rather than Python or JSON, because a config file writes the same values in TOML
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
@@ -67,6 +68,7 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     repeats = sum(item.startswith("juror=") for item in items) > 1
     for item in items:
         role, equals, name = item.partition("=")
+        # names of models may hold "=" in an address; a role has neither a slash nor a dot
         if not equals or "/" in role or "." in role:
             role, name = "", item
         if role == "juror" and repeats:
@@ -88,6 +90,7 @@ def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
     """
     found: dict[str, tuple[float, float]] = {}
     for item in items:
+        # from the right: an aspect's name may hold "="
         name, equals, ends = item.rpartition("=")
         try:
             low, high = (float(part) for part in ends.split(","))
@@ -138,6 +141,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
+    # the file may spell flags as the command line does
     flat = {key.replace("-", "_"): value for key, value in found.items()}
     allowed = sorted({*known, "models", "endpoints", *EndpointSettings.model_fields})
     for key in flat:
@@ -257,6 +261,7 @@ def merged(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str,
     Tools that the file describes are used under their names: those that the command line names, or
     else all.
     """
+    # what is typed wins: the file is the general case, the command line the exception
     flags = {**configured, **typed}
     described = configured.get("tools")
     if isinstance(described, Mapping):

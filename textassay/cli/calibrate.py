@@ -44,6 +44,7 @@ def learn(
     """
     if data is None or out is None:
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
+    # before the scores are read, which may take minutes
     folder.check_out(out)
     allowed = allow_change(given)
     tables, people = read_columns(scores, data, aspect_map, labels)
@@ -91,6 +92,8 @@ def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
     for table in tables:
         for id_, rated in zip(table.ids, table.rated.tolist(), strict=True):
             if rated:
+                # digests let `estimate` recognize sources that the calibration has seen, without
+                # their texts
                 found.add(folder.source_digest(group[id_] or f"row {id_}"))
     return frozenset(found)
 
@@ -160,6 +163,7 @@ async def _write(
             batch.append(read.applied(score, allow_change=allowed))
             calibrated += batch[-1].calibrated is not None
             outside += bool(batch[-1].outside)
+            # one write to the journal per batch: each one is synced to the disk
             if len(batch) >= _BATCH:
                 await target.append(batch)
                 batch = []

@@ -94,6 +94,7 @@ def _tell(rows: Sequence[CompareRow], people: People | None, data: Path | None) 
             )
         if row.difference.low is None:
             say(f"{row.aspect}: one source alone gives no interval", style="yellow")
+        # not an error: comparing two judges is one of the two uses of this command
         if row.signatures[0] != row.signatures[1]:
             say(
                 f"{row.aspect}: the runs are of two judges or settings, so the difference is theirs"

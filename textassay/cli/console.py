@@ -49,6 +49,7 @@ def results() -> Console:
     As wide as the terminal, or without bounds where there is none.
     """
     console = Console(highlight=False)
+    # rich folds at 80 columns in a pipe, which would break lines that a script reads
     return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
@@ -63,6 +64,7 @@ def say(message: str, *, style: str = "") -> None:
         told = {"time": datetime.now(UTC).isoformat(), "level": "info", "message": message}
         print(json.dumps(told), file=sys.stderr, flush=True)  # noqa: T201
         return
+    # Text, because brackets in a plain string would be read as markup
     messages().print(Text(printable(message), style=style))
 
 

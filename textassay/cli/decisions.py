@@ -80,6 +80,7 @@ def check_confidence(confidence: float) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
+    # NaN is not JSON; a missing number has to be null
     typer.echo(json.dumps(value, allow_nan=False))
 
 

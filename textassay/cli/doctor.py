@@ -37,6 +37,7 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
         typer.echo(json.dumps({"model": name, "rows": rows}))
     else:
         typer.echo(printable(plain_text(name, findings)))
+    # a model without log-probabilities or seeds is usable; one that answers in no form is not
     answers = any(f.verdict == "yes" for f in findings if f.ability in ("chat", "prompt"))
     return 0 if answers else UNSCORED
 

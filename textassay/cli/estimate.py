@@ -100,6 +100,8 @@ def _from_folder(
         known = [one.aspect for one in read.aspects]
         raise UnknownName("aspect of the calibration", columns.score, known)
     read.check(columns.score, signature, allow_change=allowed)
+    # a map applied to the ratings it was learned from fits them too well, and the correction would
+    # find too little error
     if read.sources & sources_of([columns], people):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "

@@ -49,6 +49,7 @@ async def export(folder: Path, out: Path | None, data: Path | None) -> None:
     """
     count = missing = 0
     try:
+        # "x": prompts hold the data, and an existing file may be somebody's
         file = sys.stdout if out is None else out.open("x", encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{out}: cannot be written: {error.strerror}") from error

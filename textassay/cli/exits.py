@@ -48,6 +48,7 @@ def exits() -> Iterator[None]:
     """Turn errors of the block into a message on standard error and an exit status."""
     try:
         yield
+    # first of all: it wraps errors that would otherwise mean that nothing was asked
     except Stopped as stop:
         _explain("stopped", stop.__cause__ or stop)
         raise typer.Exit(STOPPED) from None
@@ -112,8 +113,12 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         if (
             task is not None
             and sys.platform != "win32"
+            # only the main thread may set signal handlers; callers in other threads handle signals
+            # themselves
             and threading.current_thread() is threading.main_thread()
         ):
+            # cancelling lets the run write its summary and close its journal, which the default
+            # would not
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 

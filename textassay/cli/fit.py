@@ -126,6 +126,7 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
         return 0
     try:
         found = await alignment.run(watch)
+    # raised before anything is asked: status 2, not 3
     except (RunFolderError, UnknownName):
         raise
     except DataError as error:  # its notes say what is kept

@@ -79,6 +79,8 @@ class Group:
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
+                # None rather than the setting's default: only then can a flag that was typed be
+                # told from one that was not, which decides what wins over a config file
                 default=False if get_args(flag)[0] is bool else None,
                 annotation=flag,
             )
@@ -91,6 +93,8 @@ class Group:
 
     def __or__(self, other: Group) -> Group:
         """Return a group with the flags of both."""
+        # a flag that is in both groups raises a TypeError here, at import, and not when somebody
+        # types it
         return Group(**self.flags, **other.flags)
 
 
@@ -105,6 +109,7 @@ def given(flags: Mapping[str, Any]) -> Given:
 
 def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with each parameter annotated with a `Group` spread into flags."""
+    # annotations are strings under `from __future__ import annotations`; this resolves them
     hints = get_type_hints(function, include_extras=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Group] = {}
@@ -139,6 +144,8 @@ def setting(name: str) -> Any:
     field, flag = Settings.model_fields[name], flag_of(name)
     if flag is None:
         raise KeyError(f"the setting {name!r} has no flag")
+    # type, default and help come from `Settings`, so a new setting gets its flag without a second
+    # description that could differ
     kind = _word(field.annotation)
     shown = "" if field.default in (None, False) else f" (default: {field.default})"
     option = typer.Option(

@@ -53,6 +53,7 @@ def log_as_json() -> None:
     """Write what the package logs, from the level INFO up, as JSON."""
     Messages.as_json = True
     logger = logging.getLogger("textassay")
+    # called once per command, and several commands may run in one process
     if not any(isinstance(handler, JsonHandler) for handler in logger.handlers):
         logger.addHandler(JsonHandler())
         logger.setLevel(logging.INFO)

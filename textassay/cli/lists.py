@@ -90,6 +90,7 @@ def _fields(model: type[BaseModel]) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def _summary(thing: Any) -> str:
+    # the docstring's first line is the help, so the list cannot differ from the documentation
     return (thing.__doc__ or "").strip().partition("\n")[0]
 
 

@@ -121,6 +121,8 @@ def drawn(table: AgreementTable, console: Console) -> Table:
     """Draw agreement so that nothing is folded on this console, as far as names allow."""
     wide = _one_row_each(table)
     fits = (
+        # measured without bounds: within the console's width rich would fold and report that it
+        # fits
         console.measure(wide, options=console.options.update(width=PIPE_WIDTH)).maximum
         <= console.width
     )

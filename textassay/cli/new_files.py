@@ -30,6 +30,7 @@ def check_new_file(path: Path, kind: str) -> None:
         raise ConfigurationError(
             f"a {kind} is saved as {' or '.join(SUFFIXES)}, not as {str(path)!r}"
         )
+    # before the model is asked: what it writes is paid for
     if path.exists():
         raise ConfigurationError(f"{path} exists; {kind}s are edited by hand and never overwritten")
     if not path.resolve().parent.is_dir():

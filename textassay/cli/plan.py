@@ -49,6 +49,7 @@ async def carry_out(order: PlanOrder) -> None:
         made = tools_for(FusionEval.name, order.tools, models)
         async with ToolScorer(made):
             plan = await planner_of(models, task, made, options)()
+        # nothing is saved that `score` would refuse later
         if not isinstance(plan, Plan):
             raise MalformedResponse(f"{plan.problem}; the model said: {plan.text!r}")
     with io_errors(order.out):

@@ -111,8 +111,10 @@ def divided(settings: Settings, count: int) -> Settings:
     Limits that are shared through Redis stay whole.
     """
     parts: dict[str, Any] = {
+        # each process counts only its own spending, so the limit is divided rather than shared
         "max_cost": None if settings.max_cost is None else settings.max_cost / count
     }
+    # Redis holds the counters of all processes, which then share the whole limits
     if settings.limits is None:
         parts |= {
             "concurrency": math.ceil(settings.concurrency / count),
@@ -127,6 +129,8 @@ async def _carry_out(run: Path, orders: Mapping[Shard, Order], order: Order) -> 
     tasks = [asyncio.create_task(worker.work()) for worker in workers]
     try:
         async with shown(lambda: summed(w.progress for w in workers), order.progress):
+            # the first failure stops all: shards have the same model, so it would hit every one of
+            # them
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()
@@ -138,6 +142,7 @@ async def _carry_out(run: Path, orders: Mapping[Shard, Order], order: Order) -> 
     except BaseException:
         await _stop(workers, tasks)
         raise
+    # before merging: a merge of unfinished shards would look like a finished run
     _raise_first_failure(run, workers)
     return merge_shards(run, partial=False, as_json=order.as_json)
 
@@ -188,6 +193,7 @@ class Worker:
                 return
             code = self._process.returncode if self._process is not None else None
             assert order.out is not None
+            # a process that was killed before it wrote the manifest has nothing to resume
             order = replace(order, resume=(order.out / "manifest.json").exists())
             say(f"the process of shard {self.shard} ended with status {code}; it is started again")
         self.end = {
@@ -222,6 +228,7 @@ class Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(ConnectionError):  # it was killed; its status tells
+            # over stdin rather than as arguments: an order may hold headers, which `ps` would show
             process.stdin.write(json.dumps(order_as_json(order)).encode() + b"\n")
             await process.stdin.drain()
         if self._stopping:
@@ -260,6 +267,7 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
     return Progress(
         done=sum(part.done for part in known),
         total=sum(total or 0 for total in totals) if complete else None,
+        # shards run side by side, so the longest time is that of the whole
         seconds=max((part.seconds for part in known), default=0.0),
         outcomes=dict(outcomes),
         usage=sum((part.usage for part in known), Usage()),

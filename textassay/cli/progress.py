@@ -51,7 +51,10 @@ async def shown(
         yield
     finally:
         task.cancel()
+        # `wait` rather than `await task`: cancellation of the drawing must not hide the block's
+        # own error
         await asyncio.wait([task])
+        # the last state is always printed, or a short run would leave no line at all
         if not live:
             print(told(progress()), file=sys.stderr, flush=True)  # noqa: T201
 

@@ -39,6 +39,7 @@ def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) ->
                 f"{scores} does not tell where its data are; name them: DATA after {scores}"
             )
         data = Path(spec.data)
+    # the run's map is meant for the run's file; another file may have other columns
     if fields is None and spec is not None and _same(data, spec):
         fields = spec.fields
     return Examples(data, fields=fields or None)

@@ -178,6 +178,7 @@ FLAGS = (
 )
 def fit(
     data: OptionalData = None,
+    # `--scores A B` is what people type, and without this argument B would be reported as unknown
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     *,
     method: Annotated[

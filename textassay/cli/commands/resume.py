@@ -45,6 +45,7 @@ def resume(
     from textassay.evaluation.shards import is_divided
 
     read = flags_to_resume({**given, "data": data}, score_keys())
+    # shards are resumed by processes of their own and merged again, so they come first
     if is_divided(run):
         from textassay.cli.processes import resume_in_processes
 

@@ -78,6 +78,7 @@ async def _run(layout: Layout, model: Model, style: Style) -> None:
         async with DemoSteps(Pipeline.steps(), style) as steps:
             await Pipeline(layout, model, steps.watch).run()
     except TextassayError as error:
+        # replaces the notes of the run inside, which name a folder that the user did not choose
         error.__notes__ = [_how_to_go_on(layout)]
         raise Stopped from error
     except asyncio.CancelledError:

@@ -77,6 +77,7 @@ class DemoSteps:
         finally:
             if redrawing is not None:
                 redrawing.cancel()
+                # waited for, so that no redraw comes after the line that replaces it
                 await asyncio.wait([redrawing])
         self._done += 1
         now = session.engine.progress

@@ -57,7 +57,7 @@ def _cell(found: TaskComparison, line: ComparisonLine, aspect: str) -> Text:
 
 
 def heading(aspect: str) -> str:
-    """Return an aspect's name as a column can bear it."""
+    """Return an aspect's name, shortened to the width of a column's heading."""
     return aspect if len(aspect) <= MAX_HEADING else f"{aspect[: MAX_HEADING - 1]}."
 
 
