@@ -39,6 +39,7 @@ def own_messages() -> Iterator[None]:
     """Write messages as text again when the block is left: each command says for itself how."""
     try:
         yield
+    # a process may run several commands, as tests do, and each decides for itself
     finally:
         Messages.as_json = False
 

@@ -60,6 +60,8 @@ class Commands(_PlainSwitches, TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help in panels."""
+        # set only while the help is drawn: with it on, typer would also draw usage errors in a
+        # frame, which breaks lines that scripts read
         self.rich_markup_mode = "rich"
         try:
             super().format_help(ctx, formatter)
@@ -74,6 +76,8 @@ def new_app(name: str, text: str) -> typer.Typer:
         help=text,
         cls=Commands,
         no_args_is_help=True,
+        # our own handler turns errors into a message and a status; typer's would print locals,
+        # which may hold keys
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -117,6 +121,8 @@ def command(
 
         @wraps(spread)
         def run(**flags: Any) -> None:
+            # the one place through which every command returns, so no command can leave with a
+            # traceback or a status of its own making
             with own_messages(), exits():
                 raise typer.Exit(spread(**flags) or 0)
 

@@ -134,6 +134,7 @@ def _style(flags: dict[str, Any]) -> Style:
         raise UnknownName("log format", str(log), LOGS)
     if given not in STYLES:
         raise UnknownName("progress style", str(given), STYLES)
+    # here rather than in the callers, because the value may come from a config file
     if log == "json":
         log_as_json()
         return "none" if given == "none" else "json"
@@ -233,6 +234,8 @@ async def run_order(
                 async with shown(lambda: session.engine.progress, order.progress):
                     return await finish(session)
     except TextassayError as error:
+        # 3 promises that resuming helps: before the first request, or if the model lacks an
+        # ability, the answer to the user is 2
         if began and not isinstance(error, CapabilityError):  # which resuming cannot cure
             raise Stopped from error
         if (
@@ -241,6 +244,7 @@ async def run_order(
             raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
         raise
     except asyncio.CancelledError:
+        # a dry run or an interrupt while opening has left nothing to resume
         if not began:
             raise
         stop = Interrupted("interrupted")
@@ -258,6 +262,7 @@ def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Scor
         return None
     from textassay.calibration.folder import load  # heavy (scipy), so where it is used
 
+    # loaded before the models are opened, so that a wrong folder costs nothing
     read = load(folder)
 
     def adjusting(method: Method) -> Callable[[Score], Score]:
@@ -318,6 +323,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     if as_json:
         failures = {} if run.progress is None else run.progress.failures
         typer.echo(json.dumps({"run": str(run.folder), **summary, "failed_calls": failures}))
+        # judged by the summary of the whole run, resumed sessions included, not by what this one
+        # did
         scored = summary["outcomes"].get("scored", 0)
         return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
     console = results()

@@ -83,6 +83,7 @@ async def judge(order: Order) -> dict[str, Any]:
     except (TextassayError, ValidationError) as error:
         return {"ended": "refused", **_told(error)}
     finally:
+        # then the last state by hand, so that the parent's sum is exact at the end
         reporting.cancel()
         await asyncio.wait([reporting])
         for now in progress:
@@ -118,6 +119,8 @@ def main() -> None:
     """Judge the shard that the first line of standard input orders."""
     raise_gc_threshold()
     order = order_from_json(json.loads(sys.stdin.readline()))
+    # a thread, because a blocking read has no cancellation on every system's event loop; as a
+    # daemon it does not hold up the end
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     _tell(run_async(judge(order)))
 

@@ -19,6 +19,8 @@ def main() -> None:
     try:
         _fill_closed_streams()
         _check_open_files()
+        # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
+        # print a traceback
         from textassay.cli.app import main as run
 
         try:
@@ -74,6 +76,7 @@ def _end(message: str, status: int) -> None:
     """Say one line and end, with nothing left that the interpreter would flush in vain."""
     if message:
         print(message, file=sys.stderr)  # noqa: T201
+    # the interpreter flushes stdout once more at its end, which would fail again and print
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     raise SystemExit(status)

@@ -102,6 +102,7 @@ async def carry_out(request: StressRequest, *, as_json: bool = False) -> int:
             return 0
         result = await run.run()
     except TextassayError as error:
+        # as for `score`: 3 only if resuming can help
         if run.began and not isinstance(error, CapabilityError):
             raise Stopped from error
         raise
@@ -136,6 +137,8 @@ def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
     if unscored:
         say(f"{unscored} pairs of scores lack one and are not in the shifts", style="yellow")
     if order.margin is not None:
+        # with a gate its verdict decides alone: unscored pairs are reported, and too many make
+        # tests inconclusive
         verdict = gate(result.rows)
         say(f"gate: shifts of at most {order.margin:g} points: {verdict}")
         return _STATUS[verdict]

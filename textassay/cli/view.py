@@ -30,6 +30,7 @@ def carry_out(run: Path, *, human: Path | None, host: str, port: int) -> None:
 
     async def serving() -> None:
         viewer = Viewer(run, host=host, data=human)
+        # SIGTERM cancels, and ending is what was asked for: no status of an interrupted run
         with suppress(asyncio.CancelledError):
             await serve(viewer, port=port, started=started)
 

@@ -44,6 +44,7 @@ class Assay:
         Raises:
             TextassayError: As `textassay.evaluate`.
         """
+        # a test suite captures standard error, where a progress line would be noise
         given = {"progress": False, **self._defaults, **arguments}
         model, settings = given.pop("model", None), given.pop("settings", None)
         async with self.judge.models(model, settings) as (models, own):

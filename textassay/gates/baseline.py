@@ -83,6 +83,7 @@ def _check(
             "the two runs, so nothing can be said of their difference"
         )
     first, second = row.signatures
+    # a score of another judge can differ without any change of the system under test
     if first != second:
         raise ConfigurationError(
             f"{row.aspect}: the baseline was judged in another way, so the scores do not compare; "

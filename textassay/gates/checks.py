@@ -90,6 +90,7 @@ class Check:
 
 def verdict_of(low: float | None, high: float | None, threshold: float) -> Verdict:
     """Return what an interval says of a threshold that the value must reach."""
+    # the mean alone decides nothing: with one source it may lie anywhere
     if low is None or high is None:
         return "inconclusive"
     if high < threshold:

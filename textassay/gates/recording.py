@@ -48,6 +48,7 @@ class Judge:
         self.mode: Mode = mode
         self.folder, self.max_cost = folder, max_cost
         self.usage = Usage()
+        # one budget for the session: the limit is on the test suite, not on each test
         self._budget = Budget(max_cost)
 
     @asynccontextmanager
@@ -79,6 +80,7 @@ class Judge:
 
     async def _opened(self, model: str | Model, settings: Settings, stack: AsyncExitStack) -> Model:
         name = model if isinstance(model, str) else model.name
+        # in replay no backend is opened at all, so neither its package nor a key has to be there
         if self.mode == "replay" and not name.startswith("replay/"):
             recorded = self._recorded(name, settings)
             stack.push_async_callback(recorded.aclose)
@@ -88,6 +90,8 @@ class Judge:
         else:
             if isinstance(model, str):
                 await load_backend(model)
+            # the session's folder is the only cache: a second one would answer before anything is
+            # recorded
             plain = settings.model_copy(update={"cache": None, "max_cost": None})
             connected = connect(model, settings=plain, budget=self._budget)
             if isinstance(model, str):  # an object of the caller's stays open
@@ -109,6 +113,7 @@ class Judge:
         }
         file = self._file(name, settings)
         try:
+            # an unchanged file is not written, so that recording again leaves no change to commit
             if file.is_file() and json.loads(read_regular(file)) == json.loads(json.dumps(entry)):
                 return
             _make_cache(self.folder)
@@ -132,6 +137,7 @@ class Judge:
             raise StorageError(f"{file} cannot be used: {error}") from error
 
     def _file(self, name: str, settings: Settings) -> Path:
+        # the same name at another address may be another model
         whole = f"{name}\n{settings.api_base or ''}"
         digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
         return self.folder / MODELS / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', name)[-60:]}-{digest}.json"

@@ -52,6 +52,7 @@ def check_at_least(
     codes = group_codes(_group(examples.get(score.id)) for score in scored)
     found = mean_over_groups(values, codes, int(codes.max()) + 1)
     interval = found.estimate(confidence)
+    # three sources that all score 5 do not prove that every other source does
     if found.clusters > 1 and found.variance == 0:
         interval = unanimous(found.value, scored[0].scale, found.clusters, confidence)
     verdict = verdict_of(interval.low, interval.high, threshold)

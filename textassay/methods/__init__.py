@@ -76,6 +76,7 @@ def build(
         UnknownName: There is no such method, task, aspect, option or tool.
         ConfigurationError: Something does not fit together.
     """
+    # refuses tools that the method does not take before anything else is read
     assistants = tools_for(name, tools, models)
     if _is_folder(name):
         return _fitted(name, models, task, aspects, options or {})
@@ -131,6 +132,7 @@ def find(name: str) -> Any:
         UnknownName: There is no such method.
         ConfigurationError: The method of another package cannot be loaded, or is no method.
     """
+    # built-in names first: no installed package can replace a method that is cited by name
     if name in METHODS:
         return METHODS[name]
     if name == ToolScores.name:

@@ -109,9 +109,12 @@ class Checklist(PromptMethod):
         self._given, roots = _given(self._task, options)
         self._writing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
+        # before any model is asked: a digest says which questions the user means
         self._check_locked()
         self._check_weights()
         self._writer = writer_for(self.models, self._task, options) if self._writing else None
+        # written once per run, however many examples wait for them: every example must get the
+        # same
         self._write = once(self._written)
         ask = self.ask(P_YES_PROMPT if self._reads_choices else None, seed=options.seed)
         ask = ask if self._reads_choices else self.ask(seed=options.seed, max_tokens=MAX_TOKENS)
@@ -212,6 +215,7 @@ class Checklist(PromptMethod):
         ratings: list[Score | Failure],
     ) -> Score:
         """Return the weighted mean over an aspect's questions, with every answer as evidence."""
+        # by id, since two aspects may share a question
         own = {question.id for question in questions.items}
         pairs = [(q, r) for q, r in zip(asked.items, ratings, strict=True) if q.id in own]
         average = Average(self.signature, self.options.required)
@@ -351,6 +355,7 @@ def as_questions(
     Raises:
         MalformedResponse: None of them is a question.
     """
+    # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
     asked = tuple(
         part.model_copy(update={"question": part.definition})
         for part in written

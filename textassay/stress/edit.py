@@ -45,6 +45,7 @@ class Surroundings:
 
     def foreign_sentences(self, example: Example) -> list[str]:
         """Return the sentences of one text from another source, empty if there is none."""
+        # a sentence of the same source could be true of the text and make nothing worse
         others = [donor for donor in self.donors if donor.group != source_of(example)]
         return list(self.rng.choice(others).sentences) if others else []
 

@@ -51,6 +51,7 @@ def expected(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
     role = role_of(aspect.label)
     if not (edit.must_see or edit.ignored_by):
         return "unchanged"
+    # the user's word counts as much as the rules, which know only names of aspects
     if role in edit.seen_by or aspect.label in must_see.get(edit.test, ()):
         return "lower" if aspect.higher_is_better else "higher"
     return "unchanged" if role in edit.ignored_by else None

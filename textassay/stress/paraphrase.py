@@ -56,6 +56,8 @@ class ParaphraseMethod(GraphMethod):
         """Take the models of `ROLES`."""
         writer = models[WRITER]
         self._write = Ask(writer, "paraphrase", task, max_tokens=ROOM)
+        # a separate request without the writer's context: who wrote a paraphrase tends to find it
+        # faithful
         self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
         agent = Paraphraser(self._write, self._check, self.signature)
         super().__init__(

@@ -29,8 +29,10 @@ def role_of(name: str) -> Role | None:
     >>> role_of("Factual consistency")
     'facts'
     """
+    # of a criterion such as `fluency/consistency`, the last part says what is judged
     last = name.rpartition("/")[2]
     for role, stems in _STEMS.items():
+        # stems in the order of the table: "factual correctness of content" is about facts
         if re.search(rf"\b(?:{stems})", last.casefold()):
             return role
     return None

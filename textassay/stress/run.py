@@ -147,6 +147,7 @@ class Redrawn(Wrapper):
 
     async def generate(self, request: Request) -> Response:
         """Ask for a later draw."""
+        # the draw is part of the cache's key and of the seed
         shifted = request.model_copy(update={"draw": request.draw + REPEAT_DRAW})
         return await self.wrapped.generate(shifted)
 
@@ -226,6 +227,8 @@ class StressRun:
             models = await open_models(
                 {**self._order.spec.models, **self._models}, self._order.settings, stack
             )
+            # the main session first: it refuses what cannot be tested, and its method decides
+            # which further sessions there are
             pending = [_Stage("", examples=self._variants)]
             while pending:
                 stage = pending.pop(0)
@@ -257,12 +260,16 @@ class StressRun:
     ) -> AbstractAsyncContextManager[Session]:
         order = self._order
         out = None if order.out is None else order.out / stage.name if stage.name else order.out
+        # only the roles that a session uses: its manifest must not change with a model that it
+        # never asks
         own = paraphrase.ROLES if stage.making is not None else ()
         models = {r: m for r, m in models.items() if (r in paraphrase.ROLES) == bool(own)}
         spec = order.spec.model_copy(
             update={
                 "models": {r: name for r, name in order.spec.models.items() if r in models},
                 "options": {**order.spec.options, **stage.options},
+                # applied to the originals already; on the copies it would cut off edits of the
+                # last text
                 "limit": None,
                 "pair": None,
                 "stress": {**order.recorded, "stage": stage.name},
@@ -275,8 +282,10 @@ class StressRun:
             models=models,
             settings=order.settings,
             out=out,
+            # an interrupted run may have begun only some of its sessions
             resume=order.resume and out is not None and (out / MANIFEST).is_file(),
             dry=dry,
+            # aspects are the same in all sessions, so the first one checks them
             adjusting=None if stage.name else self._check,
             observe=stage.observe,
             making=stage.making,

@@ -116,9 +116,11 @@ class _OneAspect:
         choices = [(id_, self._joined.main.orders.get((id_, self._name), {})) for id_ in self._ids]
         both = {id_: found for id_, found in choices if len(found) == 2}
         if both:
+            # both orders come from the same session, so no further request is needed for the swap
             first = {id_: both[id_]["forth"] if id_ in both else None for id_ in self._ids}
             second = {id_: both[id_]["back"] if id_ in both else None for id_ in self._ids}
             found.append(self._plain(SWAP, second, first))
+        # the mean of two answers is a steadier base than either
         middle = {id_: _mean(self._x[id_], self._r[id_]) for id_ in self._ids}
         asked = {
             test: {id_: self._value(other, id_) for id_ in self._ids}
@@ -133,6 +135,7 @@ class _OneAspect:
 
     def edited(self, edit: Edit, expects: Expects) -> list[Measured]:
         """Return the scores of one edit; nothing if it changes no text of the data."""
+        # without a scale there is no lowest rating to be held against
         if expects == "lowest" and not self._bounded:
             return []
         rows: list[tuple[str, float, float]] = []
@@ -143,6 +146,7 @@ class _OneAspect:
                 continue
             touched += 1
             y = self._joined.main.values[key]
+            # refusing to rate a text without content is right, and no missing score
             if y is None and key in self._joined.main.declined:
                 declined += 1
                 continue
@@ -185,12 +189,15 @@ class _OneAspect:
         elif expects != "unchanged":
             up = -self._better
         low, high = self._scale
+        # a score at the end of the scale cannot move further and would count as robust
         room = MARGIN * (high - low)
         if (up > 0 and x > high - room) or (up < 0 and x < low + room):
             return _NO_ROOM
         if edit.control is not None:
             key = variant_id(id_, edit.test, control=True)
             return self._joined.main.values.get((key, self._name))
+        # texts were kept by `x`, so `x` is biased away from that end (regression to the mean); `r`
+        # is not
         return _mean(x, r) if not up else r
 
     def _plain(
@@ -251,6 +258,8 @@ class _OneAspect:
             x, r, before = self._x[id_], self._r[id_], origin[id_]
             if x is None or r is None or before is None:
                 return None
+            # movement in both directions cancels in the mean shift; absolute changes beyond the
+            # noise do not
             found.append(abs(y - before) - abs(r - x))
         return np.array(found, float)
 

@@ -63,7 +63,11 @@ class Variants:
 
     def _copies(self, example: Example, edit: Edit, known: tuple[Donor, ...]) -> Iterator[Example]:
         around = Surroundings(
-            random.Random(f"{self._seed}:{edit.test}:{example.id}"), known, self._top
+            # independent of the order and of the other tests: a resumed run, or one with fewer
+            # tests, makes the same copies
+            random.Random(f"{self._seed}:{edit.test}:{example.id}"),
+            known,
+            self._top,
         )
         edited = edit.change(example, around)
         if edited is None:

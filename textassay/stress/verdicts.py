@@ -153,6 +153,7 @@ def verdicts(
     defects = (
         [d.p_defect for d in drafts] if margin is not None else holm([d.p_defect for d in drafts])
     )
+    # a family of its own: that a change is seen is another claim than that there is a defect
     seen = holm([draft.p_seen for draft in drafts])
     return [
         replace(draft.row, p_holm=p, verdict=_verdict(draft, p, q, level))
@@ -172,6 +173,7 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
     low, high = one.scale
     must_fall = one.expects in ("lower", "higher")
     default = MARGIN * (high - low)
+    # the user's margin is what a score may move; how far it must fall is not theirs to loosen
     limit = default if margin is None or must_fall else margin
     row = _described(one, limit)
     if not len(one.edited):
@@ -202,7 +204,10 @@ def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> flo
         p = above(side, limit if strict else 0.0)
         if p is None:
             return None
+        # significant alone is no defect: with many texts a shift far below the margin is
+        # significant
         found.append(p if side.value > limit else 1.0)
+    # Bonferroni within a test, Holm over the tests
     return min(1.0, len(found) * min(found))
 
 
@@ -216,6 +221,7 @@ def _verdict(draft: _Draft, p: float | None, seen: float | None, level: float) -
 
 def _within(side: Linearized, limit: float, confidence: float) -> bool:
     end = side.estimate(confidence).high
+    # to hold takes proof: the whole interval lies within the margin, over enough sources
     return end is not None and side.clusters >= MIN_SOURCES and end <= limit
 
 

@@ -45,6 +45,7 @@ def neutral_instead(text: str) -> Change:
     """Return the control of `appended`: neutral words that are as long."""
 
     def change(example: Example, around: Surroundings) -> Example | None:
+        # equally long, so that a judge's liking for length does not count as obedience
         filler = neutral_text(len(text.format(top=around.top)))
         return with_output(example, f"{example.output} {filler}")
 

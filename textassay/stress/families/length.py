@@ -35,6 +35,7 @@ def restated(example: Example, around: Surroundings) -> Example | None:
 def truncated(example: Example, around: Surroundings) -> Example | None:
     """Cut off the last third of the sentences."""
     found = sentences(example.output)
+    # a third of two sentences is none
     if len(found) < 3:
         return None
     return with_output(example, " ".join(found[: len(found) - len(found) // 3]))
