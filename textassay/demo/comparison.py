@@ -51,7 +51,7 @@ class TaskComparison:
     lines: tuple[ComparisonLine, ...]
 
     def bar(self, aspect: str) -> float:
-        """Return what a judge must beat.
+        """Return the bar that a judge must beat.
 
         The best trivial measure's coefficient, whichever its sign.
 

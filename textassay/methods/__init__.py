@@ -93,7 +93,7 @@ def build(
 def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[Tool, ...]:
     """Return a method's assistant evaluators, ready to use.
 
-    Whoever asks for them closes those that are made here.
+    The caller closes the tools that are made here.
 
     Args:
         name: Name of a method.

@@ -156,6 +156,8 @@ class Checklist(PromptMethod):
         """Return the nodes that answer questions; the last one is called `output`."""
         example, question = "input.example", each(questions)
         if not self._reads_choices:
+            # the check is a node of its own without a model: a judge cannot vouch for its own
+            # quotation
             answerer = QuotedAnswerer(self._ask, self.options.parse_retries)
             check = QuoteCheck(self.signature, self.options.quotes == "required")
             return [

@@ -112,6 +112,7 @@ class CoAScore(RatingMethod):
                 "variant=inter takes the task's own aspects; leave aspects_file out"
             )
         if self.options.variant == "inter":
+            # the digest enters the signature: scores from other chains are not comparable
             return _Given(_other_aspects(self._task)), self._task.digest
         if self.options.aspects_file is not None:
             given = _from_file(
@@ -130,6 +131,7 @@ class CoAScore(RatingMethod):
 
         Where a profile reads ratings from choices, every aspect has its own call.
         """
+        # a label's probability can be read for one rating per prompt only
         if self.profile.ratings == "choices":
             once_each = self.options.model_copy(
                 update={"prompt": self.profile.prompt(LLMScore.prompt)}
@@ -153,6 +155,8 @@ class CoAScore(RatingMethod):
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings
     ) -> Score:
         told = (*_told(chain, ratings), *chain.notes, *ratings.notes)
+        # without any rating the last prompt would be that of plain LLMScore, and the score would
+        # be taken for CoAScore's
         if example.output.strip() and all(score.value is None for score in ratings.scores):
             return self._without_knowledge(example, aspect, ratings).model_copy(
                 update={"evidence": told}
@@ -281,6 +285,7 @@ def _from_file(tree: AspectTree, task: Task, path: str) -> dict[str, Decompositi
 
 
 def _drawn(example: Example, aspect: Aspect, seed: int) -> Score:
+    # drawn from the ids: the same ratings whatever the order of the examples, and after resuming
     draw = random.Random(f"{seed}\x1f{example.id}\x1f{aspect.id}")
     low, high = aspect.scale
     points = [point.value for point in points_of(aspect.scale, "number")]

@@ -133,6 +133,8 @@ class DecompEval(PromptMethod):
             if any(form.value != "question" for form in book.forms(task, aspect))
         ]
         for name in ("question_first", "subquestions"):
+            # refused rather than ignored: an option without effect would be reported as a variant
+            # of the paper
             if over and getattr(options, name) != DecompEvalOptions.model_fields[name].default:
                 raise ConfigurationError(
                     f"{name} has no meaning for {over[0]}, whose score is made of the answers to"

@@ -125,6 +125,7 @@ class FusionEval(PromptMethod):
 
     def prepare(self) -> None:
         """Check the options, and find where the plan comes from."""
+        # before anything else: plan, prompt and digest depend on which aspects there are
         self._task = _with_overall(self._task, self.options)
         self._check(self.models)
         self.plan, self._plan_digest = self._source_of_plan(self.models)
@@ -274,6 +275,7 @@ class FusionEval(PromptMethod):
             self._task,
             GEvalOptions(
                 n=options.n,
+                # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
                 temperature=options.temperature,
                 seed=options.seed,
                 parse_retries=options.parse_retries,
@@ -304,6 +306,7 @@ class FusionEval(PromptMethod):
         if self.weights is not None:
             return {"weights.json": self.weights.as_json()} if self.weights.found else {}
         written = self.plan.plan if isinstance(self.plan, _Written) else None
+        # a plan that was refused is not kept, or resuming would load it
         if not isinstance(written, Plan):
             return {}
         return {"plan.toml": plans.as_toml(written, source=f"written for the task {self.task}")}
@@ -371,6 +374,7 @@ def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
     """Return the task with an overall aspect last, where one is wanted and the task has none."""
     wanted = options.overall
     if wanted == "auto":
+        # an overall score of only some aspects would be overall in name alone
         whole = len(task.aspects) >= max(2, len(task.family))
         wanted = options.fusion == "llm" and whole
     if not wanted or any(is_overall(aspect) for aspect in task.aspects):

@@ -62,6 +62,7 @@ class RatedWeights:
         self._tools, self._ranges, self._direct = tuple(tools), ranges, direct
         info = Examples(ratings).check()
         self.digest = info.digest
+        # checked when the method is built, so that a missing rating costs no call
         names = {name.casefold(): name for name in info.human}
         for aspect in self._aspects:
             if aspect.name.casefold() not in names:
@@ -81,6 +82,7 @@ class RatedWeights:
         Raises:
             DataError: The ratings do not allow to learn them.
         """
+        # `once`: examples that are judged at the same time wait for the same learning
         await self._learn()
         return self.found[aspect.id]
 

@@ -71,12 +71,15 @@ class GEval(RatingMethod):
     @property
     def how_read(self) -> Reading:
         """`logprob`, or `sampled` for `n` above 1."""
+        # the paper samples because its GPT-4 had no log-probabilities; where there are any, one
+        # call gives the same expectation without sampling error
         return "logprob" if self.options.n == 1 else "sampled"
 
     @property
     def variant(self) -> str:
         """How the steps come about."""
         if self.options.steps == "auto":
+            # the words that ask for steps, since the steps themselves are not known before the run
             return prompt_digest((STEPS_PROMPT,))
         return self.options.steps
 

@@ -176,6 +176,7 @@ class GPTScore(PromptMethod):
             ConfigurationError: The options do not go together.
         """
         options = self.options
+        # both ask how likely the text is, which a yes/no question does not measure
         about_texts = options.direction != "default" or options.pmi
         if options.scored == "yes" and about_texts:
             raise ConfigurationError(
@@ -270,6 +271,7 @@ def read_demonstrations(
                 f"{path} holds {len(pool)} demonstrations for {aspect.name}, fewer than k={k}"
             )
         if k is not None and seed is not None:
+            # seeded per aspect: adding an aspect does not change the demonstrations of the others
             pool = random.Random(f"{seed}\x1f{aspect.id}").sample(pool, k)
         shown[aspect.id] = tuple(pool[:k])
     return shown, info.digest

@@ -174,6 +174,7 @@ class HDEval(RatingMethod):
         One that failed takes down its own criterion only.
         """
         there = [branch for branch in branches if isinstance(branch, Branch)]
+        # one flat list lets the graph rate all nodes of all branches at the same time
         return Criteria(placed=tuple(placed for branch in there for placed in branch.placed))
 
     async def _rate(self, example: Example, criterion: Placed) -> Score:
@@ -240,6 +241,7 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
         ConfigurationError: There is no model for it, or its profile says that it cannot take any
             apart.
     """
+    # with one layer nothing is written, so a model that can only judge will do
     if options.depth > 1:
         profiles.require_generation(
             "a tree of criteria",

@@ -60,6 +60,8 @@ class PromptMethod(TaskMethod):
             ConfigurationError: Options, profile, models and task do not go together.
         """
         self.models, self._task = models, task
+        # kept before the profile's defaults are filled in, since only what the user gave may be
+        # refused
         self.given = frozenset(() if options is None else options.model_fields_set)
         self.options, self.profile = profiles.apply_profile(
             options or self.Options(), self.name, models, task, self.judge
@@ -168,6 +170,7 @@ class RatingMethod(PromptMethod):
             CapabilityError: The model lacks what `how` needs.
         """
         profile = profiles.resolve(options.profile, models, "scorer")
+        # several samples are asked for explicitly, and probabilities would make them pointless
         if profile.ratings == "choices" and options.n == 1:
             how = "logprob"
         ask = Ask(

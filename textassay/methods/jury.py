@@ -119,6 +119,7 @@ class Jury(RatingMethod):
         update: dict[str, Any] = {"evidence": told}
         if score.value is not None:
             values = [r.value for _, r in own if isinstance(r, Score) and r.value is not None]
+            # of these jurors, not of a population they were drawn from
             update["spread"] = statistics.pstdev(values)
             if self.options.combine == "median":
                 update["value"] = statistics.median(values)
@@ -181,6 +182,7 @@ def jurors_of(models: Models) -> tuple[Model, ...]:
     numbered = [
         (found, model) for role, model in models.items() if (found := _NUMBERED.fullmatch(role))
     ]
+    # by number, not by order in the mapping: a resumed run must seat them alike
     seated = [model for _, model in sorted(numbered, key=lambda one: int(one[0][1] or 0))]
     if not seated and "" in models:
         seated = [models[""]]

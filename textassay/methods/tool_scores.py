@@ -49,6 +49,7 @@ class ToolScores:
 
         async def score(assignment: Assignment) -> list[Score]:
             wanted = [aspect.label for aspect in assignment.aspects]
+            # a resumed run may lack the scores of some tools only
             chosen = scorer if wanted == list(scorer.names) else _some(scorer, wanted)
             return await chosen.score(assignment.example)
 

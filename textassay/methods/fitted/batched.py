@@ -36,6 +36,8 @@ class Batched(Generic[T, R]):
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((row, future))
         if len(self._waiting) == 1:
+            # a turn of the event loop instead of a timer: rows that are ready together come
+            # together, and a lone row does not wait
             loop.call_soon(self._flush_after, 0)
         return await future
 

@@ -115,6 +115,7 @@ def aggregator_of(evaluator: Evaluator) -> Aggregator:
         ConfigurationError: It is of a newer format, or does not fit the rest.
     """
     aggregator = Aggregator.from_dict(evaluator.aggregator)
+    # columns in another order would be weighed as each other's without any error
     if aggregator.features_ != evaluator.features or aggregator.targets_ != tuple(
         a.name for a in evaluator.aspects
     ):

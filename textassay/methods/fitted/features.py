@@ -37,6 +37,7 @@ def read_files(files: Iterable[str]) -> Recorded:
     found: Recorded = {}
     for name, path, scores in read:
         for aspect, values in scores.items():
+            # only names that collide are prefixed, so that the usual single file keeps plain names
             prefix = name or (_stem(path) if counts[aspect] > 1 else None)
             feature = aspect if prefix is None else f"{prefix}/{aspect}"
             if feature in found:
@@ -51,6 +52,7 @@ def read_files(files: Iterable[str]) -> Recorded:
 def split_name(item: str) -> tuple[str | None, str]:
     """Split `NAME=FILE`; a path with an equals sign in a folder's name is a path."""
     name, equals, path = item.partition("=")
+    # a name has no slash or dot; a path such as `runs/a=b/scores.jsonl` does before its "="
     if equals and name and path and not set("/\\.") & set(name):
         return name, path
     return None, item
@@ -103,6 +105,7 @@ def _stem(path: str) -> str:
     name = Path(path).resolve().name
     for ending in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(ending)
+    # every run's file is called scores.jsonl; its folder tells runs apart
     return Path(path).resolve().parent.name if name == "scores" else name
 
 

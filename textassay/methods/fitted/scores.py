@@ -86,6 +86,7 @@ class FittedScorer:
         self.aspects = {aspect.name: aspect for aspect in evaluator.aspects}
         self._features, self._options = evaluator.features, options
         self._background = np.array(evaluator.background, float)
+        # a call of LightGBM or numpy costs about the same for one row as for hundreds
         self._verdict = Batched(self._of_rows)
 
     async def scores(
@@ -122,6 +123,7 @@ class FittedScorer:
             np.array([row for row, _ in rows], float),
             [system for _, system in rows],
         )
+        # unclipped, because contributions add up to this; what clipping cuts is told as evidence
         raw = self.aggregator.predict(features, systems=systems, clip=False)
         clipped = self.aggregator.clipped(features)
         if not self._options.explain:
@@ -161,6 +163,7 @@ class FittedScorer:
         ]
         if by_system := float(found.by_system[at]):
             told.append({"text": f"(system {system})", "contribution": by_system})
+        # the rest is summed rather than dropped, so that the evidence still adds up to the value
         if rest := order[len(shown) :]:
             told.append(
                 {"text": f"({len(rest)} others)", "contribution": math.fsum(moved[i] for i in rest)}

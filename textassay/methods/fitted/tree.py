@@ -117,6 +117,8 @@ class LearnedTree:
         broken = next(
             (part for part in ratings if isinstance(part, Failure) or part.outcome == "error"), None
         )
+        # a node that could not be asked is not the same as one without a usable rating: filling it
+        # with a mean would make a failure of the network part of the score
         if broken is not None:
             scores = [self._unscored(example, aspect, broken) for aspect in aspects]
         else:
@@ -124,6 +126,7 @@ class LearnedTree:
             features = [float("nan") if value is None else value for value in values]
             scores = await self._verdicts.scores(example, aspects, features, self.signature)
         usage = sum((part.usage for part in ratings if isinstance(part, Score)), Usage())
+        # usage of the shared ratings is counted once, on the first aspect
         return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
 
     def _unscored(self, example: Example, aspect: Aspect, broken: Score | Failure) -> Score:

@@ -84,6 +84,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
         if aspect is None:
             raise UnknownName(f"aspect in plan {path}", name, list(dict.fromkeys(aspects)))
         named = tuple(_tool(path, tool, known) for tool in serving)
+        # published plans name all aspects of their task; those that are not judged are left out
         if aspect in assistants:
             assistants[aspect] = tuple(dict.fromkeys(named))
     return Plan(assistants=assistants, steps=found.steps, text=found.text.strip())

@@ -111,6 +111,8 @@ def load(profile: str, method: str | None = None) -> Profile:
     table = read_table(path)
     content = dict(table.content)
     check_format(path, content, FORMAT)
+    # their fields exist on the model for the loader; a file that set them could pose as another
+    # profile
     for key in ("name", "digest", "refused"):  # are not the file's to say
         if key in content:
             raise problem(path, f"{key}: unknown key")
@@ -121,6 +123,8 @@ def load(profile: str, method: str | None = None) -> Profile:
     if method is not None and (folder / f"{method}.toml").is_file():
         own = read_table(folder / f"{method}.toml")
         options = options | {method: options.get(method, {}) | own.content}
+        # a method's own file changes the digest for that method alone, so the cached answers of
+        # other methods stay valid
         digest = hashlib.sha256(f"{digest}{own.digest}".encode()).hexdigest()[:6]
     fields = read.model_dump(exclude={"format"}) | {
         "name": name,
@@ -223,6 +227,7 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
     usual = {"ask": profile.ask} | profile.options.get(method, {})
     for key, reason in {**profile.refused.get(EVERY, {}), **own}.items():
         name, _, wanted = key.partition("=")
+        # defaults are not refused: only what the user asked for can have no effect
         if name not in options.model_fields_set:
             continue
         value = getattr(options, name)

@@ -43,7 +43,7 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
 
     Args:
         task: Name of a built-in task, or path of a TOML file; `None` for the general one, or for
-            the first built-in one that has all the aspects where the general one lacks some.
+            the first built-in one that has all the aspects if the general one lacks some.
         aspects: Names of aspects, or aspects of the caller's own, in the order wanted; `None` for
             all.
 
@@ -58,6 +58,7 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
     chosen: dict[str, Aspect] = {}
     for item in wanted:
         aspect = item if isinstance(item, Aspect) else _named(whole, item)
+        # names compare without case, as models and files of ratings spell them either way
         if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
             raise ConfigurationError(f"two aspects are called {aspect.name!r}")
     if not chosen:
@@ -79,7 +80,12 @@ def _key(item: str | Aspect) -> str:
 
 
 def _first_with(wanted: Iterable[str | Aspect]) -> Task:
-    """Return the general task, or another built-in one if only that has all the aspects."""
+    """Return the first built-in task that has all the named aspects, trying the general one first.
+
+    Raises:
+        UnknownName: No built-in task has one of the aspects.
+        ConfigurationError: Each aspect exists, but no task has all of them.
+    """
     names = {item.casefold() for item in wanted if isinstance(item, str)}
     tasks = [
         _read(task_file(name)) for name in (DEFAULT, *(name for name in TASKS if name != DEFAULT))
@@ -143,6 +149,8 @@ def _read(path: Path) -> Task:
     }
     content.setdefault("name", path.stem)
     asks = content.pop("asks", None)  # told by GPTScore's signature: not of the digest
+    # the digest covers what is judged by default: a new optional aspect must not make earlier
+    # scores of the task incomparable
     kept = [row for row in rows if not row.get("optional")]
     digest = hashlib.sha256(repr((content, kept)).encode("utf-8", "surrogatepass")).hexdigest()[:6]
     aspects = tuple(a for a, row in zip(read, rows, strict=True) if not row.get("optional"))

@@ -41,6 +41,7 @@ def read_table(path: Path) -> FileContent:
         ConfigurationError: The file cannot be read or holds no table; names it.
     """
     try:
+        # bytes, so that digest and content come from one reading of the file
         raw = path.read_bytes()
         content = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw.decode("utf-8"))
     except FileNotFoundError:
@@ -156,6 +157,7 @@ def _inline(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_inline, value)) + "]"
     if isinstance(value, float):
+        # the shortest form that reads back as the same number
         short = f"{value:g}"
         return short if value == float(short) else repr(value)
     return json.dumps(value)

@@ -164,6 +164,7 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
     slugs = [slug(row["name"]) for row in rows]
     ids: dict[int, str] = {at: slugs[at] for at, row in enumerate(rows) if not row.get("parent")}
     while True:
+        # rounds rather than recursion, because a file may name children before their parents
         placed = len(ids)
         for at, row in enumerate(rows):
             if at not in ids and (parent := _placed_parent(path, row, slugs, ids)) is not None:
