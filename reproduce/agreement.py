@@ -75,7 +75,7 @@ def between_raters(scorer: Scorer, row: Row, data: str, *, bootstrap: int) -> Fi
 def averages(
     columns: Sequence[Column], found: Mapping[tuple[Column, Statistic], Figure]
 ) -> Figures:
-    """Return the figures of columns that are means over those before."""
+    """Return the figures of columns that are means over the columns before them."""
     made: Figures = {}
     for at, column in enumerate(columns):
         if column.data:
@@ -91,6 +91,7 @@ def averages(
                 for before in over
             ]
             whole = [value for value in values if value is not None]
+            # a mean over some of the columns is not the paper's, so it stays empty
             complete = bool(values) and len(whole) == len(values)
             made[column, statistic] = Figure(sum(whole) / len(whole) if complete else None)
     return made
@@ -110,6 +111,7 @@ def _figures(
     agreement = meta.correlate(
         scores,
         others,
+        # with partial groups, rows without one would each become a group of their own
         groups=None if None in groups else groups,
         systems=None if None in systems else systems,
         level=scorer.table.level,

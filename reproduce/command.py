@@ -60,6 +60,7 @@ async def _table(table: Table, data: DataSets, options: argparse.Namespace) -> i
         return INCOMPLETE
     rows = chosen(table, options.rows, recorded=options.recorded)
     scorer = _scorer(table, data, options)
+    # standard output holds the JSON document alone
     told = sys.stderr if options.json else sys.stdout
     print(*layout.heading(table), sep="\n", file=told)
     costs = await estimates(scorer, rows)
@@ -114,6 +115,7 @@ def _convert(options: argparse.Namespace) -> int:
     if name not in DATA_SETS:
         raise UnknownName("data set", name, list(DATA_SETS))
     data, out = DATA_SETS[name], options.out
+    # converted data may have been edited since
     if out.exists():
         raise ConfigurationError(f"{out} is there already; choose another --out, or delete it")
     paths = [Path(file) for file in files]

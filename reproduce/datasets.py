@@ -40,6 +40,7 @@ class DataSets:
         found = cls(limit=limit)
         for one in given:
             name, equals, path = one.partition("=")
+            # an existing path wins, since names of folders may hold "="
             if equals and not Path(one).exists():
                 if not Path(path).is_file():
                     raise ConfigurationError(f"--data {one}: there is no file {path}")

@@ -34,6 +34,8 @@ async def held_out(scorer: Scorer, row: Row, data: str) -> Figures:
         rated = await scorer.judged(scorer.request(row, judging, data))
         # a node's name is its path, so that the number of slashes is its layer
         values = {name: one for name, one in rated.items() if name.count("/") < row.learned.layers}
+    # through a file, because `fit --scores` reads one: the table takes the way that a user's data
+    # take
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "nodes.jsonl"
         _write(values, file)

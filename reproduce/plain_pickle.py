@@ -43,6 +43,7 @@ def _number(number_format: object, raw: object) -> float | int | bool:
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
+        # numpy 2 renamed the module; pickles name the one of the version that wrote them
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "scalar":
             return _number
         if (module, name) == ("numpy", "dtype"):
@@ -58,6 +59,7 @@ def read_plain_pickle(path: Path) -> Any:
     """
     try:
         with path.open("rb") as file:
+            # latin-1 maps every byte to a character, so bytes of Python 2 pickles survive
             return _Plain(file, encoding="latin-1").load()
     except (OSError, pickle.UnpicklingError, EOFError, struct.error) as error:
         raise DataError(f"{path} is not read: {error}") from error

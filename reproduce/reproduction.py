@@ -116,6 +116,7 @@ async def _line(scorer: Scorer, row: Row, *, bootstrap: int) -> Line:
             reasons.append(scorer.unscored(row, data))
         except (NotHere, ConfigurationError, DataError) as error:  # says why a figure is missing
             reasons.append(str(error))
+    # means last, when the figures of all data sets are there
     found |= averages(scorer.table.columns, found)
     return Line(
         row,
@@ -140,6 +141,7 @@ def _how(scorer: Scorer, row: Row, data: str) -> str:
 
 
 def _cells(table: Table, row: Row, found: Figures) -> list[Cell]:
+    # columns that the paper leaves empty are computed all the same
     none: list[Published] = ["-" for _ in range(table.width)]
     published = iter(row.published or none)
     scale = 100 if table.percent else 1

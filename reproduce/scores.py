@@ -56,6 +56,7 @@ class Request:
     def slug(self) -> str:
         """Return a name for the run's folder."""
         named = ((key, str(value)) for key, value in self.judging.options.items())
+        # paths are left out: the folder must have the same name on every machine
         options = "-".join(f"{key}-{value}" for key, value in named if "/" not in value)
         parts = (self.judging.method, self.data, options, self.model or "")
         return slug(" ".join(part for part in parts if part))
@@ -123,6 +124,7 @@ class Scorer:
         """
         if not row.needs_model:
             return None
+        # the most specific name wins: a row, then the paper's model, then every row
         for name in (row.name, row.model, ""):
             if name in self.models:
                 return self.models[name]
@@ -175,6 +177,7 @@ class Scorer:
         for name in judging.tools:
             if name not in self.tools:
                 raise NotHere(f"needs --tools {name}=KIND:MODEL (see docs/tools.md)")
+        # options on the command line are about the judge, and tools alone would refuse them
         options = {**judging.options, **self.options} if judging.needs_model else judging.options
         kept = {
             key: str(self.data.path(data)) if value == OWN_DATA else value
@@ -230,6 +233,7 @@ class Scorer:
             "model": request.model,
             "options": judging.options,
             "tools": [self.tools[name] for name in judging.tools],
+            # settings without a model have no effect, which `evaluate` refuses
             "settings": self.settings if request.model is not None else None,
         }
 

@@ -113,6 +113,7 @@ class Row(Message):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         ways = (self.judged, self.learned, self.raters, self.missing, self.recorded or self.tool)
+        # two ways to the scores of a row would leave open which one its figures are of
         if sum(way is not None for way in ways) != 1:
             raise ValueError(
                 f"row {self.name!r} needs one of recorded or tool, judged, learned, raters, missing"

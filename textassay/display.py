@@ -39,6 +39,7 @@ class Shown:
 class Displayed:
     """Base of what shows itself in a notebook; say what in `_shown`."""
 
+    # subclasses are dataclasses with slots, which a base without this line would give a `__dict__`
     __slots__ = ()
 
     def _shown(self) -> Sequence[Shown]:
@@ -65,6 +66,7 @@ def first(rows: Sequence[Sequence[Cell]], title: str, *columns: str) -> Shown:
 
 
 def _html(table: Shown) -> str:
+    # inline style, since notebooks drop style sheets of outputs when they are saved or converted
     right = ' style="text-align:right"'
     caption = f"<caption>{html.escape(_titled(table))}</caption>" if _titled(table) else ""
     heads = "".join(f'<th scope="col">{html.escape(one)}</th>' for one in table.columns)
@@ -101,6 +103,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def _piped(text: str) -> str:
     """Escape what means something in a cell of markdown."""
+    # markdown passes HTML through, so both languages are escaped
     escaped = html.escape(text, quote=False)
     return "".join(f"\\{c}" if c in "\\`*_[]|~$" else c for c in escaped)
 

@@ -20,6 +20,8 @@ def lazy(
     """
 
     def get(name: str) -> Any:
+        # not cached in the module: Python asks `__getattr__` only for missing names, and
+        # `import_module` finds loaded modules fast
         if name in home:
             return getattr(import_module(f"{package}.{home[name]}"), name)
         if name in modules:
@@ -27,6 +29,7 @@ def lazy(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:
+        # read when asked, because `__all__` is defined after the call to `lazy` in some packages
         return sorted(sys.modules[package].__all__)
 
     return get, names

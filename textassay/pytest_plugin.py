@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "textassay(**arguments): arguments of textassay.evaluate for the fixture assay"
     )
+    # under xdist only the controller prints; reports of workers reach it with their properties
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Summary(config), "textassay-summary")
 
@@ -78,6 +79,8 @@ def assay(request: pytest.FixtureRequest) -> Assay:
         check.raise_for_verdict(inconclusive=strict)
 
     defaults: dict[str, Any] = {}
+    # the closest mark comes first, so reversed it is applied last and wins over those of class and
+    # module
     for mark in reversed(list(item.iter_markers("textassay"))):
         defaults |= mark.kwargs
     return Assay(_judge(config), found, defaults)
@@ -91,6 +94,7 @@ def _judge(config: pytest.Config) -> Judge:
             "replay" if os.environ.get("CI") else "record"
         )
         cost = config.getoption("textassay_max_cost")
+        # workers share no memory, so each gets an equal part of the limit
         workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         folder = Path(config.rootpath, config.getini("textassay_answers"))
         config.stash[_JUDGE] = Judge(
@@ -103,6 +107,7 @@ def _properties(check: Check) -> list[tuple[str, object]]:
     found = check.as_dict()
     plain = ("verdict", "value", "low", "high", "threshold", "n")
     named = [(f"{PROPERTY}.{check.aspect}.{name}", found[name]) for name in plain]
+    # as text: user properties travel between xdist's processes and into JUnit files
     return [(PROPERTY, json.dumps({**found, "text": str(check)})), *named]
 
 
@@ -165,6 +170,7 @@ class Summary:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Exit with 4 if inconclusive checks are all that failed."""
+        # a real failure keeps pytest's own status, which CI knows
         if self._failed and self._failed == self._inconclusive:
             session.exitstatus = INCONCLUSIVE
 

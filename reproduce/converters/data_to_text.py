@@ -37,6 +37,7 @@ def rows(name: str, files: Sequence[Path]) -> Iterator[Json]:
         scores = scored.get("predict_scores", {})
         yield {
             "id": f"{name}-{number:04}",
+            # rows of one meaning representation are one source, whatever system wrote them
             "group": groups.setdefault(one["src"], f"{name}-mr-{len(groups):03}"),
             "source": one["src"],
             "references": distinct(one["ref_summs"]),

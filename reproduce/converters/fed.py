@@ -39,6 +39,8 @@ def rows(turns: bool, files: Sequence[Path]) -> Iterator[Json]:
 
 def _dialogue(context: str, dialogues: Sequence[str], at: int) -> int:
     """Return which dialogue a context is from: the file has the turns of one before itself."""
+    # the dialogue that comes next in the file is tried first, since short contexts begin several
+    # dialogues
     order: list[int] = [*range(at, len(dialogues)), *range(at)]
     return next(number for number in order if str(dialogues[number]).startswith(context))
 

@@ -26,6 +26,7 @@ def rows(files: Sequence[Path]) -> Iterator[Json]:
                 "id": f"newsroom-{article}-{system}",
                 "group": f"newsroom-{article}",
                 "system": system,
+                # the file was exported from web pages; judges would see `&quot;` otherwise
                 "source": unescape(line["ArticleText"]),
                 "title": unescape(line["ArticleTitle"]),
                 "references": [] if reference is None else [reference],

@@ -70,6 +70,8 @@ def converted(data: DataSet, files: Sequence[Path]) -> list[Json]:
         raise ConfigurationError(f"{data.name} is made from {listed}; {len(files)} files are given")
     try:
         rows = list(data.convert(files))
+    # whatever a converter stumbles over means a file of another layout, and the user needs its
+    # name rather than a traceback
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise DataError(
             f"{', '.join(map(str, files))}: not laid out as {data.files[0].name} of"

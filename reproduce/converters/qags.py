@@ -17,6 +17,7 @@ def rows(name: str, files: Sequence[Path]) -> Iterator[Json]:
             [float(one["response"] == "yes") for one in sentence["responses"]]
             for sentence in sentences
         ]
+        # majority vote per sentence, as in the QAGS paper
         consistent = mean([float(mean(given) > 0.5) for given in votes])
         yield {
             "id": f"{name}-{number:03}",

@@ -1,6 +1,6 @@
-"""Where the demo keeps what.
+"""The layout of the demo's folder.
 
-One folder that can be read while it grows and gone on with after a stop.
+One folder that can be read while it grows and resumed after a stop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Layout:
         return self.folder / "agreement.json"
 
     def open(self, model: Mapping[str, Any]) -> None:
-        """Make the folder, or go on in that of an earlier demo.
+        """Make the folder, or resume that of an earlier demo.
 
         Args:
             model: Identity of the model that is asked; an earlier demo must have asked the same.
@@ -84,6 +84,7 @@ class Layout:
             raise RunFolderError(
                 f"{file} cannot be read: {error}; give --out a new folder"
             ) from error
+        # scores of two models side by side in one table of agreement would look like one demo
         if before != mark:
             raise RunFolderError(
                 f"{self.folder} holds the demo of another model or another version of textassay; "

@@ -74,6 +74,8 @@ class Pipeline:
         """
         lines = data_file(task).read_text(encoding="utf-8").splitlines(keepends=True)
         groups = group_codes(example.group for example in Examples(data_file(task)))
+        # the same split as `fit` makes with these settings, so that the file holds exactly its
+        # held-out rows
         learnt = split_rows(groups, LEARNING.train_fraction, seed=LEARNING.seed)
         held_out = (line for line, used in zip(lines, learnt, strict=True) if not used)
         try:
@@ -96,6 +98,7 @@ class Pipeline:
     def _fit(self, task: str) -> None:
         """Do what `textassay fit --scores` does, over the ratings of every criterion."""
         folder = self._layout.evaluator(task)
+        # an evaluator is written last, so a folder with one was finished by an earlier demo
         if not is_evaluator(folder):
             fit = fit_recorded(
                 Examples(self._layout.data(task)), scores=(self._nodes(task),), learning=LEARNING
@@ -112,11 +115,12 @@ class Pipeline:
         return f"{NODES.method}={self._layout.run(task, NODES.name)}"
 
     async def _session(self, place: tuple[str, str], data: Path, wanted: EvaluationRequest) -> Run:
-        """Run one session to its end, or go on with it; all sessions share one cache of answers."""
+        """Run or resume one session to its end; all sessions share one cache of answers."""
         folder = self._layout.run(*place)
         request = replace(
             wanted,
             out=folder,
+            # a finished run is resumed as well: it asks nothing, and its scores are read back
             resume=(folder / "manifest.json").exists(),
             settings=Settings(cache=self._layout.answers),
         )

@@ -66,6 +66,7 @@ def result_of(layout: Layout, task: str) -> TaskResult:
     )
     judged = {recipe.name: _values(layout, task, recipe.name) for recipe in RECIPES}
     trivial = _values(layout, task, BASELINES.name)
+    # the plain mean beside the fitted one on the same held-out texts: what learning adds
     fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
     return TaskResult(
         by_treatment(TREATED[task], examples, judged),

@@ -51,6 +51,8 @@ def _metric(name: str, kind: str, text: str, samples: Iterable[Sample]) -> list[
         else f"textassay_{name}{_labels(labels)} {value}"
         for labels, value in samples
     ]
+    # a metric without samples is left out: 0 would say that nothing failed or cost nothing, not
+    # that it is unknown
     if not rows:
         return []
     return [f"# HELP textassay_{name} {text}", f"# TYPE textassay_{name} {kind}", *rows]

@@ -77,6 +77,7 @@ class Tracing:
         token = context.attach(trace.set_span_in_context(span))
         try:
             value = await agent(**arguments)
+            # an agent returns failures as values, so no exception marks the span
             if isinstance(value, Failure):
                 _failed(span, value.type)
             return value
@@ -117,6 +118,8 @@ class TracedRun:
     @contextmanager
     def example(self, example: Example) -> Iterator[None]:
         """Make the run's span the current one, in whatever task an example is judged."""
+        # workers are tasks of their own and do not inherit the context in which the run's span was
+        # opened
         token, known = context.attach(self._context), _example.set(example.id)
         try:
             yield
@@ -143,6 +146,8 @@ class TracedRun:
         self._tracing.logger.emit(
             LogRecord(
                 event_name=names.EVALUATION_EVENT,
+                # beside the trace of the application that wrote the text, if its data carry it:
+                # there a reader looks for a score
                 context=_judged_in(example) or self._context,
                 attributes={name: value for name, value in told.items() if value is not None},
             )
@@ -173,6 +178,7 @@ class TracedModel(Wrapper):
             told |= _asked(request)
         tracing = self._tracing
         with tracing.call(f"{operation} {self.name}", told) as span:
+            # texts may hold personal data, and traces often leave the machine
             if tracing.texts:
                 span.set_attribute(names.INPUT_MESSAGES, _input(request))
             response = await call(request)

@@ -58,6 +58,7 @@ async def _made(make: MakeModel) -> AsyncIterator[Model]:
 
 async def _ask(model: Model, **fields: Any) -> Response:
     """Ask as a chat, or by a plain prompt if the model takes no chats."""
+    # few tokens: the battery also runs against local models and paid servers
     fields = {"max_tokens": 8, **fields}
     try:
         return await model.generate(Request(messages=QUESTION, **fields))
@@ -130,6 +131,8 @@ async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
             return
     for sample in response.samples:
         given = sample.logprobs
+        # a silent gap would turn an expected rating into a guess; a model that does not say
+        # whether it can may leave them out
         assert given is not None or able is not True, "log-probabilities were left out in silence"
         _check_log_probabilities(given or ())
 
@@ -180,6 +183,7 @@ async def cancelling_leaves_it_usable(make: MakeModel) -> None:
     """A request that is cancelled ends at once, and the next one is answered."""
     async with _made(make) as model:
         task = asyncio.create_task(_ask(model))
+        # one turn of the loop, so that the request has begun and is not cancelled before it starts
         await asyncio.sleep(0)
         task.cancel()
         async with asyncio.timeout(10):
