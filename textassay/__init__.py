@@ -1,8 +1,9 @@
 """textassay judges generated text with teams of small asynchronous agents.
 
     async with textassay.connect("openai/gpt-4.1-mini", rpm=500) as model:
-        run = await textassay.evaluate("data.jsonl", method="g-eval", task="summarization",
-        model=model)
+        run = await textassay.evaluate(
+            "data.jsonl", method="g-eval", task="summarization", model=model
+        )
 
 Importing this package loads nothing heavy: a name is imported when it is first used.
 """

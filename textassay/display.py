@@ -39,7 +39,8 @@ class Shown:
 class Displayed:
     """Base of what shows itself in a notebook; say what in `_shown`."""
 
-    # subclasses are dataclasses with slots, which a base without this line would give a `__dict__`
+    # most subclasses are dataclasses with slots, which a base without this line would give a
+    # `__dict__`
     __slots__ = ()
 
     def _shown(self) -> Sequence[Shown]:

@@ -20,8 +20,8 @@ def lazy(
     """
 
     def get(name: str) -> Any:
-        # not cached in the module: Python asks `__getattr__` only for missing names, and
-        # `import_module` finds loaded modules fast
+        # not stored in the package: a loaded module is found in a dictionary, so asking again
+        # costs little, and a test that reloads the module gets the new name
         if name in home:
             return getattr(import_module(f"{package}.{home[name]}"), name)
         if name in modules:

@@ -23,7 +23,7 @@ def rows(files: Sequence[Path]) -> Iterator[Json]:
     """Iterate over the rows; the reference is the original turn of the same dialogue."""
     content = read_json(files[0])
     found = list(_usr(content) if "responses" in content[0] else _unieval(content))
-    # neither file has references; the human turn of the same dialogue serves as one, as in UniEval
+    # neither file has references; the human turn of the same dialogue serves as one
     originals = {row["group"]: row["output"] for row in found if row["system"] == GROUND_TRUTH}
     for number, row in enumerate(found):
         reference = originals.get(row["group"])

@@ -58,8 +58,8 @@ class Question:
         points = tuple(point.value for point in points_of(aspect.scale, "number"))
         if points == (0.0, 1.0) and is_whole(aspect.scale):
             return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
-        # two points are the ends of a continuous scale here, since whole numbers 0 and 1 were met
-        # above
+        # two points are nearly always the ends of a continuous or very wide scale, for which
+        # buttons cannot serve; a scale of 0 and 1 was handled above
         if len(points) == 2 or len(points) > MAX_BUTTONS:
             return cls(aspect.label, aspect.definition, "number", (points[0], points[-1]))
         return cls(aspect.label, aspect.definition, "buttons", points)

@@ -221,14 +221,13 @@ class _Trial:
     def best_constants(self, strata: Codes, seed: int) -> tuple[Floats, tuple[float, ...]]:
         """Return each item's best constant on other sources, and the usual one per stratum."""
         # a constant chosen on the rows that test it would be too good by chance, and the judge
-        # would have to beat luck: it is chosen on other sources, which the judge has not seen
-        # either
+        # would have to beat luck
         fold = folds(self.units, _FOLDS, seed=seed)
         chosen, usual = np.empty(len(self.units)), []
         for stratum in np.unique(strata):
             inside = strata == stratum
-            # any number could be the best constant under RMSE; given ratings suffice, and the
-            # limit keeps continuous ratings from trying one candidate per row
+            # any number could be the best constant under RMSE; the ratings that occur suffice, and
+            # the limit keeps continuous ratings from trying one candidate per row
             values = _frequent(self._ratings[inside])
             shares = np.stack([self._won(np.full(len(self.units), value)) for value in values])
             picked = []

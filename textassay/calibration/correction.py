@@ -198,7 +198,7 @@ def rogan_gladen(
         confidence: Confidence of `youden`.
 
     Returns:
-        `None` if people gave only one of the answers, or the judge tells them apart no better than
+        `None` if people gave only one of the answers, or the judge separates them no better than
         by chance to the last digit.
     """
     rated, count = ~np.isnan(ratings), int(groups.max()) + 1

@@ -266,8 +266,8 @@ class _Work:
         found = self._corrected(inside) if own >= MIN_OWN or system is None else None
         method = "borrowed" if found is None else "ppi++"
         point = self._borrowed(inside) if found is None else found.corrected
-        # for yes/no answers PPI++ is valid too, but the published correction for prevalence is
-        # expected
+        # for yes/no answers the classical correction for prevalence replaces PPI++ if its
+        # denominator is safely away from 0
         if found is not None and (share := self._yes_no(inside)) is not None:
             method, point = "rogan-gladen", share
         drawn = None if scored.probabilities is None else scored.probabilities[inside][rated]

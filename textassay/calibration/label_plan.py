@@ -171,7 +171,7 @@ class _Forecast:
 
     def least(self, width: Callable[[int], float], wanted: float) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
-        # bisection is valid because the half-width never grows with the number of rated rows
+        # bisection relies on a half-width that does not grow with the number of rated rows
         low, high = 2, self.rows
         if width(high) > wanted:
             return None

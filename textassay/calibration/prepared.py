@@ -27,8 +27,8 @@ def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
     Args:
         columns: Scores and ratings.
         given: The raters' scale by human aspect, if the user gave it. Otherwise it is the judge's
-            if all ratings lie on that, or the range of the ratings if the judge is unbounded or
-            on 0 to 1 and they are not.
+            if all ratings lie on that, or the range of the ratings if the judge is unbounded, or on
+            0 to 1 while a rating is above 1.
 
     Raises:
         DataError: There are no ratings, or one lies off the scale.

@@ -163,7 +163,7 @@ async def _write(
             batch.append(read.applied(score, allow_change=allowed))
             calibrated += batch[-1].calibrated is not None
             outside += bool(batch[-1].outside)
-            # one write to the journal per batch: each one is synced to the disk
+            # a write per batch instead of one per score, and never the whole run in memory
             if len(batch) >= _BATCH:
                 await target.append(batch)
                 batch = []

@@ -47,7 +47,7 @@ def own_messages() -> Iterator[None]:
 def results() -> Console:
     """Return the console for results.
 
-    As wide as the terminal, or without bounds where there is none.
+    As wide as the terminal, or without a bound if the output is no terminal.
     """
     console = Console(highlight=False)
     # rich folds at 80 columns in a pipe, which would break lines that a script reads

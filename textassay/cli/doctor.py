@@ -43,7 +43,7 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
 
 
 async def _in_batches(model: ConnectedModel) -> list[Finding]:
-    """Probe through the provider's batches, whose journal and answers nobody needs afterwards."""
+    """Probe through the provider's batches; their journal and answers are discarded."""
     with tempfile.TemporaryDirectory() as folder:
         store, book = DiskStore(Path(folder) / "answers"), BatchBook(Path(folder))
         try:

@@ -1,4 +1,4 @@
-"""Prints what was asked and answered in a run, or what would be asked; asks nobody."""
+"""Prints what was asked and answered in a run, or what would be asked, without asking a model."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked.
-        Stopped: It began and was stopped; its cause tells why.
+        Stopped: It began and was stopped; its cause is the reason.
     """
     order = alignment_from(flags, chosen)
     alignment = Alignment(order)
@@ -126,7 +126,8 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
         return 0
     try:
         found = await alignment.run(watch)
-    # raised before anything is asked: status 2, not 3
+    # the user has to change something first, so the status is 2; 3 would promise that repeating
+    # the command helps
     except (RunFolderError, UnknownName):
         raise
     except DataError as error:  # its notes say what is kept

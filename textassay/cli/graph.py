@@ -24,7 +24,7 @@ def picture(method: str, task: str | None) -> str:
     options: dict[str, Any] = {}
     if is_evaluator(method):
         if load(method).model is None:
-            models = {}  # learnt from recorded scores, it asks no model and refuses one
+            models = {}  # learned from recorded scores, it asks no model and refuses one
         else:
             options = {"allow_change": True}  # nothing is rated, so it does not matter by whom
     return build(method, models, task=task, options=options).graph.to_mermaid()

@@ -44,7 +44,7 @@ async def opened_models(
     """Open models by role, under one budget, and close them at the end of the block.
 
     Raises:
-        Stopped: A model could not be asked or gave nothing usable, as its cause tells.
+        Stopped: A model could not be asked or gave nothing usable; see its cause.
     """
     async with AsyncExitStack() as stack:
         connected = await open_models(models, settings, stack)

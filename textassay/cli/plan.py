@@ -38,7 +38,7 @@ async def carry_out(order: PlanOrder) -> None:
 
     Raises:
         ConfigurationError: Something does not fit, or the file exists; nothing was asked.
-        Stopped: The model could not be asked or its plan cannot be used, as the cause tells;
+        Stopped: The model could not be asked or its plan cannot be used (see the cause);
             nothing is written.
         StorageError: The file cannot be written.
     """

@@ -36,7 +36,7 @@ MAX_RESTARTS = 3
 memory."""
 
 STOP_SECONDS = 60.0
-"""Time that processes have to finish what is in flight once they are told to stop."""
+"""Time that processes have to finish what is in flight after they are asked to stop."""
 
 LINE_BYTES = 1 << 20
 
@@ -251,7 +251,7 @@ class Worker:
 def summed(parts: Iterable[Progress | None]) -> Progress:
     """Return the progress of all shards together.
 
-    Its total is unknown until each has told its own.
+    Its total is unknown until each shard has reported its own.
     """
     told = list(parts)
     known = [part for part in told if part is not None]

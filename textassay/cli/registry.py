@@ -112,7 +112,7 @@ def command(
         panel: Heading of the list of commands under which it stands.
         group: Group that it belongs to, made by `group` before.
         examples: Command lines that the help shows.
-        asks_models: Whether the help tells the exit statuses of a run.
+        asks_models: Whether the help lists the exit statuses of a run.
     """
     home = app if group is None else _groups[group]
 

@@ -163,7 +163,7 @@ def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str,
 
 
 def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
-    """Make an order that goes on with a run; flags that are given replace the run's settings.
+    """Make an order that resumes a run; flags that are given replace the run's settings.
 
     Raises:
         RunFolderError: There is no run in the folder.
@@ -194,7 +194,7 @@ async def carry_out(order: Order) -> int:
 
     Raises:
         ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause tells why.
+        Stopped: The run began and was stopped; its cause is the reason.
     """
     run = await run_order(order)
     return run if isinstance(run, int) else print_result(run, as_json=order.as_json)
@@ -207,11 +207,11 @@ async def run_order(
 
     Args:
         order: What to do.
-        watch: Called with what tells the progress, once the run begins.
+        watch: Called with a function that returns the progress, once the run begins.
 
     Raises:
         ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause tells why.
+        Stopped: The run began and was stopped; its cause is the reason.
     """
     began = False
     try:

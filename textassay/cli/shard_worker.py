@@ -1,6 +1,6 @@
 """One process of `score --processes`.
 
-Judges a shard, and tells the parent how it goes, a JSON object a line.
+Judges a shard, and reports progress to the parent as one JSON object per line.
 
     python -m textassay.cli.shard_worker      reads an order from standard input
 

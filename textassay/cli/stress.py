@@ -86,7 +86,7 @@ async def carry_out(request: StressRequest, *, as_json: bool = False) -> int:
 
     Raises:
         ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause tells why.
+        Stopped: The run began and was stopped; its cause is the reason.
     """
 
     def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:

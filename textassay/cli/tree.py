@@ -51,7 +51,7 @@ async def carry_out(order: TreeOrder) -> None:
 
     Raises:
         ConfigurationError: Something does not fit, or the file exists; nothing was asked.
-        Stopped: The model could not be asked or gave no list, as its cause tells; nothing is
+        Stopped: The model could not be asked or gave no list (see its cause); nothing is
             written.
         StorageError: The file cannot be written.
     """

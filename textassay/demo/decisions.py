@@ -26,7 +26,7 @@ from textassay.demo.recipes import TASKS
 
 JUDGE = "g-eval"
 RATED = 4
-"""Sources whose ratings are used; those of the others are kept to look at afterwards."""
+"""Sources whose ratings are used; those of the others are kept to look at afterward."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated time to the end; `None` where it cannot be told."""
+        """Estimated time to the end; `None` if unknown."""
         if self.total is None or not self.rate:
             return None
         return (self.total - self.done) / self.rate

@@ -24,7 +24,7 @@ from textassay.tools import Tool
 
 ModelsByRole = str | Model | Mapping[str, str | Model]
 OF_THE_RUN = frozenset({"cache", "no_cache"})
-"""Settings that the run heeds itself, whoever opened the model."""
+"""Settings that the run applies itself, even if the caller opened the model."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,7 +107,7 @@ async def open_session(
         tools: Assistant evaluators in place of those that `spec` names; tools that are open stay
             the caller's.
         out: The run folder.
-        resume: Whether to go on with the run in `out`.
+        resume: Whether to resume the run in `out`.
         dry: Whether to count what would be asked rather than ask; nothing is written but for a
             shared cache.
         adjusting: Returns what is done to each score before it is journaled, such as calibrating

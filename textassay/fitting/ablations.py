@@ -82,7 +82,7 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 
 def _averaged(train: FeatureTable, test: FeatureTable) -> Json:
-    """Average all standardised features, as the paper's ablation does.
+    """Average all standardized features, as the paper's ablation does.
 
     Means and spreads are those of training rows.
     """

@@ -147,7 +147,7 @@ class Alignment:
     def _split(self, learning: Learning) -> Mask:
         """Return which rows are learned from.
 
-        Rows of neither side are dropped: nobody rates them.
+        Rows of neither side are dropped and not rated.
         """
         train, test = sides(self.people, learning)
         used = train | test
@@ -192,8 +192,8 @@ class Alignment:
                 self.unscored = layers.unscored
                 return self._fit(aligned, models)
             except DataError as error:
-                # while ratings are being asked for the error is that of the data and nothing has
-                # to be kept
+                # an error while ratings are asked for is not one of learning, and these notes
+                # would mislead
                 if not layers.rating:
                     self._tell_what_is_kept(error, out)
                 raise
@@ -524,7 +524,7 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
 
 
 def rated(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
-    """Return the examples rated on a wanted aspect, without the fields that no judge needs."""
+    """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
     wanted = human_aspects(data.check(), learning.aspects)
     found: list[Example] = []
     for example in data:

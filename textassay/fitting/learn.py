@@ -102,7 +102,7 @@ class Choice:
 
 
 def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
-    """Fit the named aggregators and return the one with the least cross-validated error.
+    """Fit the named aggregators and choose the one with the least cross-validated error.
 
     Raises:
         DataError: None can be fitted.

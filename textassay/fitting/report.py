@@ -49,7 +49,7 @@ def report_of(
         parts: Training and held-out rows.
         fitter: How it was fitted.
         depth: `basic`, or `full` with curves, ablations, ranking and the expert ceiling.
-        made: What the evaluator tells of how it was made.
+        made: How the evaluator was made, as its file records it.
         repeats: Samples over which curves are averaged; by default 3 for data, 1 for criteria.
     """
     train, test = parts.train, parts.test

@@ -28,8 +28,8 @@ def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> S
         told: Scales that the caller gave.
 
     Raises:
-        UnknownName: A scale is told for an aspect that is not learned.
-        DataError: Ratings lie off the scale that was told, do not vary, or come on two scales.
+        UnknownName: A scale is given for an aspect that is not learned.
+        DataError: Ratings lie off the given scale, do not vary, or come on two scales.
     """
     for name in told:
         if name not in table.aspects:

@@ -148,8 +148,8 @@ class Aggregator:
         """Learn from rated rows.
 
         Args:
-            features: Shape (n, features); NaN or `None` where there is none.
-            human: Ratings, shape (n,) or (n, targets); NaN or `None` where there is none.
+            features: Shape (n, features); NaN or `None` for gaps.
+            human: Ratings, shape (n,) or (n, targets); NaN or `None` for gaps.
             groups: Group (source) of each row, length n, which cross-validation keeps together;
                 each row by itself where absent.
             feature_names: Names of the columns. A feature belongs to an aspect when a part of its

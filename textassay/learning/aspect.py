@@ -18,7 +18,7 @@ from textassay.runtime.errors import DataError
 class LearnedAspect:
     """What was learned for one human aspect.
 
-    A predictor of standardised ratings, and the way back to ratings.
+    A predictor of standardized ratings, and the way back to ratings.
     """
 
     predictor: Predictor

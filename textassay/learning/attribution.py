@@ -194,8 +194,8 @@ def sampled_shapley(
     credits, starts = [], []
     for _ in range((samples + 1) // 2):
         row, order = rows[rng.integers(len(rows))], rng.permutation(width)
-        # an order and its reverse are negatively correlated (antithetic), which halves the error
-        # of a pair of walks or better for nearly additive functions
+        # an order and its reverse (antithetic sampling): a feature that comes early in one comes
+        # late in the other, so what one walk credits too much the other tends to credit too little
         walks = [_walk(predict, x, row, walked) for walked in (order, order[::-1])]
         credits.append((walks[0][0] + walks[1][0]) / 2)
         starts.append(walks[0][1])

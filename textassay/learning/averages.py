@@ -1,6 +1,6 @@
 """Averages: the baselines AVG and CorrW of Fusion-Eval (section 4), which need next to no data.
 
-Knows standardised arrays. Both average the features that belong to the target or to no aspect at
+Knows standardized arrays. Both average the features that belong to the target or to no aspect at
 all (Fusion-Eval: the assistants and the direct evaluator), or all if that leaves none, and put the
 average on the scale of the ratings by a line through the training rows.
 """
@@ -15,7 +15,7 @@ from textassay.runtime.errors import DataError
 
 
 def learn_avg(training: Training) -> Learned:
-    """Average the standardised features with equal weights.
+    """Average the standardized features with equal weights.
 
     Raises:
         DataError: The average does not rise with the ratings.
@@ -24,7 +24,7 @@ def learn_avg(training: Training) -> Learned:
 
 
 def learn_corrw(training: Training) -> Learned:
-    """Mean weighted by each feature's signed correlation with the ratings of the training rows.
+    """Average the features, each weighted by its signed correlation with the training ratings.
 
     Raises:
         DataError: No feature varies with the ratings.

@@ -1,6 +1,6 @@
 """Trees whose leaves hold all aspects at once: every split serves them together.
 
-Knows standardised arrays. These are CART trees with several outputs (Breiman et al., 1984; the
+Knows standardized arrays. These are CART trees with several outputs (Breiman et al., 1984; the
 criterion is the sum of the outputs' squared errors, as in scikit-learn, which HD-Eval uses:
 appendix C.3). LightGBM grows none, but reads them: each aspect's leaves are written in its text
 format, so that predictions and exact Shapley values come from one place.
@@ -80,7 +80,7 @@ class JointTree:
 def learn_joint_tree(
     features: Floats, targets: Floats, *, seed: int, leaf: int | None = None
 ) -> list[Learned]:
-    """One regression tree over all targets; a predictor for each.
+    """Grow one regression tree over all targets; return a predictor for each.
 
     Args:
         features: Standardised, shape (n, features).
@@ -94,7 +94,7 @@ def learn_joint_tree(
 
 
 def learn_joint_forest(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
-    """A random forest over all targets.
+    """Grow a random forest over all targets; return a predictor for each.
 
     Each tree sees a bootstrap of the rows, each split a third of the features.
 
@@ -173,8 +173,8 @@ def _best_splits(
         part = part.cumsum(axis=2)
         whole = part[:, :1, -1:]
         with np.errstate(divide="ignore", invalid="ignore"):
-            # reduction of the squared error, up to a constant: the sum over targets is what makes
-            # a split serve all of them
+            # the reduction of the squared error; the sum over targets is what makes a split serve
+            # all of them
             gain += part**2 / below + (whole - part) ** 2 / above - whole**2 / sizes[:, None, None]
     gain = np.where(allowed, gain, 0.0)
     if rng is not None:

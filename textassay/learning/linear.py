@@ -1,6 +1,6 @@
 """Weighted sums: least squares, non-negative least squares and ridge regression.
 
-Knows standardised arrays. Penalties are chosen by cross-validation grouped by source.
+Knows standardized arrays. Penalties are chosen by cross-validation grouped by source.
 """
 
 from __future__ import annotations

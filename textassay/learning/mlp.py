@@ -1,6 +1,6 @@
-"""A small neural network: three layers, ReLU, heavily regularised.
+"""A small neural network: three layers, ReLU, heavily regularized.
 
-Knows standardised arrays. Trained on all rows at once by L-BFGS: with hundreds of rows that is
+Knows standardized arrays. Trained on all rows at once by L-BFGS: with hundreds of rows that is
 faster than stochastic steps, and needs neither a learning rate nor a validation part, which costs
 more data than there are.
 """

@@ -31,7 +31,7 @@ def group_codes(groups: Iterable[Hashable]) -> Codes:
     """
     codes: dict[Hashable, int] = {}
     numbered = [
-        # tuples keep a row without a group apart from any label, and 1 apart from a missing one
+        # tuples keep a row without a group apart from any label in the data
         codes.setdefault(("no group", row) if group is None else (group,), len(codes))
         for row, group in enumerate(groups)
     ]

@@ -23,7 +23,7 @@ _REACH = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Standardizer:
-    """From features as they come, with gaps, to standardised ones without.
+    """From features as they come, with gaps, to standardized ones without.
 
     Attributes:
         means: Mean of each feature, which stands for its gaps, shape (features,).
@@ -60,7 +60,7 @@ class Standardizer:
         return cls(means, inverse, low, high)
 
     def __call__(self, x: Floats, *, keep_gaps: bool = False) -> Floats:
-        """Return standardised features; gaps are 0, or NaN with `keep_gaps`."""
+        """Return standardized features; gaps are 0, or NaN with `keep_gaps`."""
         kept = np.clip(x, self.low, self.high)
         if not keep_gaps:
             kept = np.where(np.isnan(kept), self.means, kept)

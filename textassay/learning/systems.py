@@ -1,6 +1,6 @@
 """Partial pooling over systems.
 
-How the rows of a row's system look on average, shrunk towards all rows.
+How the rows of a row's system look on average, shrunk toward all rows.
 
 Knows features and labels of systems, never ratings: what a system's other texts look like is known
 without asking people. A judge errs on single texts more than on a system's mean, so the mean tells
@@ -30,7 +30,7 @@ Systems = Sequence[str | None]
 
 @dataclass(frozen=True, slots=True)
 class SystemMeans:
-    """Shrunken means of standardised features by system, on a scale on which systems differ by 1.
+    """Shrunken means of standardized features by system, on a scale on which systems differ by 1.
 
     Attributes:
         means: Shape (features,) by system.

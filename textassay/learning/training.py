@@ -1,4 +1,4 @@
-"""What a learner is given and what it returns: one target, standardised, without gaps.
+"""What a learner is given and what it returns: one target, standardized, without gaps.
 
 Knows arrays only. `aggregators.py` prepares the data and puts several targets together; each family
 of learners stands in a file of its own.
@@ -53,7 +53,7 @@ class Training:
 
 
 class Predictor(Protocol):
-    """Learnt function from standardised features to a standardised rating.
+    """Learned function from standardized features to a standardized rating.
 
     JSON both ways, bit for bit.
     """

@@ -1,6 +1,6 @@
 """Trees by LightGBM: a single tree, a random forest, gradient boosting.
 
-Knows standardised arrays. LightGBM's defaults need 20 rows a leaf and predict a constant below 40
+Knows standardized arrays. LightGBM's defaults need 20 rows a leaf and predict a constant below 40
 rows without a word, so leaves shrink with the data here. Boosting respects the direction in which a
 feature clearly moves with the ratings: a judge's higher score never lowers the prediction, which is
 worth some hundreds of rows.

@@ -112,9 +112,9 @@ def _system(
     tables = [
         np.bincount(cell, weights=weights, minlength=count * systems).reshape(count, systems).T
         for weights in (
+            np.ones(len(cell)),
             # sums of deviations instead of values: with a large offset, sums would lose the digits
             # in which the systems differ
-            np.ones(len(cell)),
             pairs.scores - pairs.scores.mean(),
             pairs.human - pairs.human.mean(),
         )

@@ -46,7 +46,7 @@ class WilliamsTest:
     Attributes:
         t: Statistic; above 0 where the first correlation is higher.
         df: Degrees of freedom, n - 3.
-        p: Two-sided probability of a difference at least this large where there is none.
+        p: Two-sided probability of a difference at least this large if the correlations are equal.
     """
 
     t: float

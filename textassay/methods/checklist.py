@@ -352,7 +352,7 @@ async def write_checklist(
 def as_questions(
     aspect: Aspect, written: tuple[Aspect, ...], notes: tuple[dict[str, Any], ...]
 ) -> Questions:
-    """Return what a model wrote as questions; lines that ask nothing are left out and told.
+    """Return what a model wrote as questions; lines that ask nothing are left out and noted.
 
     Raises:
         MalformedResponse: None of them is a question.
@@ -402,7 +402,7 @@ def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score 
 
 
 def _told(question: Aspect, rating: Score | Failure) -> dict[str, Any]:
-    """Return what an aspect's score tells of one answer."""
+    """Return the evidence of an aspect's score on one answer."""
     own = rating.evidence[0] if isinstance(rating, Score) and rating.evidence else {}
     kept: dict[str, Any] = {
         key: own[key] for key in ("answer", "quote", "found_in", "p_yes", "mass") if key in own

@@ -106,7 +106,7 @@ class CoAScore(RatingMethod):
         ]
 
     def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
-        """Return what yields a target's chain, and what tells it apart from other sources."""
+        """Return what yields a target's chain, and a digest of where it comes from."""
         if self.options.variant == "inter" and self.options.aspects_file is not None:
             raise ConfigurationError(
                 "variant=inter takes the task's own aspects; leave aspects_file out"

@@ -191,7 +191,7 @@ class FusionEval(PromptMethod):
             )
 
     def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
-        """Return what yields the plan, and what tells it apart from other plans."""
+        """Return what yields the plan, and a digest that differs between plans."""
         if self.options.plan == "none" or self.options.fusion in ("avg", "corrw"):
             return None, ""
         if self.options.plan != "auto":
@@ -306,7 +306,7 @@ class FusionEval(PromptMethod):
         if self.weights is not None:
             return {"weights.json": self.weights.as_json()} if self.weights.found else {}
         written = self.plan.plan if isinstance(self.plan, _Written) else None
-        # a plan that was refused is not kept, or resuming would load it
+        # a plan that was refused is of no use as a file: it names something that does not exist
         if not isinstance(written, Plan):
             return {}
         return {"plan.toml": plans.as_toml(written, source=f"written for the task {self.task}")}

@@ -51,7 +51,7 @@ class GEval(RatingMethod):
        estimates the same.
 
     Deviations: fluency is rated on the task's scale (the paper: 1-3); texts stand between
-    delimiters; the mean over labels is renormalised, since other tokens have some probability. A
+    delimiters; the mean over labels is renormalized, since other tokens have some probability. A
     model without log-probabilities is an error that names `--n 20`, never a fallback.
     """
 

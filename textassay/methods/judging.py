@@ -116,7 +116,7 @@ class RatingMethod(PromptMethod):
     Attributes:
         scorer: The judge.
         how_read: How its values are obtained.
-        variant: What else tells its scores apart, such as the tree it is asked about.
+        variant: Anything else that its scores depend on, such as the tree of criteria.
     """
 
     room: ClassVar[int]
@@ -163,7 +163,7 @@ class RatingMethod(PromptMethod):
             task: What kind of text is judged.
             options: How it is asked.
             how: How a value is obtained; by default what the options say.
-            variant: What else tells scores apart.
+            variant: Anything else that scores depend on.
 
         Raises:
             ConfigurationError: There is no model for the role, or the options do not go together.

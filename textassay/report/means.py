@@ -51,7 +51,7 @@ def mean_of(
 
     Args:
         values: Shape (n,); NaN is left out.
-        groups: Source of each value, length n; a row without one stands for itself.
+        groups: Source of each value, length n; a row without one is a source of its own.
         bins: Number of bins of the histogram.
         span: Lowest and highest value of the histogram.
     """

@@ -248,7 +248,7 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
     def place(at: int) -> tuple[int, int]:
         example = data.examples.get(table.ids[at])
         group = None if example is None else example.group
-        # NUL cannot occur in a group that was read from data, so no example joins another's group
+        # the NUL keeps the key of an example without a group apart from names of groups
         return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
 
     return [(table.ids[at], found[at]) for at in sorted(sorted(found), key=place)]

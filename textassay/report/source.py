@@ -26,7 +26,7 @@ class RunSource:
     """One run.
 
     Attributes:
-        name: What the page calls it: the folder's name, told apart from the other run's.
+        name: What the page calls it: the folder's name, made unique between the runs.
         folder: The run folder.
         manifest: How it was made.
         table: Its scores.

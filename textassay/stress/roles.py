@@ -1,4 +1,4 @@
-"""Which aspects must see which edits: roles of aspects, told by their names.
+"""Which aspects must see which edits: roles of aspects, by their names.
 
 A changed number is a matter of consistency and none of fluency; names that no rule knows have no
 role, and nothing is expected of them unless the user says so.

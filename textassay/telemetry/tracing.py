@@ -118,8 +118,8 @@ class TracedRun:
     @contextmanager
     def example(self, example: Example) -> Iterator[None]:
         """Make the run's span the current one, in whatever task an example is judged."""
-        # workers are tasks of their own and do not inherit the context in which the run's span was
-        # opened
+        # the run's span is never the current one by itself: examples are judged in the tasks of
+        # several workers, and each of them has a context of its own
         token, known = context.attach(self._context), _example.set(example.id)
         try:
             yield

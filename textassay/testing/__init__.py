@@ -1,9 +1,9 @@
-"""For the tests of those who build on textassay.
+"""Support for the tests of packages that build on textassay.
 
 A model that answers from a script, and a battery for models.
 
-    @pytest.mark.parametrize("check", textassay.testing.MODEL_CHECKS, ids=lambda check:
-    check.__name__) async def test_my_model(check):
+    @pytest.mark.parametrize("check", textassay.testing.MODEL_CHECKS)
+    async def test_my_model(check):
         await check(lambda: MyModel("my/model"))
 
 `ScriptedModel` needs no network and keeps what it was asked. The battery holds for every backend

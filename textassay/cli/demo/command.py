@@ -35,14 +35,14 @@ async def carry_out(out: Path | None, style: Style, *, as_json: bool = False) ->
     """Run the demo, print what came out and return the exit status.
 
     Args:
-        out: Folder to make, or that of an earlier demo, which is gone on with; by default a
+        out: Folder to make, or that of an earlier demo, which is resumed; by default a
             temporary one.
         style: How progress is shown.
         as_json: Whether to print one JSON document in place of the report.
 
     Raises:
         ConfigurationError: The model cannot be had or the folder not be used; nothing was asked.
-        Stopped: It began and was stopped; its cause tells why.
+        Stopped: It began and was stopped; its cause is the reason.
     """
     console, began = results(), time.monotonic()
     async with connect(MODEL) as model:

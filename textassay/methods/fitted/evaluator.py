@@ -40,7 +40,7 @@ class Evaluator(Displayed, Message):
     background: tuple[tuple[float | None, ...], ...] = ()
     """Training rows that stand for "nothing known" where contributions must be sampled."""
     task: Task | None = None
-    """The task that a model is told; `None` for recorded scores."""
+    """The task in the model's prompts; `None` for recorded scores."""
     tree: AspectTree | None = None
     """The tree of criteria; `None` for recorded scores."""
     model: str | None = None

@@ -23,7 +23,7 @@ def read_files(files: Iterable[str]) -> Recorded:
         Value by feature and id.
 
     Raises:
-        ConfigurationError: Two features would bear the same name.
+        ConfigurationError: Two features would have the same name.
         DataError: A file cannot be read or is empty.
     """
     named = [split_name(item) for item in files]

@@ -32,8 +32,8 @@ class LearnedTreeOptions(EvidenceOptions):
     """Options of a fitted HD-Eval."""
 
     allow_change: bool = False
-    """Whether another model, or prompts that changed since, may be used than those that were learnt
-    from."""
+    """Whether another model, or prompts that changed since, may be used than those that were
+    learned from."""
 
 
 class LearnedTree:

@@ -151,7 +151,7 @@ def resolve(option: str, models: Models, role: str, method: str | None = None) -
     """Return the profile by which the model of a role is asked.
 
     Args:
-        option: `auto` for the profile that bears the model's name, if there is one; `none`; a name
+        option: `auto` for the profile of the model's name, if there is one; `none`; a name
             or a folder.
         models: The models; one that is missing has no profile.
         role: The role.
@@ -213,7 +213,7 @@ def apply_profile(
 def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
     """Refuse what would have no effect: a method that is the same call as another, or an option.
 
-    Options of a prompt of one's own are not looked at: what it shows, nobody knows.
+    With a prompt of the user's own no option is refused, since the prompt may use any of them.
 
     Raises:
         ConfigurationError: Names profile, option and reason.

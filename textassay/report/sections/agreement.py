@@ -20,7 +20,7 @@ from textassay.tools.surface import Length
 from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
-"""As many as `textassay meta` draws unless told otherwise, so that the numbers are the same."""
+"""The default of `textassay meta`, so that the numbers are the same."""
 _MAX_OVERLAP = 4000
 """Examples up to which the overlap with references is counted: it takes about a millisecond
 each."""

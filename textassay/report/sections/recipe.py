@@ -35,7 +35,7 @@ class Criterion:
     Attributes:
         name: Its last part.
         depth: 0 at the root.
-        mean: Mean rating; `None` if no score tells it.
+        mean: Mean rating; `None` if no score's evidence has it.
         n: Number of ratings.
         picture: The mean on its scale.
         importance: How much the squared error grows when it is shuffled; `None` unless fitted.
@@ -99,7 +99,7 @@ def recipe(run: RunSource) -> RecipeSection:
 
 
 def _graph(spec: Mapping[str, Any]) -> Graph:
-    """Build the method again, with nobody who answers.
+    """Build the method again, with a model that never answers.
 
     Raises:
         TextassayError: A file that it was made from is gone, or the method is the caller's own.
@@ -212,7 +212,7 @@ def _means(run: RunSource) -> dict[str, tuple[float, int, tuple[float, float] | 
 
 
 def _importance(run: RunSource) -> dict[str, float]:
-    """Return importance by feature, as the evaluator's own report tells it."""
+    """Return importance by feature, from the evaluator's own report."""
     folder = str((run.manifest.get("spec") or {}).get("method", ""))
     path = Path(folder) / "report.json"
     if not is_evaluator(folder) or not path.is_file():
