@@ -3,7 +3,7 @@
 tables/*.toml    one published table each: columns, rows, the paper's figures
 converters/      from the files that data sets are published in to textassay's format
 table.py         what a table file says
-datasets.py      where the data of a table stand on this machine
+datasets.py      finds the data of a table on this machine
 scores.py        the scores behind a row: recorded, computed by a tool, or judged by a model
 learned.py       rows that learn from ratings (HD-Eval)
 agreement.py     from scores to the figures of a row

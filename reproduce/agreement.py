@@ -46,6 +46,8 @@ async def against_people(scorer: Scorer, row: Row, data: str, *, bootstrap: int)
             rated = [one.human.get(column.rated) for one in examples]
             _check_rated(column, rated, data)
         else:
+            # some papers report how far a judge agrees with a metric, which takes the place of
+            # people
             rated = [tool[row.against or ""].get(one.id) for one in examples]
         found |= _figures(
             scorer,

@@ -3,7 +3,7 @@
 python -m reproduce                                        every table and what it needs
 python -m reproduce TABLE --data FOLDER --recorded         rows that need no model
 python -m reproduce TABLE --data FOLDER --model MODEL [--dry-run]
-python -m reproduce data                                   where the data sets are to be had
+python -m reproduce data                                   where to get the data sets
 python -m reproduce convert DATASET FILE... --out FILE.jsonl
 """
 
@@ -63,6 +63,7 @@ async def _table(table: Table, data: DataSets, options: argparse.Namespace) -> i
     # standard output holds the JSON document alone
     told = sys.stderr if options.json else sys.stdout
     print(*layout.heading(table), sep="\n", file=told)
+    # printed before anything is asked: a whole table can cost hundreds of dollars
     costs = await estimates(scorer, rows)
     print(*layout.estimate_lines(costs), "", sep="\n", file=told, flush=True)
     if options.dry_run:

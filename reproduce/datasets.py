@@ -1,4 +1,4 @@
-"""Where the data of a table stand on this machine."""
+"""Finds the data of a table on this machine."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SIGNS = {"pearson": "r", "spearman": "rho", "kendall": "tau"}
 
 
 def heading(table: Table) -> list[str]:
-    """Return what stands above a table."""
+    """Return the lines above a table."""
     lines = [f"{table.name}: {table.title}", f"{table.paper}; {table.level} level"]
     return [*lines, *table.notes, ""]
 
@@ -24,6 +24,7 @@ def lines_of(table: Table, rows: Sequence[Line]) -> Iterator[str]:
     """Yield a table, one figure a line."""
     width = max([len(line.row.name) for line in rows] + [3])
     heads = max([len(_head(cell)) for line in rows for cell in line.cells] + [6])
+    # as many digits as the papers print, so that the figures compare by eye
     digits = 1 if table.percent else 3
     top = f"{'row':<{width}}  {'column':<{heads}}  {'paper':>7}  {'ours':>7}"
     yield f"{top}  {'95 % interval':<17}  {'n':>5}  source"
@@ -105,7 +106,7 @@ def state(table: Table, data: DataSets) -> str:
 
 
 def data_sets() -> Iterator[str]:
-    """Yield the data sets: where their files are to be had, licence and checksum."""
+    """Yield the data sets: where to get their files, license and checksum."""
     for data in DATA_SETS.values():
         yield f"{data.name}: {data.what}"
         for file in data.files:

@@ -25,6 +25,7 @@ async def held_out(scorer: Scorer, row: Row, data: str) -> Figures:
     learning = Learning(
         aggregators=(row.learned.aggregator,),
         train_fraction=row.learned.train_fraction,
+        # the same held-out rows whatever share is learned from, as in the paper's curves
         test_fraction=row.learned.test_fraction,
         aspects=tuple(column.rated for column in columns),
     )

@@ -161,6 +161,7 @@ class Scorer:
         else:
             name = row.tool
             values = await self.measured(name, data)
+            # a tool has one score of a text, whatever the aspect
             names = dict.fromkeys(columns, name)
         found = {column: values.get(name, {}) for column, name in names.items()}
         return {
@@ -204,6 +205,7 @@ class Scorer:
             values: Values = {}
             for score in run:
                 values.setdefault(score.aspect, {})[score.id] = score.value
+            # kept by request: several rows read one run, and asking again would cost again
             self._runs[request] = values
             self._errors[request] = run.summary()["errors"]
         return self._runs[request]

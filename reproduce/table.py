@@ -37,7 +37,7 @@ class Column(Message):
     aspect: str = ""
     """The aspect that is judged."""
     human: str = ""
-    """The rated aspect it is held against; the same name if empty."""
+    """The rated aspect it is compared with; the same name if empty."""
     over: str = ""
     """Of a mean: the data set over whose columns it is taken; all if empty."""
     averaged: bool = False
@@ -104,9 +104,9 @@ class Row(Message):
     judged: Judging | None = None
     learned: Learning | None = None
     raters: tuple[str, str] | None = None
-    """Two raters that are held against each other: `1`, `2`, ..., `crowd` or `mean`."""
+    """Two raters that are compared: `1`, `2`, ..., `crowd` or `mean`."""
     against: str | None = None
-    """A tool whose scores `judged` is held against, in place of ratings."""
+    """A tool whose scores `judged` is compared with, in place of ratings."""
     missing: str | None = None
     """Why the row cannot be had."""
 
@@ -151,6 +151,7 @@ class Table(Message):
         if self.missing is None and not (self.columns and self.rows):
             raise ValueError("it needs columns and rows, or `missing` with the reason")
         for row in self.rows:
+            # one figure too many or too few would shift all that follow under wrong columns
             if row.published and len(row.published) != self.width:
                 raise ValueError(
                     f"row {row.name!r} has {len(row.published)} published figures where the"

@@ -21,6 +21,7 @@ def rows(files: Sequence[Path]) -> Iterator[Json]:
                 scores = dict(written["scores"])
                 yield {
                     "id": f"realsumm-{kind}-{number}-{system}",
+                    # abstractive and extractive summaries of one article are one source
                     "group": f"realsumm-{number}",
                     "system": f"{kind}/{system}",
                     "source": articles.get(number, {}).get("src"),

@@ -2,7 +2,7 @@
 
 One line per rated example, with `annotators`, ready for every command.
 
-Raters stand in a fixed order, `null` if one did not rate an example. Besides `human` and
+Raters come in a fixed order, `null` if one did not rate an example. Besides `human` and
 `annotators` a line carries what a later analysis needs: time spent, revisions, second ratings of
 repeated items, and the probability with which the example was sampled.
 """

@@ -1,6 +1,6 @@
 """May the judge stand in for a rater? The alternative annotator test, as published and by source.
 
-Knows arrays. Each rater in turn is left out, and judge and rater are held against the others: who
+Knows arrays. Each rater in turn is left out, and judge and rater are compared with the others: who
 is nearer to them, item by item? The judge wins against a rater if it is nearer at least as often,
 less a reward `epsilon` for being cheap. It passes if it wins against half of the raters.
 

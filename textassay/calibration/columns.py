@@ -249,7 +249,7 @@ def join_columns(
     Args:
         scores: From `read_judged`.
         people: The data with ratings.
-        aspect_map: Which human aspect a score is held against; equal names pair by themselves.
+        aspect_map: Which human aspect a score is compared with; equal names pair by themselves.
         plan: Probability of being drawn for rating by id, from a label plan.
 
     Raises:

@@ -30,7 +30,7 @@ class Isotonic:
     ratings: Floats
 
     def predict(self, scores: Floats) -> Floats:
-        """Return ratings, shape (n,); beyond the ends the value at the end, NaN where unscored."""
+        """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
         return np.asarray(np.interp(scores, self.scores, self.ratings))
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class ClippedLine:
     kind: str = "linear"
 
     def predict(self, scores: Floats) -> Floats:
-        """Return ratings, shape (n,); NaN where unscored."""
+        """Return ratings, shape (n,); NaN if unscored."""
         return np.asarray(np.clip(self.intercept + self.slope * scores, self.low, self.high))
 
     def to_dict(self) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def show(
         raise ConfigurationError(f"--epsilon lies between 0 and 1, such as 0.2, not {epsilon!r}")
     tables, _ = read_columns(scores, data, aspect_map)
     for columns in tables:
+        # judges must not be mixed even here: each would pass or fail by the other's scores
         one_signature(columns)
     scaled = [(columns, scales_of(columns, scales)) for columns in tables]
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
@@ -92,6 +93,7 @@ def _draw(found: Sequence[StandIn]) -> None:
             own = one.agreement
             people.add_row(
                 name(one.score),
+                # the level of measurement that goes with the metric: distances or equal labels
                 number(own.alpha["interval" if one.metric == "rmse" else "nominal"], 2),
                 *(
                     _pair(pair)

@@ -54,6 +54,8 @@ async def serve(wanted: Annotation) -> int:
     study = Study(
         examples,
         tasks.load(wanted.task, wanted.aspects),
+        # by default everybody rates everything: agreement among raters can then be measured on all
+        # items
         per_item=wanted.per_item or wanted.raters,
         repeat_share=wanted.repeat,
         seed=wanted.seed,
@@ -89,6 +91,7 @@ async def _show_links(ratings: CollectedRatings, wanted: Annotation, port: int) 
     host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
     if wanted.new_links:
         for rater in ratings.raters.values():
+            # the old link stops working, which is what a lost or forwarded link needs
             token = await ratings.new_token(rater)
             say(f"{rater.name}: http://{host}:{port}/rate/{token}")
     elif ratings.raters:

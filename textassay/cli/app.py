@@ -1,4 +1,4 @@
-"""The command line: its commands in the order of the help, and what stands above them."""
+"""The command line: its commands in the order of the help, and the root of the application."""
 
 from __future__ import annotations
 

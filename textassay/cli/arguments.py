@@ -61,10 +61,12 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     Raises:
         ConfigurationError: A role is given twice.
     """
+    # read from a config file already
     if isinstance(items, Mapping):
         return dict(items)
     found: dict[str, str] = {}
     items = [items] if isinstance(items, str) else list(items)
+    # a single `juror=` keeps its plain name; only several need numbers
     repeats = sum(item.startswith("juror=") for item in items) > 1
     for item in items:
         role, equals, name = item.partition("=")
@@ -95,6 +97,8 @@ def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
         try:
             low, high = (float(part) for part in ends.split(","))
         except ValueError:
+            # an unreadable pair fails the same check, and gets the same message, as a pair in the
+            # wrong order
             low = high = 0.0
         if not (equals and name and low < high):
             raise ConfigurationError(f"--scale takes ASPECT=LOW,HIGH, not {item!r}")
@@ -126,7 +130,7 @@ def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     """Read a TOML file whose keys are the names of flags, with tables `set` and `fields`.
 
-    How the server is reached (headers, certificates, proxy, ...) may stand beside the flags.
+    How the server is reached (headers, certificates, proxy, ...) may be given beside the flags.
 
     Lists may be lists, `model` a table by role, `tools` tables by the tool's name, and `models`
     tables by role, each with the settings of that role's model.

@@ -24,7 +24,7 @@ def show_info(folder: Path, *, as_json: bool = False) -> None:
 
 
 def show_verification(folder: Path, *, as_json: bool = False) -> int:
-    """Check every answer, print what is damaged, and return the exit status: 0 where nothing is."""
+    """Check every answer, print what is damaged, and return the exit status: 0 if nothing is."""
     found = verify(folder)
     if as_json:
         typer.echo(json.dumps({"sound": found.entries, "problems": list(found.problems)}))

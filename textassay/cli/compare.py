@@ -19,6 +19,7 @@ from textassay.cli.console import results, say
 from textassay.cli.decisions import check_confidence, interval, name, number, print_json, table
 from textassay.cli.exits import INCONCLUSIVE
 
+# the statuses are part of the interface: CI tells a regression (1) from too few texts (4)
 _STATUS: dict[Verdict, int] = {"holds": 0, "fails": 1, "inconclusive": INCONCLUSIVE}
 
 

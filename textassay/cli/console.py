@@ -80,6 +80,7 @@ class _Said(logging.Handler):
 def warnings_said(*loggers: str) -> Iterator[None]:
     """Write the warnings of these loggers to standard error, unless all logs go there already."""
     handler = _Said(logging.WARNING)
+    # with JSON logs the package's logger writes them itself, and they would appear twice
     named = [] if Messages.as_json else [logging.getLogger(name) for name in loggers]
     for logger in named:
         logger.addHandler(handler)

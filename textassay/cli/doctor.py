@@ -31,6 +31,7 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
         # does
         findings = await examine(model.backend)
         if settings.batch:
+            # last, because a batch may take hours and the other findings are complete by then
             findings += await _in_batches(model)
     if as_json:
         rows = [finding.model_dump(mode="json") for finding in findings]

@@ -103,6 +103,8 @@ def given(flags: Mapping[str, Any]) -> Given:
     return {
         name: value
         for name, value in flags.items()
+        # a switch that is off and a list without items are what typer passes for flags that nobody
+        # typed
         if value is not None and value is not False and value != []
     }
 

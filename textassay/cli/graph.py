@@ -20,6 +20,7 @@ def picture(method: str, task: str | None) -> str:
     Raises:
         ConfigurationError: There is no such method or task, or the folder holds no evaluator.
     """
+    # a model that answers nothing: building a graph asks for a model's name and abilities only
     models: dict[str, Model] = {"": ScriptedModel([], capabilities=Capabilities())}
     options: dict[str, Any] = {}
     if is_evaluator(method):

@@ -42,6 +42,8 @@ def show(
     check_confidence(confidence)
     if (count is None) != (out is None):
         raise ConfigurationError("--next N and --out FILE go together")
+    # the file holds the probabilities of an earlier draw; without them its ratings could not be
+    # weighed
     if out is not None and out.exists():
         raise ConfigurationError(f"{out} exists; name a new file")
     tables, _ = read_columns(scores, data, aspect_map)

@@ -29,5 +29,6 @@ def merge_shards(run: Path, *, partial: bool, as_json: bool) -> int:
             f"{made.missing} scores are missing; ask for them with: textassay resume {run}",
             style="yellow",
         )
+        # a partial merge is a finished run with scores missing, which is what status 1 says
         return UNSCORED
     return status

@@ -81,6 +81,7 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         if text is None:
             raise RunFolderError(f"{path} is a run of all data, not of a shard")
         begun[Shard.parse(text)] = path
+    # shards of 1/4 and 1/8 overlap in part, and no merge could tell which scores to keep
     counts = {shard.count for shard in begun}
     if len(counts) != 1:
         raise RunFolderError(f"{run} holds shards of data that were divided in several ways")
@@ -150,6 +151,7 @@ async def _carry_out(run: Path, orders: Mapping[Shard, Order], order: Order) -> 
 async def _stop(workers: Sequence[Worker], tasks: Iterable[asyncio.Task[None]]) -> None:
     for worker in workers:
         worker.stop()
+    # paid calls in flight get time to be journaled; only what ignores SIGTERM is killed
     _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
     for worker in workers if late else ():
         worker.kill()
@@ -223,6 +225,7 @@ class Worker:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
+            # a line of progress lists every model's limiter, and asyncio's default limit is 64 KiB
             limit=LINE_BYTES,
         )
         assert process.stdin is not None
@@ -263,6 +266,7 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
         for name, state in part.limiters.items():
             limiters[name] = limiters[name] + state if name in limiters else state
     totals = [part.total for part in known]
+    # a total that grows while shards report would let the bar run backward
     complete = len(known) == len(told) and None not in totals
     return Progress(
         done=sum(part.done for part in known),

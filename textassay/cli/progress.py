@@ -43,6 +43,7 @@ async def shown(
     if style == "none":
         yield
         return
+    # in a pipe or a CI log every redraw would be a line of its own
     live = style == "auto" and sys.stderr.isatty()
     told = progress_line if style == "json" else _counted if dry else line
     drawn = (lambda now: Text(_counted(now))) if dry else _drawn

@@ -31,6 +31,7 @@ def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) ->
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
+    # the config file of the run may be given here too, so all of its keys are allowed
     fields = arguments.with_config(given, score_keys())[0].get("fields")
     spec = _spec(scores)
     if data is None:

@@ -129,6 +129,7 @@ def command(
         home.command(
             name,
             cls=Command,
+            # the docstring is the help: help text and documentation of a command cannot differ
             help=escaped(function.__doc__ or ""),
             epilog=escaped(_epilog(examples, asks_models)),
             rich_help_panel=panel,

@@ -89,6 +89,8 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any], *, command: str = 
             f"{command} needs --out RUN, a folder for the scores (or --dry-run)"
         )
     runtime, options = split_settings(chosen)
+    # flags such as --n are options of the method: they must be in the spec, which the manifest
+    # records
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
     data = str(flags["data"])
@@ -230,6 +232,7 @@ async def run_order(
             began = True
             if watch is not None:
                 watch(lambda: session.engine.progress)
+            # a lost Redis is a warning of the library and must reach the user of the command
             with warnings_said("textassay.runtime.calls.shared_limits"):
                 async with shown(lambda: session.engine.progress, order.progress):
                     return await finish(session)
@@ -369,4 +372,5 @@ def _commonest_messages(run: Run) -> list[str]:
     by_type: dict[str, str] = {}
     for (kind, message), count in messages.most_common():
         by_type.setdefault(kind, f"  {kind} x{count}: {message[:LONGEST_MESSAGE]}")
+    # one message per type: a thousand timeouts must not hide the one wrong key
     return list(by_type.values())[:MAX_MESSAGES]

@@ -81,6 +81,7 @@ async def judge(order: Order) -> dict[str, Any]:
         cause = stop.__cause__ or stop
         return {"ended": "stopped", **_told(cause)}
     except (TextassayError, ValidationError) as error:
+        # the parent decides by this word whether anything was begun, and so between status 2 and 3
         return {"ended": "refused", **_told(error)}
     finally:
         # then the last state by hand, so that the parent's sum is exact at the end

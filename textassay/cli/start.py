@@ -57,6 +57,7 @@ def _check_open_files() -> None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
+    # macOS allows 256 open files by default, fewer than calls in flight may need
     wanted = WANTED_OPEN_FILES if hard == unlimited else min(hard, WANTED_OPEN_FILES)
     if soft not in (unlimited, wanted) and soft < wanted:
         try:

@@ -73,6 +73,7 @@ def request_to_resume(order: Order) -> StressRequest:
         ConfigurationError: The folder holds a part of a stress run, such as its repeat.
     """
     stage = (order.spec.stress or {}).get("stage")
+    # parts share the models and the budget of the whole, so they are resumed together
     if order.out is None or stage:
         raise ConfigurationError(
             f"{order.out} is the part {stage!r} of a stress run; resume the folder above it"

@@ -22,7 +22,7 @@ class ComparisonLine:
     Attributes:
         name: What it is called.
         trivial: Whether it looks at the surface alone.
-        spearman: Spearman's rho at dataset level by human aspect; `None` where undefined.
+        spearman: Spearman's rho at dataset level by human aspect; `None` if undefined.
         n: Fewest rows behind any of them.
     """
 
@@ -69,6 +69,7 @@ class TaskComparison:
     def beats(self, line: ComparisonLine, aspect: str) -> bool:
         """Whether a line is above the best trivial measure; one without a coefficient is not."""
         value = line.spearman[aspect]
+        # the judge's sign counts although the bar ignores that of trivial measures: see `bar`
         return value is not None and value > self.bar(aspect)
 
     def won(self, line: ComparisonLine) -> list[str]:
@@ -105,8 +106,8 @@ def compare(
     Args:
         task: Name of the task.
         examples: With ratings; scores of other examples are left out.
-        trivial: Value by measure and id; each is held against every human aspect.
-        judged: Scores by name of the method; each aspect is held against the human aspect of its
+        trivial: Value by measure and id; each is compared with every human aspect.
+        judged: Scores by name of the method; each aspect is compared with the human aspect of its
             name.
     """
     aspects = tuple(dict.fromkeys(name for example in examples for name in example.human))
@@ -137,7 +138,7 @@ class Treatments:
     Attributes:
         aspect: What was judged.
         systems: What was done, in the order of the data.
-        rows: By name: mean by system, `None` where nothing was scored.
+        rows: By name: mean by system, `None` if nothing was scored.
     """
 
     aspect: str

@@ -61,6 +61,7 @@ def decided(layout: Layout) -> list[Decided]:
 
 
 def _decided(table: Columns) -> Decided:
+    # whole sources are rated, as in practice a rater reads all texts of one article
     drawn = np.random.default_rng(0).permutation(int(table.groups.max()) + 1)[:RATED]
     some = np.where(np.isin(table.groups, drawn), table.ratings, np.nan)
     partly = replace(table, ratings=some)

@@ -71,6 +71,7 @@ class Layout:
                 )
             for part in ("data", "runs", "evaluators"):
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
+            # last, so that the mark says that the folders are there
             write_json(file, mark)
         except OSError as error:
             raise RunFolderError(

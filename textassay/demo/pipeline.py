@@ -129,7 +129,7 @@ class Pipeline:
 
 
 def _with_a_tree(name: str) -> list[str]:
-    """Return the aspects of a task that the published tree takes apart.
+    """Return the aspects of a task that the published tree decomposes.
 
     Only their nodes are known before the run.
     """

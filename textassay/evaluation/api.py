@@ -165,7 +165,7 @@ async def stream(
 async def finish(session: Session) -> Run:
     """Run a session to its end and return the run.
 
-    Keeps scores in memory only where there is no folder.
+    Keeps scores in memory only if there is no folder.
     """
     scores: list[Score] = []
     async with writing_summary(session), aclosing(session.engine.scores()) as found:

@@ -20,7 +20,7 @@ from textassay.runtime.model import Json
 def layers_of(names: Iterable[str]) -> dict[str, int]:
     """Return the layer of each feature in a tree of criteria, counted from 1.
 
-    A feature stands below another whose name is the beginning of its own, up to a slash: recorded
+    A feature is below another whose name is the beginning of its own, up to a slash: recorded
     ratings of `coherence` and `coherence/logical-flow` are two layers, `gpt-4/coherence` by itself
     is one.
     """

@@ -52,6 +52,8 @@ def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fi
             except DataError as error:
                 notes[name] = {"failed": str(error)}
         for name, values in predicted.items():
+            # every aggregator that was fitted is shown, so that the choice can be judged in
+            # hindsight
             if name != choice.chosen and name not in predictions:
                 predictions[name] = values[:, column]
         aspects[aspect] = _on_same_rows(
@@ -79,7 +81,7 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
 
 
 def resamples_for(rows: int) -> int:
-    """Return how many resamples stand behind intervals.
+    """Return the number of resamples for intervals.
 
     1,000, and fewer beyond 5,000 rows, but at least 100.
 

@@ -46,7 +46,7 @@ TakeApart = Callable[[int, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]
 
 
 KEEP = 4
-"""Criteria that are taken apart in a layer of a tree that the model grows, by default."""
+"""Criteria that are decomposed in a layer of a tree that the model grows, by default."""
 MAX_KEEP = 1000
 _NOISE = 0.05
 """Probability that criteria which say nothing are taken for some that do."""
@@ -59,7 +59,7 @@ class Growth:
     Attributes:
         layers: Layers of criteria; the first is what people rate.
         children: Most parts of a criterion, in a tree that the model grows.
-        keep: Criteria that are taken apart from the second layer on; all of the first are. By
+        keep: Criteria that are decomposed from the second layer on; all of the first are. By
             default 4 in a tree that the model grows, and all in one that is given.
         saliency: What criteria are ranked by: growth of the error when shuffled, or mean size of
             the Shapley values (section 4.4 has both).
@@ -80,7 +80,7 @@ class Growth:
                 raise ConfigurationError(f"{name} lies between 1 and {most}, not {value}")
 
     def kept(self, *, given: bool) -> int:
-        """Return how many criteria of a layer are taken apart, in a given tree or a grown one."""
+        """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
         return self.keep or (MAX_KEEP if given else KEEP)
 
     def as_dict(self, *, given: bool) -> Json:
@@ -135,7 +135,7 @@ async def align(
         aggregators: Names; of several the one with the least error over folds is a layer's proxy.
         fitter: How aggregators are fitted.
         rate: Rates nodes.
-        take_apart: Takes criteria apart.
+        take_apart: Decomposes criteria.
         given: Whether the tree is given, so that some criteria have no parts.
 
     Raises:

@@ -104,6 +104,7 @@ def _samples(
     yield train, test
     whole = train.joined(test)
     for sample in range(1, repeats):
+        # the same share as in the report's split, so that all samples measure the same thing
         share = len(train.ids) / len(whole.ids)
         learnt = split_rows(whole.groups, share, seed=fitter.seed + sample)
         yield whole.rows(learnt), whole.rows(~learnt)

@@ -43,8 +43,8 @@ class Learning:
         seed: Seed of the split and of everything random.
         depth: `basic`, or `full` with curves and ablations.
         aspects: Human aspects; `None` for all that people rated.
-        scales: Scale by human aspect; where absent, the whole numbers around the ratings.
-        by_row: Whether to split row by row, which lets rows of one source stand on both sides.
+        scales: Scale by human aspect; if absent, the whole numbers around the ratings.
+        by_row: Whether to split row by row, which puts rows of one source on both sides.
         threads: Threads that training may use.
         repeats: Samples over which the curves of a full report are averaged (the paper: 5); by
             default 3 for data and 1 for criteria.

@@ -204,6 +204,7 @@ class Alignment:
         Raises:
             RunFolderError: The folder holds something else, or cannot be written to.
         """
+        # the estimate should fail now if the run itself would
         if self.order.out is not None and not (self.order.out / PLAN).exists():
             check_out(self.order.out)
             RunFolder.check_new(self.order.out)
@@ -231,10 +232,13 @@ class Alignment:
     ) -> list[Aspect]:
         """Return as many criteria as a layer may have, given those of the layer above it."""
         growth = self.order.growth
+        # all of the first layer is decomposed, so the largest second layer has parts of each
         keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
         if self.tree is None:
             await in_parallel(decomposer_for(models, self.task, self.judging), nodes[:keep])
             return _stand_ins(nodes[:keep], layer, growth.children)
+        # the branches with most parts: which ones matter is not known before people's ratings are
+        # compared
         parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
         return [part for one in parts[:keep] for part in one.aspects]
 
@@ -347,6 +351,7 @@ class Alignment:
         nodes = [aligned.tree[name] for name in aligned.parts.train.names]
         table = self.people
         made = made_of(table, aligned.parts, self.order.data.check(), self.order.learning)
+        # rows without any usable rating are known only after the judge was asked
         made["data"]["left_out"] = (
             len(table.ids) - len(aligned.parts.train.ids) - len(aligned.parts.test.ids)
         )
@@ -393,7 +398,7 @@ class Alignment:
 
 
 class _Layers:
-    """Rates and takes apart by model, keeping every layer's tree and run in a folder."""
+    """Rates and decomposes criteria by model, keeping every layer's tree and run in a folder."""
 
     def __init__(
         self,

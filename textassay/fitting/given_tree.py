@@ -40,6 +40,7 @@ def given_tree(option: str, task: Task) -> AspectTree | None:
         )
     tree = trees.load(task.name, task)
     published = {root.id: root for root in tree.roots}
+    # the task decides what is judged: aspects without a published branch stay as roots
     nodes = [published.get(aspect.id, aspect) for aspect in task.aspects]
     roots = {node.id for node in nodes}
     nodes += [node for node in tree if node.parent and node.id.partition("/")[0] in roots]

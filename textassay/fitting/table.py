@@ -106,6 +106,7 @@ class FeatureTable:
             self,
             features=np.ascontiguousarray(np.array(columns, float).T),
             names=tuple(features),
+            # means of systems over the old features say nothing about the new ones
             pool=None,
         )
 
@@ -216,6 +217,7 @@ class _Rows:
     def _source(self, example: Example) -> str | None:
         if example.group is not None:
             self._by.add("group")
+            # prefixed, so that a group can never equal the digest of a source
             return f"group {example.group}"
         if example.source:
             self._by.add("source")

@@ -113,6 +113,7 @@ def _probability(one: Json, resamples: int) -> str:
     """
     if one["p"] is None:
         return ""
+    # the smallest p-value that so many resamples can show: printed as a bound, not as a number
     least = 2 / (resamples + 1)
     p = f"<{least:.3f}" if one["p"] <= least else f"{one['p']:.3f}"
     return f" ({p}{'*' if one['significant'] else ''})"

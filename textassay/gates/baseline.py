@@ -49,6 +49,7 @@ def check_not_worse(
         raise ConfigurationError(f"by= is a margin of at least 0, not {by:g}")
     new, old = judged(run), judged(baseline) if isinstance(baseline, Run) else read_judged(baseline)
     names = [aspects] if isinstance(aspects, str) else aspects
+    # sources come from the new run's data: the baseline may be a bare file of scores
     rows = compare_runs(new, old, People(run.examples()), aspects=names, confidence=confidence)
     return [_check(row, run, new, old, by, confidence, max_unscored) for row in rows]
 

@@ -96,6 +96,7 @@ class Judge:
             connected = connect(model, settings=plain, budget=self._budget)
             if isinstance(model, str):  # an object of the caller's stays open
                 await stack.enter_async_context(connected)
+        # a limit that cannot be computed would never be reached
         if self.max_cost is not None and connected.price is None:
             raise ConfigurationError(
                 f"--textassay-max-cost cannot be kept: the price of {name!r} is not known; give "
@@ -109,6 +110,8 @@ class Judge:
         entry = {
             "name": model.name,
             "identity": dict(model.identity),
+            # kept beside the identity: in replay methods choose their prompts by what the model
+            # can do
             "capabilities": model.capabilities.model_dump(mode="json"),
         }
         file = self._file(name, settings)

@@ -26,6 +26,8 @@ def worst(
         losses: How bad each is, in the order of `scores`.
         before: Scores of the baseline, in the same order.
     """
+    # stable: of equal losses the first in the data, so that the message does not change between
+    # runs
     order = sorted(range(len(scores)), key=lambda at: -losses[at])[:SHOWN]
     lines = ["the lowest scores:" if before is None else "the largest losses:"]
     for at in order:

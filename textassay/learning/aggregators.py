@@ -107,7 +107,7 @@ class Aggregator:
 
     Args:
         name: One of `AGGREGATORS` or `JOINT`.
-        scales: Lowest and highest rating by aspect; where absent, the lowest and highest seen in
+        scales: Lowest and highest rating by aspect; if absent, the lowest and highest seen in
             training. Predictions stay within.
         seed: Seed of everything random; equal data, seed and versions give equal predictions.
         threads: Threads that training may use; the result does not depend on it.
@@ -151,7 +151,7 @@ class Aggregator:
             features: Shape (n, features); NaN or `None` for gaps.
             human: Ratings, shape (n,) or (n, targets); NaN or `None` for gaps.
             groups: Group (source) of each row, length n, which cross-validation keeps together;
-                each row by itself where absent.
+                each row by itself if absent.
             feature_names: Names of the columns. A feature belongs to an aspect when a part of its
                 name between slashes is the aspect's; averages use the features that belong to their
                 aspect or to none, or all if that leaves none.
@@ -230,7 +230,7 @@ class Aggregator:
         """Return predicted ratings, shape (n, targets); NaN where a row has no feature at all.
 
         Args:
-            features: Shape (n, features), columns as in training; NaN or `None` where there is
+            features: Shape (n, features), columns as in training; NaN or `None` if there is
                 none.
             systems: System that wrote each row's text; those that the aggregator does not know, and
                 `None`, are predicted from the row's features alone.

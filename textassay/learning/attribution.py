@@ -104,11 +104,11 @@ def permutation_importance(
 
     Args:
         predict: From features (n, features) to predictions (n, targets) or (n,).
-        features: Shape (n, features); NaN where absent.
-        human: Ratings, shape (n, targets) or (n,); NaN where absent.
+        features: Shape (n, features); NaN if absent.
+        human: Ratings, shape (n, targets) or (n,); NaN if absent.
         columns: What to shuffle: names of single features, or columns by name of their group.
         groups: Group (source) of each row, length n, whose rows are not independent of each other;
-            each row by itself where absent. Intervals rest on them; the shuffles go over all rows.
+            each row by itself if absent. Intervals rest on them; the shuffles go over all rows.
         repeats: Number of shuffles.
         seed: Seed of the shuffles, the same ones for every entry.
 
@@ -273,7 +273,7 @@ def _walk(
 def _error_of(human: Floats) -> Callable[[Floats], Floats]:
     """Return a function from predictions to each row's part in the error, shape (n, targets).
 
-    0 where unrated.
+    0 if unrated.
     """
     variances = np.nanvar(human, axis=0)
     if not (variances > 0).all():

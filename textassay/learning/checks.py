@@ -24,8 +24,8 @@ def find_leaks(
     """Return feature-aspect pairs whose correlation exceeds .999 in magnitude on at least 10 rows.
 
     Args:
-        features: Shape (n, features), NaN where absent.
-        human: Shape (n, targets), NaN where absent.
+        features: Shape (n, features), NaN if absent.
+        human: Shape (n, targets), NaN if absent.
         feature_names: Names of the features.
         target_names: Names of the aspects.
     """

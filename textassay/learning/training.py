@@ -1,7 +1,7 @@
 """What a learner is given and what it returns: one target, standardized, without gaps.
 
 Knows arrays only. `aggregators.py` prepares the data and puts several targets together; each family
-of learners stands in a file of its own.
+of learners has a file of its own.
 """
 
 from __future__ import annotations

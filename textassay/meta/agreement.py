@@ -34,14 +34,14 @@ class Agreement:
     Attributes:
         level: `dataset`, `group` or `system`.
         n: Rows with both numbers.
-        coverage: `n` over rows with a human rating; `None` where none is rated.
+        coverage: `n` over rows with a human rating; `None` if none is rated.
         groups: Groups that count: at group level those averaged over, else all that occur; `None`
             without groups.
         groups_skipped: Groups left out because a side is constant there; 0 at the other levels.
         systems: Systems that occur; `None` without systems.
-        pearson: Pearson's r; `None` where undefined.
-        spearman: Spearman's rho with average ranks; `None` where undefined.
-        kendall: Kendall's tau-b; `None` where undefined.
+        pearson: Pearson's r; `None` if undefined.
+        spearman: Spearman's rho with average ranks; `None` if undefined.
+        kendall: Kendall's tau-b; `None` if undefined.
         ci: 95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a
             whole if none was asked for.
         note: Why there is no interval; `None` if there is one, or none was asked for.

@@ -59,7 +59,7 @@ class Cells:
     def pearson(self, weighed: Weighed) -> Floats:
         """Return Pearson's r for each column of weights, shape (b,).
 
-        NaN where a side is constant.
+        NaN if a side is constant.
         """
         # a column without any weight is undefined anyway, and must not divide 0 by 0
         total = np.maximum(weighed.cells.sum(axis=0), 1.0)
@@ -72,7 +72,7 @@ class Cells:
     def spearman(self, weighed: Weighed) -> Floats:
         """Return Spearman's rho for each column of weights, shape (b,).
 
-        NaN where a side is constant.
+        NaN if a side is constant.
         """
         rx, ry = _centred_ranks(weighed.x), _centred_ranks(weighed.y)
         sxx = np.einsum("ij,ij,ij->j", weighed.x, rx, rx)
@@ -83,7 +83,7 @@ class Cells:
     def kendall(self, weighed: Weighed) -> Floats:
         """Return Kendall's tau-b for each column of weights, shape (b,).
 
-        NaN where a side is constant.
+        NaN if a side is constant.
         """
         total = weighed.cells.sum(axis=0)
         pairs = total * (total - 1) / 2

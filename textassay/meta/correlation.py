@@ -32,7 +32,7 @@ _CHUNK = 2_000_000
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Return Pearson's r of two arrays of shape (n,), or `None` where a side is constant or n < 2.
+    """Return Pearson's r of two arrays of shape (n,), or `None` if a side is constant or n < 2.
 
     Raises:
         DataError: The arrays differ in length, or hold NaN or infinity.
@@ -41,7 +41,7 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float | None:
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float | None:
-    """Return Spearman's rho with average ranks, or `None` where a side is constant or n < 2.
+    """Return Spearman's rho with average ranks, or `None` if a side is constant or n < 2.
 
     Raises:
         DataError: The arrays differ in length, or hold NaN or infinity.
@@ -68,7 +68,7 @@ def pearson_rows(x: Floats, y: Floats) -> Floats:
         y: Shape (rows, n).
 
     Returns:
-        Shape (rows,); NaN where a side is constant.
+        Shape (rows,); NaN if a side is constant.
     """
     defined = varies(x) & varies(y)
     r = np.full(len(x), np.nan)

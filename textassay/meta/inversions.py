@@ -52,7 +52,7 @@ def _one_bit(ranks: Codes, bit: int) -> tuple[Codes, Codes, Codes, Codes] | None
     Returns:
         Rows whose bit is set; rows whose bit is not set and which have at least one of the former
         before them among rows of equal higher bits; and, for each of the latter, where the run of
-        the former ends and starts. `None` where there is no such row.
+        the former ends and starts. `None` if there is no such row.
     """
     prefix = ranks >> (bit + 1)
     # stable, so that rows of equal prefix stay in their order, which is what an inversion is about

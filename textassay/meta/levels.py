@@ -1,4 +1,4 @@
-"""At which level scores and human ratings are held against each other: data set, group or system.
+"""At which level scores and human ratings are compared: data set, group or system.
 
 Knows two arrays and what each row belongs to; nothing of examples, files or resampling.
 
@@ -53,7 +53,7 @@ class Pairs:
 
     @property
     def coverage(self) -> float | None:
-        """Share of the rated rows that have a score; `None` where none is rated."""
+        """Share of the rated rows that have a score; `None` if none is rated."""
         return len(self.scores) / self.rated if self.rated else None
 
 
@@ -68,8 +68,8 @@ def pair_up(
     """Leave out the rows without both numbers, and number groups and systems.
 
     Args:
-        scores: Shape (n,); `None` or NaN where unscored.
-        human: Shape (n,); `None` or NaN where unrated.
+        scores: Shape (n,); `None` or NaN if unscored.
+        human: Shape (n,); `None` or NaN if unrated.
         groups: Group of each row, length n.
         systems: System of each row, length n.
         level: The level these rows are meant for; what it needs must be there.
@@ -98,7 +98,7 @@ def pair_up(
 
 
 def dataset_level(pairs: Pairs) -> dict[Coefficient, float | None]:
-    """Return the coefficients over all rows, `None` where a side is constant."""
+    """Return the coefficients over all rows, `None` if a side is constant."""
     return _over_points(pairs.scores, pairs.human)
 
 
@@ -119,7 +119,7 @@ def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
 def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
     """Return the coefficients of each group, shape (groups,).
 
-    NaN, for all three alike, where a side is constant.
+    NaN, for all three alike, if a side is constant.
     """
     rows = rows_by_code(_given(pairs.groups))
     found = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}

@@ -46,9 +46,9 @@ class PairAgreement:
         n: Items that both rated.
         same: Share of those with equal ratings; `None` where n is 0.
         mean_difference: Mean absolute difference, in points of the scale; `None` where n is 0.
-        pearson: Pearson's r; `None` where undefined.
-        spearman: Spearman's rho with average ranks; `None` where undefined.
-        kendall: Kendall's tau-b; `None` where undefined.
+        pearson: Pearson's r; `None` if undefined.
+        spearman: Spearman's rho with average ranks; `None` if undefined.
+        kendall: Kendall's tau-b; `None` if undefined.
     """
 
     n: int
@@ -67,7 +67,7 @@ class RaterAgreement:
         raters: Columns that hold a rating.
         items: Rows that hold a rating.
         ratings: Ratings in all.
-        alpha: Krippendorff's alpha by level of measurement; `None` where undefined.
+        alpha: Krippendorff's alpha by level of measurement; `None` if undefined.
         between_raters: Mean over all pairs of raters; `None` without two raters who share items.
         ceiling: Mean over raters of one rater's agreement with the mean of the others.
         judge_rater: Mean over raters of the judge's agreement with one rater; `None` without a
@@ -94,7 +94,7 @@ def rating_table(ratings: Ratings) -> Floats:
     """Return ratings as an array of shape (items, raters), with NaN in the gaps.
 
     Args:
-        ratings: Rows of ratings, of equal length or not; `None` or NaN where there is no rating.
+        ratings: Rows of ratings, of equal length or not; `None` or NaN if there is no rating.
 
     Raises:
         DataError: A rating is not a finite number, or the rows are not one-dimensional.
@@ -230,7 +230,7 @@ def rater_agreement(
 
     Args:
         ratings: Shape (items, raters), gaps as `None` or NaN.
-        judge: The judge's scores of the same items, shape (items,), `None` or NaN where unscored.
+        judge: The judge's scores of the same items, shape (items,), `None` or NaN if unscored.
             Given, all figures are over the scored items, so that people and judge stand side by
             side.
 

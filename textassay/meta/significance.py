@@ -59,8 +59,8 @@ class Difference:
     """Difference of one coefficient between two sets of scores.
 
     Attributes:
-        a: Coefficient of the first; `None` where undefined.
-        b: Coefficient of the second; `None` where undefined.
+        a: Coefficient of the first; `None` if undefined.
+        b: Coefficient of the second; `None` if undefined.
         difference: `a - b`; `None` where either is undefined.
         ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (6 systems).
         p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1); `None` where
@@ -110,7 +110,7 @@ def compare(
     """Test whether scores `a` agree better with human ratings than scores `b`.
 
     Args:
-        a: Scores, shape (n,); `None` or NaN where unscored.
+        a: Scores, shape (n,); `None` or NaN if unscored.
         b: Other scores of the same rows, shape (n,).
         human: Ratings of the same rows, shape (n,).
         groups: What each row belongs to, length n; what the bootstrap draws. Without groups it

@@ -29,7 +29,7 @@ class TableRow:
 
     Attributes:
         aspect: Name of the score.
-        human: Name of the human aspect it is held against.
+        human: Name of the human aspect it is compared with.
         agreement: What was found.
     """
 
@@ -143,9 +143,9 @@ def agreement_table(
         examples: The data with human ratings: a path, a table (pandas, polars, datasets), or
             examples or dicts; texts are not kept.
         levels: Levels to report, each of `dataset`, `group`, `system`.
-        aspect_map: Which human aspect a score is held against: a mapping, or texts `SCORE=HUMAN`. A
-            score may be named more than once. Scores that are not named pair with the human aspect
-            of the same name.
+        aspect_map: Which human aspect a score is compared with: a mapping, or texts `SCORE=HUMAN`.
+            A score may be named more than once. Scores that are not named pair with the human
+            aspect of the same name.
         bootstrap: Number of resamples behind the intervals; 0 for none.
         seed: Seed of the resamples.
         raters: Whether to measure how well raters agree with each other and the score with each of

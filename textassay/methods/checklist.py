@@ -108,6 +108,8 @@ class Checklist(PromptMethod):
         options = self.options
         self._given, roots = _given(self._task, options)
         self._writing = tuple(root for root in roots if root.id not in self._given)
+        # a file's own roots may replace the task's aspects, and everything below works on what is
+        # judged
         self._task = self._task.model_copy(update={"aspects": roots})
         # before any model is asked: a digest says which questions the user means
         self._check_locked()

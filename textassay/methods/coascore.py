@@ -80,7 +80,8 @@ class CoAScore(RatingMethod):
     def prepare(self) -> None:
         """Find where the chains come from, and who rates them."""
         if self.options.variant == "inter" and "aspects_file" not in self.given:
-            # a profile's default, not needed
+            # a file that only a profile names goes unused; one that the user named contradicts the
+            # variant and is refused below
             self.options = self.options.model_copy(update={"aspects_file": None})
         self._chains, self._chains_digest = self._source_of_chains(self.models)
         self.joint = self._rater_of_chains(self.models)
@@ -224,6 +225,8 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
         Ask(model_for(models, "decomposer"), CHAIN_PROMPT, task, seed=options.seed),
         count=options.n_aspects,
         exact=True,
+        # `None` stands for the target's own scale: the same scale in numbers would be another
+        # digest, and so other cached chains
         scale=None if is_same else options.aspect_scale,
         repairs=options.parse_retries,
     )
@@ -241,6 +244,7 @@ async def name_chains(
 
 
 def _remembered(namer: Decomposer) -> Chains:
+    # named once per run: with a chain per example the scores of an aspect would not be comparable
     remembered = once(namer)
 
     async def name_chain(aspect: Aspect) -> Decomposition:

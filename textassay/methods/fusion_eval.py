@@ -158,6 +158,8 @@ class FusionEval(PromptMethod):
                 f"fusion-eval fuses assistant evaluators; name some, such as "
                 f"{parameter('tools', 'nli,bleurt')}"
             )
+        # options that would have no effect are refused one by one, or a reported setting would be
+        # untrue
         if options.fusion == "llm" and options.direct:
             raise ConfigurationError(
                 "direct=true goes with fusion=avg, llmsel or corrw; the judge rates directly anyway"
@@ -250,6 +252,7 @@ class FusionEval(PromptMethod):
         signature = (
             f"method:{self.name}|model:{asked}|fusion:{fusion}|parts:{digest}|v:{__version__}"
         )
+        # the signature needs the digest of all parts, which are known only now
         average = replace(average, signature=signature)
         return [*nodes, Node("scores", average, **wires, **self._plan_wire)], signature, digest
 
@@ -386,6 +389,7 @@ def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
             f"the quality of the {task.output_name.lower()} as a whole, by all metrics and their"
             " importance."
         ),
+        # aspects on different scales have no common one for the text as a whole
         scale=scales.pop() if len(scales) == 1 else Aspect.model_fields["scale"].default,
     )
     return task.model_copy(update={"aspects": (*task.aspects, overall)})

@@ -105,6 +105,7 @@ class RatedWeights:
         if any(isinstance(tool, DryRunTool) for tool in self._tools):
             # nothing measures in a dry run; the direct evaluator's calls are counted all the same
             await gather([self._judged(example) for example in rated], limit=AT_ONCE)
+            # any weights will do: a dry run counts calls, and its values are thrown away
             equal = {assistant.name: 1.0 for assistant in self._assistants}
             equal |= {} if self._direct is None else {DIRECT: 1.0}
             self.found = {

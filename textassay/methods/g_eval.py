@@ -24,6 +24,7 @@ def _once(writer: Callable[[Aspect], Awaitable[Steps]]) -> Callable[[Aspect], Aw
     """Return the writer as an agent that is called once per aspect for all examples."""
     remembered = once(writer)
 
+    # a function with annotations: the graph reads types of inputs and outputs from them
     async def write_steps(aspect: Aspect) -> Steps:
         return await remembered(aspect)
 

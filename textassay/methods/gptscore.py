@@ -137,6 +137,8 @@ class GPTScore(PromptMethod):
             alone=options.pmi,
             printed=profile.printed,
         )
+        # without a seed nothing enters the digest, so that scores of earlier versions stay
+        # comparable
         drawn = (options.seed,) if options.seed is not None else ()
         variants = (options.instruction, options.combine, tables, file, self._task.digest, *drawn)
         self.prompt_digest = ask.digest(ask.layout, *variants)
@@ -208,6 +210,7 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
     protocols, qualities = read_table(words), read_table(aspects)
     loaded = map(tasks.load, TASKS)
+    # definitions of the built-in tasks: only where the user kept them do the paper's words apply
     known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
     in_words = validated(aspects, qualities.content, Qualities).model_copy(
         update={"definitions": known}
@@ -265,6 +268,7 @@ def read_demonstrations(
     shown = {}
     for aspect in aspects:
         names = qualities.of(aspect).names | {aspect.name.casefold()}
+        # a demonstration without an aspect suits all of them
         pool = [e for e in known if _aspect_of(e) is None or _aspect_of(e) in names]
         if k is not None and k > len(pool):
             raise ConfigurationError(

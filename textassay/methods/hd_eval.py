@@ -48,7 +48,7 @@ class Placed(Message):
 
 
 class Branch(Message):
-    """One criterion of the first layer with all that stands below it."""
+    """One criterion of the first layer with everything below it."""
 
     tree: AspectTree
     """Its only root is the criterion."""
@@ -120,6 +120,7 @@ class HDEval(RatingMethod):
             decomposer_for(self.models, self._task, self.options) if self._growing else None
         )
         self._grow = once(self._grown)
+        # last, because the signature depends on the tree
         self._average = Average(signature=self.signature)
 
     def _refuse_growth(self) -> None:
@@ -181,6 +182,7 @@ class HDEval(RatingMethod):
         return await self.scorer(example, criterion.aspect, parent=criterion.parent)
 
     async def _rate_one(self, example: Example, aspect: Aspect) -> Score:
+        # an id is the path from the root, so its first part names the branch
         branch = self._given[aspect.id.partition("/")[0]]
         parent = None if aspect.parent is None else branch.tree[aspect.parent]
         return await self.scorer(example, aspect, parent=parent)

@@ -66,6 +66,7 @@ class PromptMethod(TaskMethod):
         self.options, self.profile = profiles.apply_profile(
             options or self.Options(), self.name, models, task, self.judge
         )
+        # before the nodes, which share what it makes
         self.prepare()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
 
@@ -181,6 +182,8 @@ class RatingMethod(PromptMethod):
             n=options.n,
             temperature=options.effective_temperature,
             seed=options.seed,
+            # the room of the method rather than of the model: a judge that rambles is cut off
+            # early
             max_tokens=options.max_tokens or cls.room,
             profile=profile,
         )

@@ -90,6 +90,7 @@ class Jury(RatingMethod):
     @cached_property
     def _jurors(self) -> tuple[Scorer, ...]:
         return tuple(
+            # a scorer per juror: prompts follow each model's own profile and abilities
             self.scorer_for({"scorer": model}, self._task, self.options, variant=self.variant)
             for model in jurors_of(self.models)
         )
@@ -104,6 +105,7 @@ class Jury(RatingMethod):
     async def _rate_as_juror(self, example: Example, aspect: Aspect) -> Score:
         """Return one juror's rating under the juror's name."""
         juror = self._names.index(aspect.name)
+        # jurors' aspects are children of the judged one, whose words stand in the prompt
         judged = next(a for a in self._task.aspects if a.id == aspect.parent)
         score = await self._jurors[juror](example, judged)
         return score.model_copy(update={"aspect": aspect.label, "signature": self.signature})

@@ -107,7 +107,7 @@ class ChecksData(Protocol):
 
 
 class CheckedOptions(Message):
-    """Base of a method's options; what is unknown is an error that lists what there is."""
+    """Base of a method's options; an unknown option is an error that lists the known ones."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -120,6 +120,7 @@ class CheckedOptions(Message):
             ConfigurationError: A value does not fit.
         """
         for key in given:
+            # before pydantic sees it, so that the error can list the options there are
             if key not in cls.model_fields:
                 raise UnknownName("option", key, list(cls.model_fields))
         try:
@@ -165,6 +166,7 @@ class Options(PromptOptions):
         """The temperature that is used."""
         if self.temperature is not None:
             return self.temperature
+        # several samples at temperature 0 would be the same answer several times
         return 0.0 if self.n == 1 else 1.0
 
     @property

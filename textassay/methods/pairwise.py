@@ -59,6 +59,7 @@ class Pairwise(PromptMethod):
         orders: tuple[Order, ...] = (
             ("forth", "back") if self.options.orders == "both" else (self.options.orders,)
         )
+        # a node per order: the graph asks both at the same time, and each is cached for itself
         comparers = [Node(order, self._comparer(order), **PER_ASPECT) for order in orders]
         wires = {
             place: each(order) for place, order in zip(("first", "second"), orders, strict=False)

@@ -63,7 +63,7 @@ def lines_of(score: Score) -> list[Line]:
 
 
 def grouped(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
-    """Return lines by the heading that stands above them."""
+    """Return lines by their heading."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         groups.setdefault(TITLES[line.kind], []).append(line)
@@ -92,6 +92,7 @@ def obtained(score: Score) -> str:
 
 def _line(piece: Mapping[str, Any], widest: float) -> Line:
     text, note = str(piece.get("text", "")), _note(piece)
+    # by the fields that a piece has rather than by method: methods of other packages are drawn too
     if (share := _number(piece.get("probability"))) is not None:
         return Line("label", text, f"{share:.3f}", 0.0, share, note)
     if (share := _number(piece.get("p_yes"))) is not None:

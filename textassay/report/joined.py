@@ -25,7 +25,7 @@ class Joined:
 
     Attributes:
         values: The judge's value; NaN if unscored.
-        human: The mean rating of the human aspect that the score is held against; NaN if unrated.
+        human: The mean rating of the human aspect that the score is compared with; NaN if unrated.
         gaps: Judge minus people; NaN if either is missing.
         sizes: Size of each gap as a share of the scale or of the ranks, so that aspects compare.
         units: What a gap is counted in, by aspect.

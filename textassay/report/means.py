@@ -62,8 +62,11 @@ def mean_of(
     totals: dict[object, float] = {}
     for at in kept:
         key = groups[int(at)] if groups[int(at)] is not None else int(at)
+        # deviations are summed within a source before they are squared, as in calibration: texts
+        # of one source are not independent
         totals[key] = totals.get(key, 0.0) + float(values[at]) - value
     influence = np.fromiter(totals.values(), float) / len(kept)
     found = Linearized(value, influence, len(totals)).estimate(CONFIDENCE)
+    # clipped, so that values off the axis are counted in the last bins and not lost
     counts, _ = np.histogram(np.clip(values[kept], *span), bins=bins, range=span)
     return Mean(len(kept), len(totals), value, found.low, found.high, tuple(map(int, counts)))

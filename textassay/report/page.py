@@ -63,7 +63,7 @@ def write_report(
         out: The file to write.
         human: Data with texts and ratings; by default the data that the first run judged.
         calibration: Calibration folder whose curves and intervals are shown.
-        aspect_map: Which human aspect a score is held against, as in `textassay meta`.
+        aspect_map: Which human aspect a score is compared with, as in `textassay meta`.
 
     Raises:
         ConfigurationError: A folder holds no run, the data cannot be read, or there are too many

@@ -150,7 +150,7 @@ def score_columns(
         run: The run.
         joined: Its scores beside ratings and a second run.
         rows: Rows of the run, in the order of the columns.
-        places: Where each example stands in the index; by default where it stands in the run.
+        places: Position of each example in the index; by default its position in the run.
         base: The rows that `joined` has; by default all.
     """
     table = run.table

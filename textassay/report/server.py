@@ -69,6 +69,7 @@ class Viewer:
         """Return the runs below the folder by their paths in it."""
         found = (
             file.parent.relative_to(self.path).as_posix()
+            # a bounded depth: `**` would walk caches of answers, which have many thousand files
             for depth in range(1, _DEPTH + 1)
             for file in self.path.glob("/".join(["*"] * depth) + f"/{MANIFEST}")
         )
@@ -145,6 +146,8 @@ class Viewer:
         try:
             response = await handler(request)
         except TextassayError as error:
+            # the page shows the text, so the viewer stays open while a run folder is being
+            # repaired
             raise web.HTTPInternalServerError(text=str(error)) from error
         response.headers["X-Content-Type-Options"] = "nosniff"
         # a page elsewhere cannot embed what is served here, whatever its own policy says

@@ -110,6 +110,7 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     if len(set(paths)) < len(paths):
         raise RunFolderError("a run is given twice; name two different run folders")
     depth = 1
+    # two runs are often called the same in different folders
     while len({path.parts[-depth:] for path in paths}) < len(paths):
         depth += 1
     return [open_run(path, name="/".join(path.parts[-depth:])) for path in paths]

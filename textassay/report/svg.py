@@ -1,6 +1,6 @@
 """Small pictures as inline SVG: intervals, histograms, shares, curves and graphs.
 
-Every picture stands beside its numbers, so it is hidden from screen readers unless it has a title.
+Every picture is beside its numbers, so it is hidden from screen readers unless it has a title.
 Colors and strokes are classes of the style sheet, which knows light, dark and print; no attribute
 here needs a style that a strict Content-Security-Policy would refuse.
 """
@@ -57,7 +57,7 @@ def interval(
     """Draw a value with its interval on an axis.
 
     Args:
-        found: Value, lower and upper end; `None` for what there is none of.
+        found: Value, lower and upper end; `None` if missing.
         span: Ends of the axis.
         mark: A value to compare with, drawn as a tick.
         kind: Whose value it is, a class of the style sheet.

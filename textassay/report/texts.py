@@ -1,12 +1,14 @@
 """Makes any text safe to look at: what a screen would act on or hide is written out.
 
-HTML escapes what means something to a browser; this is about what stands in the text itself.
+HTML escapes what means something to a browser; this is about characters of the text itself.
 """
 
 from __future__ import annotations
 
 import re
 
+# a judged text can reverse what is shown after it (U+202E) or hide instructions: readers of a
+# report must see what the judge saw
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )

@@ -173,7 +173,7 @@ class _OneAspect:
         ]
 
     def _base(self, id_: str, edit: Edit, expects: Expects) -> float | object | None:
-        """Return the score that an edited text's is held against.
+        """Return the score that an edited text's is compared with.
 
         Where a score can move one way only, texts at that end are left out. That choice is made by
         the original's score, so the change is read against another: of the repeat or control.

@@ -43,7 +43,7 @@ class Measured:
         family: Name of its family.
         aspect: What was judged.
         expects: What the scores should do.
-        base: Score that the edited text's is held against, shape (n,).
+        base: Score that the edited text's is compared with, shape (n,).
         edited: Score of the edited text, shape (n,).
         groups: Code of each row's source, shape (n,).
         scale: Ends of the scale.

@@ -90,6 +90,7 @@ def calibrate(
     as_json: AsJson = False,
 ) -> int:
     """Learn how a judge's scores are read as human ratings, with an interval around each."""
+    # imported when the command runs: scipy takes most of a second, and every help would pay for it
     from textassay.cli import calibrate as work
 
     if apply is not None:

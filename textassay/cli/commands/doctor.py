@@ -33,6 +33,7 @@ def doctor(
     from textassay.runtime.settings import LOADED, SETTABLE
 
     _, unknown, settings = arguments.for_models(given)
+    # there is no method here that could take an option
     if unknown:
         raise UnknownName("setting", next(iter(unknown)), [*SETTABLE, *LOADED])
     return run_async(show(model, settings, as_json=as_json))

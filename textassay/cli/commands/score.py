@@ -78,12 +78,14 @@ def score(
         **given,
     }
     read, chosen = arguments.with_config(flags, score_keys())
+    # as a dry run, so that neither --out nor a key is needed to look at prompts
     if show_prompts is not None:
         from textassay.cli.exchanges import show_prompts as show
 
         run_async(show(order_from({**read, "dry_run": True}, chosen), show_prompts))
         return 0
     order = replace(order_from(read, chosen), as_json=as_json)
+    # a dry run only counts, which one process does as well
     if order.processes is not None and not order.dry:
         from textassay.cli.processes import score_in_processes
 

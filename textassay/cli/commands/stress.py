@@ -78,6 +78,7 @@ def stress(
     from textassay.cli.stress import carry_out, stress_order
 
     flags = {"data": data, "method": method, "model": model, "out": out, **given}
+    # the same keys as `score`, so that one config file serves both commands
     read, chosen = arguments.with_config(flags, score_keys())
     request = stress_order(
         read,

@@ -55,6 +55,7 @@ async def carry_out(out: Path | None, style: Style, *, as_json: bool = False) ->
         await _run(layout, model, style)
     found = [result_of(layout, task) for task in TASKS]
     agreement = agreement_as_dict(found)
+    # written before anything is printed, so that a closed pipe does not lose it
     layout.write_agreement(agreement)
     if as_json:
         told = {"folder": str(layout.folder), "outcomes": outcomes(layout), "agreement": agreement}

@@ -60,7 +60,7 @@ class DemoSteps:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the bar away; what is printed next stands in its place."""
+        """Remove the bar; what is printed next takes its place."""
         if self._bar is not None:
             self._bar.stop()
 

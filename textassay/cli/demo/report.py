@@ -123,6 +123,7 @@ def verdict(found: Sequence[TaskComparison]) -> str:
 
 def chance(count: int) -> float:
     """Return the rho that unrelated rankings of this many texts exceed in about 5 % of cases."""
+    # the standard error of Spearman's rho under independence is 1 / sqrt(n - 1)
     return 1.96 / math.sqrt(count - 1)
 
 

@@ -96,6 +96,8 @@ class FittedScorer:
 
         The evaluator abstains where the example has none of the features.
         """
+        # with nothing but gaps the aggregator would predict the mean of the training ratings for
+        # everybody
         if all(math.isnan(value) for value in features):
             return [_abstained(example, aspect, signature) for aspect in aspects]
         found = await self._verdict((features, example.system))
@@ -215,6 +217,8 @@ class Learned:
             ConfigurationError: Names the features that no example has.
         """
         there = {**info.metrics, **self._scores}
+        # one example may lack a feature, but one that no example has is a wrong file or a
+        # misspelled name
         missing = [name for name in self._evaluator.features if name not in there]
         if missing:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""

@@ -91,6 +91,7 @@ class LearnedTree:
         changes = [
             f"{what} {before!r} and is now {now!r}"
             for what, before, now in (
+                # weights were learned for the errors of one judge; another errs in other ways
                 ("the model was", self._evaluator.model, self._judge.scorer.ask.model.name),
                 (
                     "the prompt's digest was",

@@ -41,6 +41,7 @@ def load(checklist: str, task: Task | None = None) -> AspectTree:
             raise ConfigurationError(
                 f"checklist {checklist}: {leaf.name!r} has no questions below it"
             )
+        # an inner node is only a heading; what is answered are the leaves
         if leaf.question is None:
             raise ConfigurationError(
                 f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"

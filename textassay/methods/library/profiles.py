@@ -16,7 +16,7 @@
     [options.g-eval]         # defaults of a method's options; what the user gives wins
     steps = "none"
 
-Two more files may stand beside it:
+Two more files are optional:
 
     METHOD.toml      defaults of one method's options; it counts in the digest of that method alone
     refused.toml     what has no effect on what the model is asked, by method, each with the reason
@@ -86,6 +86,8 @@ class _File(Profile):
                 f"prompts: unknown prompt {unknown!r}; those that can be replaced:"
                 f" {', '.join(REPLACEABLE)}"
             )
+        # checked when the profile is loaded: a label's probability behind the words of a reason
+        # means nothing
         missing = [name for name in ASK_FOR_WORDS if name not in self.prompts]
         if self.ratings == "choices" and missing:
             raise ValueError(
@@ -137,7 +139,7 @@ def load(profile: str, method: str | None = None) -> Profile:
 
 
 def _refused(path: Path) -> dict[str, dict[str, str]]:
-    """Read what a profile refuses; nothing where there is no such file."""
+    """Read what a profile refuses; nothing if there is no such file."""
     if not path.is_file():
         return {}
     tables = read_table(path).content
@@ -198,6 +200,8 @@ def apply_profile(
     folder = (
         _find(options.profile if options.profile != AUTO else profile.name) if wanted else Path()
     )
+    # the user's own options are left as they are, so their paths stay relative to the working
+    # folder
     placed = {
         key: _placed(folder, value, task) for key, value in wanted.items() if key not in given
     }

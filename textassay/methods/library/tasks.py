@@ -29,7 +29,7 @@ from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
 
 DEFAULT = "general"
-"""The task where none is named."""
+"""The task if none is named."""
 
 _TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "asks", "aspects")
 _ASPECT_KEYS = (
@@ -137,6 +137,8 @@ def _read(path: Path) -> Task:
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise problem(path, "it needs at least one [[aspects]] table")
     read = [_aspect(path, number, row) for number, row in enumerate(rows, start=1)]
+    # such a task could not be judged without naming aspects, and `None` means all that are not
+    # optional
     if all(row.get("optional") for row in rows):
         raise problem(path, "every aspect is optional; none is judged")
     names = [aspect.name.casefold() for aspect in read]

@@ -118,6 +118,7 @@ def write_table(path: Path, table: Json) -> None:
     elif path.suffix == ".toml":
         try:
             write_text(path, to_toml(table))
+        # JSON can escape a lone surrogate, TOML cannot
         except UnicodeEncodeError as error:
             raise ConfigurationError(
                 f"TOML cannot hold {error.object[error.start]!r}; save it as .json"
@@ -165,4 +166,5 @@ def _inline(value: Any) -> str:
 
 def _string(text: str) -> str:
     """Return a TOML string: a JSON string is one but for one character."""
+    # U+007F is a valid character of a JSON string and a forbidden one in TOML
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

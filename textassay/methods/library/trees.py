@@ -183,6 +183,8 @@ def _placed_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str])
     if wanted in ids.values():
         return wanted
     bearers = [at for at, own in enumerate(slugs) if own == wanted]
+    # only when all of them are placed: until then one may turn out to be the parent by its full
+    # path
     if len(bearers) > 1 and all(at in ids for at in bearers):
         known = ", ".join(repr(ids[at]) for at in bearers)
         raise problem(
@@ -200,6 +202,7 @@ def _nowhere(
     while at not in walked:
         walked.append(at)
         wanted = slug(rows[at]["parent"].rpartition("/")[2])
+        # follows parents until one repeats: that is the circle to report
         following = [i for i, own in enumerate(slugs) if own == wanted and i not in ids]
         if not following:
             name, parent = rows[at]["name"], rows[at]["parent"]

@@ -45,7 +45,7 @@ class AgreementRow:
 
 @dataclass(frozen=True, slots=True)
 class AspectAgreement:
-    """Everything that is held against one human aspect.
+    """Everything that is compared with one human aspect.
 
     Attributes:
         human: The human aspect.
@@ -192,6 +192,8 @@ def _aspect(human: str, levels: Sequence[Level], rows: Sequence[AgreementRow]) -
     # should be above it all the same
     bar = max((abs(rho) for rho in trivial_rhos if rho is not None), default=None)
     beats = {
+        # strictly above, and not by absolute value: a judge whose sign is wrong does not beat
+        # anything
         row.name: row.row.agreement.spearman is not None and row.row.agreement.spearman > (bar or 0)
         for row in whole
         if not row.trivial

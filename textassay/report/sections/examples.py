@@ -16,7 +16,7 @@ from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Example, Score
 
 PRINTED = 12
-"""Examples that stand in the page itself, for readers without JavaScript and for print."""
+"""Examples in the page itself, for readers without JavaScript and for print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ def first_rows(joined: Joined) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.
     Within an order, rows that lack the number come last.
     """
     if (~np.isnan(joined.changes)).any():
+        # a flip matters more than its size: it changes what a reader would decide
         size = _known(np.abs(joined.changes))
         return "flips first, then the largest changes", np.lexsort((-size, ~joined.flips))
     if joined.has_people:

@@ -57,7 +57,7 @@ class Overview:
 
 
 def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
-    """Return what there is to know of the runs as wholes."""
+    """Return the facts, outcomes and errors of each run."""
     return Overview([_facts(run) for run in runs], data.name, data.missing)
 
 
@@ -68,6 +68,7 @@ def _facts(run: RunSource) -> RunFacts:
     ]
     return RunFacts(
         name=run.name,
+        # runs of older versions lack some facts, and an empty row would look like a fault
         facts=[(label, value) for label, value in _list(run, summary["usage"]) if value],
         outcomes=outcomes,
         bar=svg.shares((name, count) for name, count, _ in outcomes),
