@@ -153,7 +153,6 @@ class Summary:
     """Collects what all tests found, also those of xdist's workers, and prints it at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Start with nothing."""
         self._config = config
         self._checks: list[tuple[str, dict[str, Any]]] = []
         self._failed = self._inconclusive = 0

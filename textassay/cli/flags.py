@@ -92,7 +92,6 @@ class Group:
         return Group(**{name: self.flags[name] for name in names})
 
     def __or__(self, other: Group) -> Group:
-        """Return a group with the flags of both."""
         # a flag that is in both groups raises a TypeError here, at import, and not when somebody
         # types it
         return Group(**self.flags, **other.flags)

@@ -39,7 +39,6 @@ class JsonHandler(logging.Handler):
     """Writes records to standard error while messages are JSON."""
 
     def __init__(self) -> None:
-        """Format as JSON."""
         super().__init__()
         self.setFormatter(JsonFormatter())
 

@@ -178,7 +178,6 @@ class Worker:
     """A process that judges one shard."""
 
     def __init__(self, shard: Shard, order: Order) -> None:
-        """Store what it is to do; `work` does it."""
         self.shard, self.order = shard, order
         self.progress: Progress | None = None
         self.end: dict[str, Any] = {}

@@ -74,28 +74,27 @@ class Recorder(Wrapper):
 
 
 class RecordedIdentity:
-    """Stands for a model by what a manifest says of it; it cannot be asked."""
+    """Identity and capabilities of a model, from the entry of a manifest; it cannot be asked."""
 
     def __init__(self, recorded: Mapping[str, Any]) -> None:
-        """Take the entry of a manifest."""
         self.name: str = recorded["name"]
         self.identity: Mapping[str, Any] = recorded["identity"]
         self.capabilities = Capabilities(**recorded["capabilities"])
 
     async def generate(self, request: Request) -> Any:
-        """Refuse."""
+        """Raise `ConfigurationError`: a recorded identity answers nothing."""
         raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
 
     async def choices(self, request: ChoicesRequest) -> Any:
-        """Refuse."""
+        """Raise `ConfigurationError`: a recorded identity answers nothing."""
         raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
 
     async def continuation(self, request: ContinuationRequest) -> Any:
-        """Refuse."""
+        """Raise `ConfigurationError`: a recorded identity answers nothing."""
         raise ConfigurationError(f"{self.name!r} is not asked when a run is read back")
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since nothing is open."""
 
 
 async def exchanges_of_run(

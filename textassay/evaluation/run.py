@@ -62,7 +62,6 @@ class Run(Displayed):
         return list(self)
 
     def __iter__(self) -> Iterator[Score]:
-        """Iterate over the scores."""
         return iter(self._scores) if self.folder is None else read_scores(self.folder)
 
     def summary(self) -> dict[str, Any]:
@@ -139,7 +138,6 @@ class Run(Displayed):
         return (wide_rows if wide else long_rows)(self, examples)
 
     def __repr__(self) -> str:
-        """Return where it is and what came out."""
         outcomes = self.summary()["outcomes"]
         counts = ", ".join(f"{count} {name}" for name, count in outcomes.items() if count)
         return f"<Run {'in memory' if self.folder is None else str(self.folder)!r}: {counts}>"

@@ -63,7 +63,6 @@ class Part:
         self._examples, self._start, self._stop = examples, start, stop
 
     def __iter__(self) -> Iterator[Example]:
-        """Iterate over the examples of the part."""
         return islice(iter(self._examples), self._start, self._stop)
 
 

@@ -89,7 +89,6 @@ class NotebookLine:
     """One line of output in the cell that replaces itself."""
 
     def __init__(self) -> None:
-        """Show nothing yet."""
         self._handle: Any = None
 
     def __call__(self, now: Progress) -> None:

@@ -93,7 +93,7 @@ class Choice:
 
     @property
     def aggregator(self) -> Aggregator:
-        """The chosen one."""
+        """The chosen aggregator, fitted to all training rows."""
         return self.fitted[self.chosen]
 
     def as_dict(self) -> dict[str, Any]:

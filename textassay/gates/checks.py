@@ -58,7 +58,6 @@ class Check:
         return {name: value for name, value in asdict(self).items() if name != "texts"}
 
     def __str__(self) -> str:
-        """Say in one line what was found."""
         what = self.aspect if self.kind == "at_least" else f"{self.aspect}, difference to baseline"
         span = (
             "no interval from one source"

@@ -63,7 +63,7 @@ class Trees:
 
 
 def learn_tree(training: Training) -> Learned:
-    """One regression tree."""
+    """Grow one regression tree."""
     return _train(training, 1, learning_rate=1.0, num_leaves=15, min_data_in_leaf=_leaf(training))
 
 

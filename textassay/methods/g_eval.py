@@ -78,7 +78,7 @@ class GEval(RatingMethod):
 
     @property
     def variant(self) -> str:
-        """How the steps come about."""
+        """Where the steps come from; a digest of the prompt if the model writes them."""
         if self.options.steps == "auto":
             # the words that ask for steps, since the steps themselves are not known before the run
             return prompt_digest((STEPS_PROMPT,))

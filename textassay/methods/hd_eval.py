@@ -207,7 +207,7 @@ class HDEval(RatingMethod):
 
     @property
     def variant(self) -> str:
-        """The tree."""
+        """Digest of the given branches, and how the others are grown."""
         given = trees.digest(node for branch in self._given.values() for node in branch.tree)
         grown = (
             f"{self._decomposer.digest}|{self.options.depth}"

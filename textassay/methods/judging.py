@@ -199,7 +199,7 @@ class RatingMethod(PromptMethod):
 
     @cached_property
     def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
-        """The judge's."""
+        """Prompt digest of the judge."""
         return self.scorer.prompt_digest
 
     @property
@@ -209,5 +209,5 @@ class RatingMethod(PromptMethod):
 
     @property
     def signature(self) -> str:
-        """The judge's, with how the scores are obtained."""
+        """Signature of the judge, with how the scores are obtained."""
         return self.scorer.signature_as(self.how)

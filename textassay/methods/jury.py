@@ -129,7 +129,7 @@ class Jury(RatingMethod):
 
     @property
     def scorer(self) -> Scorer:
-        """The first juror's."""
+        """Scorer of the first juror, whose settings stand for all."""
         return self._jurors[0]
 
     @property
@@ -139,7 +139,7 @@ class Jury(RatingMethod):
 
     @property
     def signature(self) -> str:
-        """The first juror's, with the names of all of them, and a digest of each one's words."""
+        """Signature of the first juror, with the names and prompt digests of all."""
         first, *others = self._jurors
         own = first.signature_as(self.how)
         if not others:

@@ -58,7 +58,6 @@ class ScoreTable:
         self.read_to, self._line = 0, 0
 
     def __len__(self) -> int:
-        """Return the number of scores."""
         return len(self._value)
 
     def read_more(self) -> list[int]:

@@ -57,7 +57,7 @@ class Viewer:
             raise RunFolderError(f"{path} holds no run: there is no {MANIFEST} in it or below it")
 
     def app(self) -> web.Application:
-        """Return the application."""
+        """Return the aiohttp application with its routes."""
         app = web.Application(middlewares=[self._guarded])
         app.router.add_get("/", self._front)
         app.router.add_get("/run", self._page)

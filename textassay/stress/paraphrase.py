@@ -86,7 +86,6 @@ class Paraphrased:
         self._originals, self._texts = originals, texts
 
     def __iter__(self) -> Iterator[Example]:
-        """Iterate over the copies."""
         for example in self._originals:
             if text := self._texts.get(example.id):
                 id_ = variant_id(example.id, TEST)

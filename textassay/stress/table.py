@@ -48,7 +48,7 @@ class Answered:
 
     @classmethod
     def of(cls, scores: Iterable[Score]) -> Answered:
-        """Read scores."""
+        """Collect values, refusals, choices and scales from scores."""
         found = cls()
         for score in scores:
             key = (score.id, score.aspect)

@@ -52,7 +52,6 @@ class Variants:
         return islice(iter(self._examples), self._limit)
 
     def __iter__(self) -> Iterator[Example]:
-        """Iterate over each original and its copies."""
         if self._donors is None:
             self._donors = donors(self.originals())
         for example in self.originals():

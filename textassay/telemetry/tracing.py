@@ -45,7 +45,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Trace no more."""
+    """Stop tracing."""
     WATCH.observer = None
 
 
@@ -53,7 +53,6 @@ class Tracing:
     """Makes the spans of a process."""
 
     def __init__(self, tracer: Tracer, logger: Logger, *, texts: bool) -> None:
-        """Store where spans and events go."""
         self.tracer, self.logger, self.texts = tracer, logger, texts
 
     def run(self, method: Any) -> RunObserver:
@@ -111,7 +110,6 @@ class TracedRun:
     """The span of one session."""
 
     def __init__(self, tracing: Tracing, span: Span) -> None:
-        """Count from nothing."""
         self._tracing, self._span, self._scores = tracing, span, 0
         self._context = trace.set_span_in_context(span)
 
@@ -165,7 +163,6 @@ class TracedModel(Wrapper):
     """Makes each call a span, those that the cache answers included."""
 
     def __init__(self, wrapped: Model, tracing: Tracing) -> None:
-        """Wrap a model."""
         super().__init__(wrapped)
         self._tracing = tracing
         self._told = {names.REQUEST_MODEL: self.name, names.PROVIDER: self.name.split("/")[0]}

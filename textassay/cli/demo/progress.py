@@ -41,7 +41,6 @@ class DemoSteps:
         self._task: TaskID | None = None
 
     async def __aenter__(self) -> Self:
-        """Begin to draw."""
         if self._style == "auto" and sys.stderr.isatty():
             columns = (
                 TextColumn("{task.description}"),
