@@ -62,6 +62,7 @@ class DataSets:
                 for path in (folder / f"{name}{suffix}", folder / name / f"{name}{suffix}"):
                     if path.is_file():
                         return path
+        # after the data set's own file was looked for, which holds more than the stand-in
         return self.find(STAND_INS[name]) if name in STAND_INS else None
 
     def path(self, name: str) -> Path:

@@ -30,6 +30,8 @@ def lines_of(table: Table, rows: Sequence[Line]) -> Iterator[str]:
     yield f"{top}  {'95 % interval':<17}  {'n':>5}  source"
     for line in rows:
         name = line.row.name
+        # a row that cannot be computed is shown with its reason: leaving it out would hide what is
+        # not reproduced
         if all(cell.ours.value is None for cell in line.cells) and line.why_not:
             figures = " ".join(_published(cell, digits) for cell in line.cells)
             yield f"{name:<{width}}  not computed: {line.why_not}"

@@ -112,6 +112,7 @@ class Row(Message):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
+        # recorded and tool are one way: the tool computes what the data do not record
         ways = (self.judged, self.learned, self.raters, self.missing, self.recorded or self.tool)
         # two ways to the scores of a row would leave open which one its figures are of
         if sum(way is not None for way in ways) != 1:
@@ -177,6 +178,7 @@ class Table(Message):
 
 def names() -> list[str]:
     """Return the names of all tables: by paper, then in its order."""
+    # the folder is the list: a table is added by its file alone
     found = [path.stem for path in FOLDER.glob("*.toml")]
     return sorted(found, key=_place)
 

@@ -43,8 +43,12 @@ if TYPE_CHECKING:
     )
     from textassay.runtime.settings import Settings
 
+# the convention for libraries: without it Python prints warnings of the package to standard error
+# of applications that configured no logging
 logging.getLogger("textassay").addHandler(logging.NullHandler())
 
+# written out rather than found by a search: type checkers and editors see the same names through
+# the imports above
 _HOME = {
     "Aspect": "runtime.messages",
     "AspectTree": "runtime.messages",

@@ -38,6 +38,7 @@ def read_columns(
         ConfigurationError: A file, name or field does not fit.
     """
     judged, people = read_judged(scores), People(data)
+    # any other word is the file of a label plan; a misspelled one fails as a missing file
     plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
     tables = join_columns(judged, people, aspect_map, plan=plan)
     if tables[0].unknown:

@@ -55,6 +55,7 @@ def show(
     tables, people = read_columns(scores, data, aspect_map, labels)
     found = []
     for columns in tables:
+        # before anything is learned: scores of two judges have two kinds of errors
         signature = one_signature(columns, allow_change=allowed)
         if by and all(system is None for system in columns.systems):
             raise ConfigurationError(

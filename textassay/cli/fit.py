@@ -88,6 +88,7 @@ def learning_from(flags: dict[str, Any]) -> Learning:
     for name in names:
         if name not in NAMES:
             raise UnknownName("aggregator", name, list(NAMES))
+    # checked here although the flags have choices: values may come from a config file
     if flags.get("split") not in (None, "group", "row"):
         raise UnknownName("split", flags["split"], ["group", "row"])
     given = {

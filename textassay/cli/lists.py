@@ -25,6 +25,7 @@ Rows = Sequence[Mapping[str, Any]]
 def show(rows: Rows, as_json: bool) -> None:
     """Print rows as a table, or as one JSON document `{"rows": [...]}`."""
     if as_json:
+        # `default=str`: defaults of settings include paths and enumerations
         typer.echo(json.dumps({"rows": list(rows)}, default=str))
         return
     columns = list(rows[0])

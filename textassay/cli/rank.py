@@ -44,6 +44,7 @@ def _draw(found: Sequence[Ranking]) -> None:
         "flips", left=2,
     )  # fmt: skip
     for row in (row for one in found for row in one.rows):
+        # a rank that the tests settle is printed once, not as `2-2`
         ranks = "-" if row.rank is None else "-".join(str(r) for r in dict.fromkeys(row.rank))
         lines.add_row(
             name(row.aspect), name(row.system), ranks, interval(row.strength),

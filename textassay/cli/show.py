@@ -68,6 +68,7 @@ def show_example(
     run, data, joined = _read(folder, human, aspect_map)
     rows = run.table.rows_of(id_)
     if not rows:
+        # the ids of the run, not of the data: the error suggests those with scores
         raise UnknownName("example of this run", id_, run.table.ids)
     found = [show(run, data, joined, row) for row in rows]
     if as_json:
@@ -215,6 +216,7 @@ def _bar(line: Line) -> str:
     """Return a bar of as many characters at each place of a line, or nothing."""
     if line.start is None or line.end is None:
         return ""
+    # a contribution below 0 runs from the middle to the left
     left, right = sorted((round(line.start * _BAR), round(line.end * _BAR)))
     return (" " * left + "█" * (right - left)).ljust(_BAR)
 
@@ -226,4 +228,6 @@ def _value(one: ShownScore) -> Text:
 
 
 def _safe(text: str) -> Text:
+    # twice made safe: `visible` writes out what hides or reverses text, `printable` what steers a
+    # terminal
     return Text(printable(visible(text)))

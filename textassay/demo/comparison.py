@@ -128,6 +128,7 @@ def _line(
     found = {row.human: row.agreement for row in rows}
     aspects = dict.fromkeys(aspect for example in examples for aspect in example.human)
     spearman = {aspect: found[aspect].spearman if aspect in found else None for aspect in aspects}
+    # the fewest rows: a line must not look better covered than its worst aspect
     return ComparisonLine(name, trivial, spearman, min(one.n for one in found.values()))
 
 

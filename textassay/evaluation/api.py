@@ -105,6 +105,7 @@ def evaluate_sync(*args: Any, **arguments: Any) -> Run:
         TextassayError: As `evaluate`.
     """
     try:
+        # asked for before `asyncio.run` does, whose own error says nothing about notebooks
         asyncio.get_running_loop()
     except RuntimeError:
         pass
@@ -188,6 +189,8 @@ async def writing_summary(session: Session) -> AsyncIterator[None]:
     try:
         yield
     except TextassayError as error:
+        # a wrong key or model name is met by the first call: an empty run folder would only be in
+        # the way of the corrected command
         if isinstance(error, FatalModelError) and session.discard():
             error.add_note(
                 f"nothing was answered, so {folder.path} is not kept: repeat the command when this"
@@ -199,6 +202,8 @@ async def writing_summary(session: Session) -> AsyncIterator[None]:
         if not isinstance(error, ConfigurationError):
             error.add_note(f"what is finished is kept; go on with: textassay resume {folder.path}")
         raise
+    # Ctrl-C and cancellation as well: a summary that lacks the last scores would contradict the
+    # journal
     except BaseException:
         session.write_summary()
         raise

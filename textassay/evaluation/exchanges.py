@@ -120,6 +120,7 @@ async def exchanges_of_run(
     models: dict[str, Model] = {
         role: RecordedIdentity(entry) for role, entry in manifest["models"].items()
     }
+    # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
     async for exchange in _walked(source, spec, models, settings, ids):
         yield exchange

@@ -104,6 +104,7 @@ def _method_object(request: EvaluationRequest) -> Method | None:
     if isinstance(method, str):
         return None
     own = ("model", "options", "tools")
+    # a graph judges the aspects of a task like a named method; a method object brings its own
     for name in own if isinstance(method, Graph) else (*own, "task", "aspects"):
         if getattr(request, name):
             raise ConfigurationError(

@@ -68,6 +68,7 @@ def settings_to_resume(
     for role, name in spec.models.items():
         if name.partition("/")[0] in _OFFLINE:
             continue
+        # what is given for a role replaces what is given for all, as in a run itself
         here = {**given, **given_roles.get(role, {})}
         _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
     _check_redis(folder, recorded, given)

@@ -100,6 +100,7 @@ def check_out(folder: Path) -> None:
         )
     if folder.exists() and not folder.is_dir():
         raise RunFolderError(f"{folder} is a file; {parameter('out')} is a folder to make")
+    # a folder of something else is never written into: `report.json` is a common name
     if folder.is_dir() and any(folder.iterdir()):
         raise RunFolderError(f"{folder} is not empty; choose another folder for {parameter('out')}")
 

@@ -98,6 +98,8 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     found = explain(
         aggregator,
         test.features[rows],
+        # training rows are the background: contributions are then relative to what the evaluator
+        # learned from
         parts.train.features,
         systems=[test.systems[row] for row in rows.tolist()],
         samples=_PERMUTATIONS,

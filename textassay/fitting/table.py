@@ -168,6 +168,7 @@ def read_table(data: Examples, wanted: Wanted) -> FeatureTable:
     info = data.check()
     aspects, scores = human_aspects(info, wanted.aspects), wanted.scores or {}
     metrics = choose(wanted.patterns, list(info.metrics))
+    # two features of one name could not be told apart in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(
             f"feature {both[0]!r} stands in the data's metrics and in the files of scores"

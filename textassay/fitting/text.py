@@ -49,6 +49,7 @@ def _head(report: Json) -> str:
     sparse = [
         f"{name} {one['coverage']:.0%}"
         for name, one in report["features"].items()
+        # a feature that most rows lack is mostly its mean, and its weight says little
         if one["coverage"] < 0.5
     ]
     if sparse:

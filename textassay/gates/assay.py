@@ -46,6 +46,8 @@ class Assay:
         """
         # a test suite captures standard error, where a progress line would be noise
         given = {"progress": False, **self._defaults, **arguments}
+        # taken out, because the session's judge opens the models: they share one recording and one
+        # budget
         model, settings = given.pop("model", None), given.pop("settings", None)
         async with self.judge.models(model, settings) as (models, own):
             run = await evaluate(examples, model=models, settings=own, **given)

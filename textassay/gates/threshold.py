@@ -83,6 +83,7 @@ def scores_of(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) -> l
     if not scores:
         raise UnknownName("aspect of the run", aspect, sorted({score.aspect for score in run}))
     unscored = [score for score in scores if score.value is None]
+    # few missing scores cannot change a verdict much; many may be exactly the bad texts
     if len(unscored) == len(scores) or len(unscored) > max_unscored * len(scores):
         raise JudgeError(_unscored(aspect, unscored, len(scores)))
     return scores

@@ -62,6 +62,7 @@ def predictor_from(data: Mapping[str, Any]) -> Predictor:
         DataError: There is no such kind of predictor.
     """
     if data["kind"] == "blend":
+        # a blend explains itself through its members, so it holds only those that can
         members = [predictor_from(member) for member in data["members"]]
         return Blend(tuple(member for member in members if isinstance(member, Explaining)))
     kinds: dict[str, Callable[[Mapping[str, Any]], Predictor]] = {
@@ -69,6 +70,7 @@ def predictor_from(data: Mapping[str, Any]) -> Predictor:
         "trees": Trees.from_dict,
         "mlp": Mlp.from_dict,
     }
+    # an evaluator of a later version may name a kind that this one lacks
     if data["kind"] not in kinds:
         raise DataError(
             f"unknown kind of predictor {data['kind']!r}; known: {', '.join([*kinds, 'blend'])}"

@@ -52,6 +52,8 @@ class Standardizer:
             if len(there) and there.min() == there.max():
                 means[column] = there[0]
             elif len(there):
+                # bounds before mean and deviation, so that one outlier cannot shift the scale of
+                # all others
                 low[column], high[column] = _bounds(there)
                 kept = np.clip(there, low[column], high[column])
                 means[column], sd = kept.mean(), float(kept.std())

@@ -110,6 +110,8 @@ def agreement_of(pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 
     if level == "group":
         per_group = group_coefficients(pairs)
         found = mean_over_groups(per_group)
+        # a side that is constant leaves all three coefficients undefined, so any of them serves
+        # for counting
         skipped = int(np.isnan(per_group["pearson"]).sum())
         groups = len(per_group["pearson"]) - skipped
     else:

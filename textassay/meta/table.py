@@ -162,6 +162,7 @@ def agreement_table(
             raise UnknownName("level", str(level), LEVELS)
     scores = recorded(scores)
     people = _People(Examples(examples))
+    # checked before pairing: files of other data usually share names of aspects but no id
     known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
     if not scored_ids & known_ids:
         raise DataError(

@@ -78,6 +78,7 @@ def join(
         scale, own = table.scales[at], np.flatnonzero(aspect == at)
         units[name] = unit = unit_of(data.ratings(human_of[name]), scale)
         human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
+        # a rank among the rows of one request would be another number than among all rows
         if unit == "points" or rows is None:
             found[own] = gaps(values[own], human[own], unit)
         # as shares, gaps of aspects on different scales can be sorted together

@@ -50,6 +50,7 @@ class ScoreTable:
         self.signatures: dict[str, int] = {}
         self.summary = RunSummary()
         self.example, self.aspect, self.outcome = array("l"), array("l"), array("b")
+        # arrays of numbers instead of objects: a million scores take some tens of megabytes
         self._value, self._low, self._high, self._calibrated = (array("d") for _ in range(4))
         self._begins = array("q")
         self._rows: dict[tuple[int, int], int] = {}

@@ -95,6 +95,7 @@ def sentences(text: str) -> list[str]:
 
 def with_output(example: Example, output: str | None) -> Example | None:
     """Return the example with another output; `None` if there is none or it is the same."""
+    # an edit that changes nothing would count as a judge that holds
     if output is None or output == example.output:
         return None
     return example.model_copy(update={"output": output})

@@ -47,6 +47,7 @@ class StressResult:
     def summary(self) -> str:
         """One line with both counts."""
         line = f"invariance: {counted(self.invariance)}; sensitivity: {counted(self.sensitivity)}"
+        # the trap of this whole suite: a judge that ignores the text is perfectly invariant
         if not self.sensitivity:
             return f"{line} (a judge that always says the same passes invariance: test both)"
         if not any(row.verdict == "holds" for row in self.sensitivity):

@@ -80,6 +80,7 @@ class DemoSteps:
                 await asyncio.wait([redrawing])
         self._done += 1
         now = session.engine.progress
+        # in a log a line per finished step is enough; a redrawn bar would be thousands of lines
         if self._bar is None and self._style != "none":
             told = (
                 f"{self._done}/{self._count} {task}: {name}, {now.done} texts in"

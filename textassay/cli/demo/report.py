@@ -112,6 +112,7 @@ def verdict(found: Sequence[TaskComparison]) -> str:
     for one in found:
         won.update({line.name: len(one.won(line)) for line in one.judges})
     some = ", ".join(f"{name} on {count}" for name, count in won.items() if count)
+    # judges that beat nothing are named too: the demo must not show only what works
     none = ", ".join(name for name, count in won.items() if not count)
     if not some:
         return f"Above the best trivial measure on none of {aspects} aspects: {none}."

@@ -81,6 +81,8 @@ def save(evaluator: Evaluator, folder: Path) -> None:
     Raises:
         OSError: The folder cannot be written.
     """
+    # JSON, never pickle: an evaluator folder may come from somebody else, and loading it must not
+    # run code
     content = evaluator.model_dump(mode="json")
     write_sealed(folder / FILE, content, format=FORMAT)
 

@@ -73,6 +73,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
     content = read_table(path).content
     check_format(path, content, FORMAT)
     found = validated(path, content, _File)
+    # `plan=none` is the way to judge without a plan; an empty file is a mistake
     if not found.steps and not found.text.strip():
         raise ConfigurationError(
             f"plan {path} has neither steps nor text, so that it tells a judge nothing"

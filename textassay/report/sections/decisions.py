@@ -151,6 +151,7 @@ def _estimate(columns: Columns, found: Decisions) -> None:
         scales = scales_of(columns, {})
         made = estimate_means(columns, scales=scales, by_system=by_system)
     except TextassayError as error:
+        # one section without its data must not cost the reader the whole page
         found.reasons.append(f"Estimate of {columns.score}: {error}")
         return
     found.estimates[columns.score] = [
@@ -228,6 +229,7 @@ def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
     band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
     dots: list[svg.Point] = []
     if rated is not None:
+        # a limit for the size of the page; the curve itself is learned from all ratings
         rows = np.flatnonzero(rated.rated)[:_DOTS]
         dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
     return svg.curve(

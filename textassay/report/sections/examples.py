@@ -91,6 +91,7 @@ def first_rows(joined: Joined) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.
         return "largest disagreements with people first", np.argsort(
             -_known(joined.sizes), kind="stable"
         )
+    # without ratings or a second run, texts that could not be scored need a look most
     lowest = np.where(np.isnan(joined.values), -np.inf, joined.values)
     return "scores without a value, then the lowest", np.argsort(lowest, kind="stable")
 

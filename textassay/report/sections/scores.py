@@ -74,6 +74,7 @@ def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> Aspect
     named = sorted({system for system in systems if system is not None})
     everyone = np.arange(len(rows))
     found = [_system(None, everyone, values, human, groups, span)]
+    # a single system would repeat the row of all texts
     if len(named) > 1:
         each = [
             _system(

@@ -35,6 +35,8 @@ def number(example: Example, around: Surroundings) -> Example | None:
 def negation(example: Example, around: Surroundings) -> Example | None:
     """Negate one statement, or take its negation away."""
     text = example.output
+    # taking a "not" away always reverses a statement; inserting one can land in a question or a
+    # clause
     if match := _NOT.search(text):
         return with_output(example, _replaced(text, match, match[1]))
     found = list(_AUXILIARY.finditer(text))
@@ -53,6 +55,7 @@ def entity(example: Example, around: Surroundings) -> Example | None:
             match[0]
             for sentence in around.foreign_sentences(example)
             for match in _NAME.finditer(sentence)
+            # a name that occurs in the text or its source could make the sentence true
             if match[0] not in known
         }
     )
@@ -68,6 +71,7 @@ def foreign_sentence(example: Example, around: Surroundings) -> Example | None:
     own = sentences(example.output)
     if not others or not own:
         return None
+    # in the middle, where it breaks the flow; at the end it could pass for an afterthought
     own.insert((len(own) + 1) // 2, around.rng.choice(others))
     return with_output(example, " ".join(own))
 
@@ -78,6 +82,8 @@ def shuffled(example: Example, around: Surroundings) -> Example | None:
     if len(set(own)) < 3:
         return None
     order = list(own)
+    # a random order can be the original one; at least three different sentences make sure that
+    # this ends
     while order == own:
         around.rng.shuffle(order)
     return with_output(example, " ".join(order))
@@ -98,6 +104,7 @@ def deleted(example: Example, around: Surroundings) -> Example | None:
     own = sentences(example.output)
     if len(own) < 2:
         return None
+    # the longest sentence most likely holds content that a judge of coverage must miss
     own.remove(max(own, key=len))
     return with_output(example, " ".join(own))
 
