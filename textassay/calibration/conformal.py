@@ -134,8 +134,8 @@ def fit_cells(
         inside = cell == number
         given = None if weights is None else weights[inside]
         own = shortest(residuals[inside], groups[inside], coverage, given)
-        # 30 rows of a few sources leave the quantile at infinity; the distances over all rows hold
-        # less exactly here, but they hold something
+        # 30 rows of a few sources leave the quantile at infinity; the distances over all rows are
+        # less exact here, but finite
         if np.isfinite(own).all():
             ends[number] = own
     return ScoreRanges(edges, ends[:, 0], ends[:, 1], rows.astype(np.intp))

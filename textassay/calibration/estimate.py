@@ -312,7 +312,7 @@ class _Work:
         ]
 
     def _paired(self, a: str, b: str) -> Linearized | None:
-        """Return the corrected mean of the differences per source; `None` if too few are rated.
+        """Return the corrected mean difference over sources; `None` if too few sources are rated.
 
         Scores count on sources that both systems have, ratings on those where both are rated.
         """

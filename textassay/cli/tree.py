@@ -62,8 +62,8 @@ async def carry_out(order: TreeOrder) -> None:
     task = tasks.load(order.task, order.aspects)
     async with opened_models(order.models, order.settings) as models:
         grown = await GROWERS[order.method](models, task, options)
-    # after the models are closed: the answer is in the cache by then, and a full disk costs no
-    # second call
+    # outside of the models' block, so that a full disk is reported as itself and not as a failure
+    # of a model
     with io_errors(order.out):
         trees.save(
             grown.tree,

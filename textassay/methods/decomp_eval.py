@@ -124,8 +124,6 @@ class DecompEval(PromptMethod):
             ConfigurationError: The options would have no effect on an aspect, or change its scale.
         """
         options, task = self.options, self._task
-        # a profile with prompts of its own has none for single sentences, so the chain's answers
-        # serve
         own_words = self.profile.digest != "" and not self.profile.printed
         if options.over_sentences == "alone" or (options.over_sentences is None and not own_words):
             return True

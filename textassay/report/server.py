@@ -69,7 +69,8 @@ class Viewer:
         """Return the runs below the folder by their paths in it."""
         found = (
             file.parent.relative_to(self.path).as_posix()
-            # a bounded depth: `**` would walk caches of answers, which have many thousand files
+            # a bounded depth: `**` would walk everything below the folder, data and caches
+            # included, at every look at the index
             for depth in range(1, _DEPTH + 1)
             for file in self.path.glob("/".join(["*"] * depth) + f"/{MANIFEST}")
         )
