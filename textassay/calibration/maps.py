@@ -65,7 +65,7 @@ _Fit = Callable[[Floats, Floats, Floats | None, Scales], Map]
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A map with what it says of rows whose source it has not seen.
+    """A map, with its values for rows of sources that it was not learned from.
 
     Attributes:
         map: Learned from all rows.

@@ -107,7 +107,8 @@ class _Likelihood:
 
     @staticmethod
     def unpack(packed: Floats) -> tuple[Floats, float]:
-        # exp of more than 30 would overflow the likelihood before the line search can step back
+        # thresholds that are e^30 apart separate two ratings completely; trial steps of the line
+        # search beyond that could only overflow
         steps = np.concatenate([packed[:1], np.exp(np.minimum(packed[1:-1], 30.0))])
         return np.cumsum(steps), float(packed[-1])
 

@@ -1,6 +1,6 @@
 """The difference of two sets of scores of the same texts, with the source as the unit.
 
-Knows arrays. Sources are paired with themselves, so what makes a source easy for both cancels out.
+Knows arrays. Scores are paired by source, so what makes a source easy for both cancels out.
 """
 
 from __future__ import annotations

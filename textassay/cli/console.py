@@ -36,7 +36,7 @@ class Messages:
 
 @contextmanager
 def own_messages() -> Iterator[None]:
-    """Write messages as text again when the block is left: each command says for itself how."""
+    """Write messages as text again when the block ends; each command sets its own format."""
     try:
         yield
     # a process may run several commands, as tests do, and each decides for itself

@@ -74,7 +74,7 @@ def _check_open_files() -> None:
 
 
 def _end(message: str, status: int) -> None:
-    """Say one line and end, with nothing left that the interpreter would flush in vain."""
+    """Print one line and exit, with nothing left in a buffer that the interpreter would flush."""
     if message:
         print(message, file=sys.stderr)  # noqa: T201
     # the interpreter flushes stdout once more at its end, which would fail again and print

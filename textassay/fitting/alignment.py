@@ -64,7 +64,7 @@ class Growth:
         saliency: What criteria are ranked by: growth of the error when shuffled, or mean size of
             the Shapley values (section 4.4 has both).
         noise: What happens where the importance of no criterion of a layer can be told from 0, so
-            that chance would choose: the tree stops there, or is pruned all the same.
+            that chance would choose: the tree stops there, or is pruned anyway.
     """
 
     layers: int = 3

@@ -6,7 +6,7 @@ Two tests. A paired bootstrap over groups gives the standard error of the differ
 t on groups less one its interval and p-value; at system level the systems are what is resampled.
 Williams' test, for two Pearson correlations that share a variable, takes points as independent of
 each other. Rows that share a source are not, and then it finds differences that are not there in a
-third of the cases: it is given only at system level and where every row stands for itself.
+third of the cases: it is given only at system level and if every row is a group of its own.
 
 References:
     Williams, "The comparison of regression variables", J. R. Stat. Soc. B 21 (1959), 396-399.

@@ -49,7 +49,7 @@ class RatedWeights:
         Args:
             ratings: File of examples with human ratings.
             aspects: What is judged; each must be rated there.
-            assistants: What the tools say of themselves, in the order of the tools.
+            assistants: Descriptions of the tools, in the order of the tools.
             tools: The assistant evaluators.
             ranges: Values that count as 0 and 1, by tool.
             direct: The direct evaluator; `None` where it takes no part.

@@ -18,7 +18,7 @@ ONE_RATER = (
 
 
 def decisions(found: Sequence[Decided]) -> RenderableType:
-    """Return the table and what it says."""
+    """Return the table and its summary in words."""
     table = plain_table("", "judge", "ratings", "both", "all", "off by", "calibrated")
     for one in found:
         row = one.estimate

@@ -51,7 +51,7 @@ def opening() -> RenderableType:
 def report(
     results: Sequence[TaskResult], shown: ShownExample, decided: Sequence[Decided]
 ) -> RenderableType:
-    """Return the tables and what they say."""
+    """Return the tables and their summaries in words."""
     return Group(
         _title("1. Scores", "means by what was done to the texts on purpose"),
         _note("Units differ between methods, so compare along a row."),

@@ -1,4 +1,4 @@
-"""Rates chosen nodes of a tree of criteria, each for itself, as HD-Eval asks for them."""
+"""Rates chosen nodes of a tree of criteria, each in a prompt of its own, as HD-Eval does."""
 
 from __future__ import annotations
 
