@@ -123,7 +123,6 @@ class PromptTemplate:
         Raises:
             PromptError: The prompt file does not render.
         """
-        values = self._in_english(values)
         if example is None:
             return Prompt(self._chat(**values))
         texts = [*material(self.task, example), *(readings or ())]
@@ -134,7 +133,7 @@ class PromptTemplate:
         return Prompt(messages, example.source)
 
     def _chat(self, **values: Any) -> tuple[ChatMessage, ...]:
-        return chat(self.prompt, task=self.task, layout=self.layout, **values)
+        return chat(self.prompt, task=self.task, layout=self.layout, **self._in_english(values))
 
     def _fill(self, texts: list[dict[str, str]], values: dict[str, Any]) -> tuple[ChatMessage, ...]:
         """Return the messages, rendered once for all examples with these values.
@@ -160,7 +159,8 @@ class PromptTemplate:
 
     def _frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
         try:
-            return frame(self.prompt, labels, task=self.task, layout=self.layout, **values)
+            words = self._in_english(values)
+            return frame(self.prompt, labels, task=self.task, layout=self.layout, **words)
         except PromptFault as fault:
             raise PromptError(str(fault)) from fault
 
@@ -182,7 +182,6 @@ class PromptTemplate:
         Raises:
             PromptError: The prompt file does not render.
         """
-        values = self._in_english(values)
         if self.takes_plain_texts:
             values["bare"] = plain
         return self._chat(**values)
