@@ -214,7 +214,7 @@ SCORES = {"coherence": {f"e{i}": float(i) for i in range(6)}}
         (SCORES, {"aspect_map": ["coherance=coherence"]}, UnknownName, "coherance.*coherence"),
         (SCORES, {"aspect_map": ["coherence=clarity"]}, UnknownName, "clarity.*coherence, fluency"),
         (SCORES, {"aspect_map": ["coherence"]}, ConfigurationError, "SCORE=HUMAN"),
-        ({"rouge": SCORES["coherence"]}, {}, ConfigurationError, "rouge.*--aspect-map"),
+        ({"rouge": SCORES["coherence"]}, {}, ConfigurationError, "rouge.*aspect_map="),
         ({"coherence": {"other": 1.0}}, {}, DataError, "no id occurs in both.*'other'.*'e0'"),
         ({}, {}, DataError, "the scores have none"),
     ],

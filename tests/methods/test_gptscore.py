@@ -197,7 +197,7 @@ async def test_pmi_takes_off_the_texts_probability_by_itself():
     assert summed.value == pytest.approx(3.75)
     assert model.requests[-1].prompt == "Tl;dr"
     for options in ({"pmi": True}, {"direction": "ref-hypo"}):
-        with pytest.raises(ConfigurationError, match="scored=output"):
+        with pytest.raises(ConfigurationError, match="'scored': 'output'"):
             build("gptscore", model, task="dialogue", options=options | {"scored": "yes"})
         assert (
             "|scored:output|"

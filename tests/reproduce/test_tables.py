@@ -265,7 +265,7 @@ def test_hd_eval_end_to_end(data, embedded, capsys):
     assert figures(row)["Average", "pearson"]["ours"] is not None
 
 
-def test_what_is_missing_is_told(data, capsys):
+def test_what_is_missing_is_told(tmp_path, capsys):
     """Unknown tables and rows, tables without figures, and data that are not here."""
     assert main(["hd-eval-table-99"]) == 2
     assert "hd-eval-table-9" in capsys.readouterr().err
@@ -273,7 +273,7 @@ def test_what_is_missing_is_told(data, capsys):
     assert "ROUGE-1" in capsys.readouterr().err
     assert main(["gptscore-table-12"]) == 1
     assert "prompts, no figures" in capsys.readouterr().out
-    assert main(["decomp-eval-table-2", "--data", data, "--recorded"]) == 1
+    assert main(["decomp-eval-table-2", "--data", str(tmp_path), "--recorded"]) == 1
     shown = capsys.readouterr().out
     assert "fetch https://github.com/Yale-LILY/SummEval" in shown
     assert "the paper: 0.167 0.126" in shown
