@@ -31,6 +31,7 @@ def main(out: Path) -> None:
     (out / "reference").mkdir(parents=True)
     for page in sorted((ROOT / "docs").glob("*.md")):
         shutil.copy(page, out / page.name)
+    shutil.copytree(ROOT / "docs" / "images", out / "images")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (out / "index.md").write_text(within_site(readme), encoding="utf-8")
     (out / "reference" / "cli.md").write_text(command_line(), encoding="utf-8")
@@ -38,7 +39,7 @@ def main(out: Path) -> None:
 
 
 def within_site(readme: str) -> str:
-    """Return the README with links to guides made relative, and to other files left as text."""
+    """Return the README with links to guides and images made relative, to other files as text."""
 
     def link(found: re.Match[str]) -> str:
         text, target = found[1], found[2]
@@ -46,7 +47,8 @@ def within_site(readme: str) -> str:
             return f"[{text}]({target.removeprefix('docs/')})"
         return found[0] if re.match("https?:|#", target) else text
 
-    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, readme)
+    relative = re.sub(r'(\bsrc="|\]\()docs/images/', r"\1images/", readme)
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, relative)
 
 
 def command_line() -> str:
