@@ -26,6 +26,7 @@ class Congestion:
     answers are, say): the verdict is "mistaken" and the memory is cleared.
     """
 
+    # Medians over fewer answers move by chance, and a false alarm costs throughput.
     BLOCK = 256
     MEMORY = 64
     SLOW = 2.0
@@ -49,9 +50,12 @@ class Congestion:
             latency: Seconds that the call took.
             in_flight: Calls in flight, this one included.
         """
+        # The first block began when its first call was sent, not when that was answered: otherwise
+        # its throughput would be too high to compare with.
         if self._since is None:
             self._since = now - latency
         self._latencies.append(latency)
+        # At least one turn of all calls in flight: the first answers of a turn are the fast ones.
         if len(self._latencies) < max(self.BLOCK, in_flight):
             return None
         typical, elapsed = median(self._latencies), now - self._since
@@ -64,6 +68,7 @@ class Congestion:
         comparable = [
             seen for seen, rate in self._blocks if rate >= self.SAME_THROUGHPUT * throughput
         ]
+        # Appended only now, so that a block is never compared with itself.
         self._blocks.append((latency, throughput))
         # A low latency counts only if it came with the same throughput: a server that was hardly
         # used answers quickly, too, and says nothing about its queue.
@@ -112,7 +117,7 @@ class Round:
 
 
 class AdaptiveLimit:
-    """Limit on calls in flight that finds what the server bears, between 1 and a cap.
+    """Limit on calls in flight that adapts to what the server can handle, between 1 and a cap.
 
     It starts at `START` and doubles after every round until the first cut; from then on it grows by
     `GROWTH` (at least one) a round. Only a clean round grows it (no rejection, at most `FAILURES`
@@ -166,8 +171,11 @@ class AdaptiveLimit:
         self.cap, self._timeout = cap, timeout
         self.limit = min(cap, self.START if timeout is None else self.SLOW_START)
         """Calls that may be in flight now."""
+        # The limit itself is a whole number; growth and cuts are computed on the exact one.
         self._exact = float(self.limit)
         self._doubling = True
+        # Two windows count the same calls: `_round` (as many calls as the limit) decides on growth,
+        # `_judged` (never fewer than `JUDGED`) on whether cuts have helped.
         self._round = Round(limit=self.limit)
         self._last: Round | None = None
         self._last_rate = 0.0
@@ -187,6 +195,7 @@ class AdaptiveLimit:
             done.began = now - latency
         done.fastest, done.slowest = min(done.fastest, latency), max(done.slowest, latency)
         self._judged.answered += 1
+        # Answers that came while the limit was hardly used say nothing about a higher one.
         done.saturated += in_flight >= self.SATURATED * self.limit
         verdict = self._congestion.answered(now, latency, in_flight)
         if verdict is not None:
@@ -213,6 +222,7 @@ class AdaptiveLimit:
         """
         if self._timeout is None:
             return False
+        # The round under way may have no answer yet; then the one before it speaks for the server.
         seen = [r.slowest for r in (self._last, self._round) if r is not None and r.answered]
         return not seen or max(seen) > self.LATE * self._timeout
 
@@ -232,6 +242,7 @@ class AdaptiveLimit:
     def _heed(self, verdict: LoadSign) -> None:
         self._slow = verdict in ("unsure", "congested")
         if verdict == "congested":
+            # Of several cuts in a row, only the limit before the first is worth restoring.
             self._before_congestion = self._before_congestion or self._exact
             self._doubling = False
             self._set(self._exact * self.CONGESTION_CUT)
@@ -247,6 +258,7 @@ class AdaptiveLimit:
         if self._judged.calls >= max(self.limit, self.JUDGED):
             self._judge_cuts(self._judged)
             self._judged = Round(limit=self.limit)
+        # Checked against the limit as it is now: after a cut, a round ends sooner.
         if self._round.calls >= self.limit:
             self._grow_after(self._round, now)
             self._last, self._round = self._round, Round(limit=self.limit, began=now)
@@ -256,6 +268,7 @@ class AdaptiveLimit:
             # a rejection says more than latency does: its cut replaces what congestion had found
             self._before_congestion = None
             return
+        # A few failures happen at any load; a round with many of them must not raise it.
         clean = done.failed <= self.FAILURES * done.calls
         if not clean or done.saturated < self.SATURATED * done.answered or self._slow:
             return
@@ -263,12 +276,14 @@ class AdaptiveLimit:
         if self._timeout is not None:
             elapsed = now - done.began if now is not None and done.began is not None else 0.0
             rate = done.answered / elapsed if elapsed > 0 else 0.0
+            # The limit of the last round gave the same throughput with less waiting: go back to it.
             if self._doubling and self._brought_nothing(done, rate):
                 self._doubling, self._saturated = False, True
                 self._set(self._last.limit if self._last is not None else self._exact)
                 return
             if self._saturated and done.slowest > self.TOO_LATE * self._timeout:
                 return
+            # Only after the very first round: later ones mix calls sent under different limits.
             if self._last is None and self._side_by_side(done):
                 factor = self.JUMP
             self._last_rate = rate

@@ -43,8 +43,8 @@ class Pace:
 
         Args:
             per_minute: Units (requests or tokens) a minute.
-            one_second: Whether to bear with servers that let through at once only what one second
-                allows: the credit is half of what they forgive at most, and none at one unit a
+            one_second: Whether to allow for servers that accept at once only what one second
+                allows: the credit is at most half of what they tolerate, and none at one unit per
                 second or slower.
         """
         self.seconds_each = WINDOW / per_minute
@@ -56,10 +56,14 @@ class Pace:
         """Return the seconds that an amount which waited may make good."""
         interval = amount * self.seconds_each
         longest = max(interval, CATCH_UP)
+        # A bucket of one second forgives a second minus one interval; half of it is left to
+        # the network's own delays.
         return min(longest, max(0.0, (1.0 - interval) / 2)) if self._one_second else longest
 
     def take(self, now: float, amount: float, *, waited: bool) -> None:
         """Send `amount` now; `waited` says that it stood in a queue and so may be credited."""
+        # Only who waited was held back by us: time in which nothing was asked earns no credit, or a
+        # quiet minute would be followed by a burst.
         start = now - self.credit(amount) if waited else now
         self.free_at = max(self.free_at, start) + amount * self.seconds_each
 
@@ -130,6 +134,9 @@ class Window:
         self.forget(now)
         over_requests = self.requests + 1 > self.max_requests
         over_tokens = self.tokens > 0 and self.tokens + tokens > self.max_tokens
+        # The oldest cell is the first to leave. Whether that frees enough is asked again then,
+        # which is
+        # simpler than adding up cells, and rare: the pace keeps the window below its limits.
         return self._cells[0].last + WINDOW if over_requests or over_tokens else -math.inf
 
     def forget(self, now: float) -> None:
@@ -137,6 +144,7 @@ class Window:
         cells = self._cells
         while cells and cells[0].last + WINDOW <= now:
             cell = cells.popleft()
+            # Settlements can come minutes later, when the sums no longer include this cell.
             cell.live = False
             self.requests -= cell.requests
             self.tokens -= cell.tokens
@@ -147,6 +155,7 @@ class Window:
         if cell is None or now - cell.opened >= CELL:
             cell = Bucket(now)
             self._cells.append(cell)
+        # A cell leaves the window with its last grant: counting a little too long is safe.
         cell.last = now
         self.correct(cell, 1, tokens)
         return cell

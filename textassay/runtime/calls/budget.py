@@ -62,11 +62,11 @@ class Reservation:
 class Budget:
     """US dollars that may be spent, shared by all models of a run.
 
-    A request goes where what is spent, what requests in flight may yet cost, and what it may itself
-    cost stay under the cap together. Where the requests in flight stand in its way, it waits for
-    them, since they may well cost less than reserved. Where what is spent already does, it is
-    refused, and so is every later one: a refusal stops a run, which cancels what else is under way.
-    For the same reason nobody is refused while paid requests are in flight.
+    A request is admitted if what is spent, what requests in flight may yet cost, and what it may
+    itself cost stay under the cap together. If only the reservations of requests in flight prevent
+    that, it waits for them, since they often cost less than reserved. If what is already spent
+    prevents it, it is refused, and so is every later one: a refusal stops a run, which cancels
+    everything in flight. For the same reason nobody is refused while paid requests are in flight.
     """
 
     def __init__(self, max_cost: float | None) -> None:
@@ -109,9 +109,11 @@ class Budget:
         )
 
     async def _enter(self, cost: float) -> None:
+        # Nobody overtakes: small requests that went first could keep a large one waiting for ever.
         if not self._waiting and self._left(self.reserved, cost):
             self._hold(cost)
             return
+        # Nothing is in flight that could turn out cheaper than reserved, so waiting cannot help.
         if not self._holders:
             raise self._refuse(cost)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -119,6 +121,7 @@ class Budget:
         try:
             await future
         except BaseException:
+            # Let in and cancelled in the same turn of the loop: no `async with` will give it back.
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._give_back(cost)
             self._waiting.pop(future, None)
@@ -140,6 +143,7 @@ class Budget:
         """Let go, in order, who fits now, and once nobody is in flight refuse who never will."""
         while self._waiting:
             future, cost = next(iter(self._waiting.items()))
+            # A cancelled waiter stays in the queue until its own task runs; it is passed over.
             if not future.done():
                 if self._left(self.reserved, cost):
                     self._hold(cost)
@@ -159,10 +163,10 @@ class BudgetedModel(Wrapper):
     included; one that reports neither counts with what was reserved. Without a price, the first
     request goes alone and the dearest token seen so far sets the price.
 
-    What a server tells is not taken on trust: no answer counts with less than `CERTAIN` of what its
-    prompt and text are estimated to cost, or all of it if it tells of no prompt. An answer that
-    cannot be used counts as well, and so does a request that timed out, with its prompt: providers
-    bill both. Other failed requests cost nothing.
+    Reported usage is not trusted blindly: no answer counts with less than `CERTAIN` of what its
+    prompt and text are estimated to cost, or all of it if no prompt tokens are reported. Unusable
+    answers count as well, and so does the prompt of a request that timed out: providers bill both.
+    Other failed requests cost nothing.
     """
 
     def __init__(self, wrapped: Model, budget: Budget, price: tuple[float, float] | None) -> None:
@@ -188,6 +192,7 @@ class BudgetedModel(Wrapper):
             ConfigurationError: There is a cap, but neither price nor answer tells what the answer
                 cost.
         """
+        # Without a cap nothing is reserved and nobody waits; costs are still counted.
         if self.budget.max_cost is None:
             try:
                 answer = self._priced(await call(request))
@@ -196,6 +201,9 @@ class BudgetedModel(Wrapper):
                 raise
             self.budget.spent += answer.usage.cost or 0.0
             return answer
+        # Without a price, only an answer shows what a token costs. Sent together, the first
+        # requests
+        # would all reserve nothing, and pass the cap together.
         if self.price is None and self._dearest_token is None:
             async with self._first:
                 if self._dearest_token is None:
@@ -210,6 +218,7 @@ class BudgetedModel(Wrapper):
                 reservation.settle(self._cost_of_failure(request, error))
                 raise
             cost = answer.usage.cost
+            # No tokens reported: count the upper bound that was reserved, never nothing.
             if cost is None and self.price is not None:
                 cost = reservation.cost
             if cost is None:
@@ -227,6 +236,7 @@ class BudgetedModel(Wrapper):
         """Return what an answer must have cost, whatever the server tells."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
+        # A reported prompt may be shorter than estimated, but not by more than tokenizers differ.
         share = CERTAIN if answer.usage.prompt_tokens else 1.0
         return share * self._cost(self._forecast.prompt(request), written)
 
@@ -261,6 +271,8 @@ class BudgetedModel(Wrapper):
         return (prompt_tokens * price_in + completion_tokens * price_out) / 1e6
 
     def _learn(self, request: AnyRequest, usage: Usage) -> None:
+        # The dearest token so far, not the mean: sampled tokens cost several times what prompt
+        # tokens do.
         tokens = usage.prompt_tokens + usage.completion_tokens or self._forecast.prompt(request)
         each = (usage.cost or 0.0) / tokens
         self._dearest_token = (

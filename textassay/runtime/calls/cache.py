@@ -79,6 +79,8 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
     fields: dict[str, Any] = {
+        # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one
+        # would make every answer that was paid for unknown.
         "key": KEY_FORMAT,
         "messages": [(message.role, message.content) for message in request.messages],
         "prompt": request.prompt,
@@ -87,6 +89,8 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
         fields |= {
             "kind": "generate",
             "n": request.n,
+            # Two samples of one prompt differ in nothing else: without it, the second would be
+            # answered with the first.
             "draw": request.draw,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -98,6 +102,7 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
             "extra": request.extra,
         }
     elif isinstance(request, ChoicesRequest):
+        # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
         fields |= {"kind": "choices", "choices": request.choices}
     else:
         fields |= {"kind": "continuation", "continuation": request.continuation}
@@ -124,6 +129,7 @@ def _find(text: str, part: str) -> int:
 
     Some 20 microseconds for 1 kB.
     """
+    # For a long needle, `str.find` builds tables first, which costs more than the search itself.
     beginning = part[:_BEGINNING]
     at = text.find(beginning)
     while at >= 0 and not text.startswith(part, at):
@@ -176,6 +182,8 @@ class Keys:
             ConfigurationError: The request holds something that is not JSON.
         """
         last = _last.get()
+        # `is` rather than `==`: wrappers in between replace a request (one per sample, say), and a
+        # task may ask several models in turn.
         if last is not None and last[0] is request and last[1] == self._identity:
             return last[2]
         return request_key(self._identity, request)
@@ -231,6 +239,7 @@ class StoringModel(Wrapper):
         super().__init__(wrapped)
         self.store = store
         self._keys = Keys(identity)
+        # The error of a store that failed once: asking on would pay for answers that are lost.
         self._full: StorageError | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
@@ -284,12 +293,15 @@ class CachedModel(Wrapper):
             StorageError: The store cannot be read or written, or the kept answer is damaged.
             ModelError: The wrapped model could not be asked; that is not kept.
         """
+        # Made on first use: the identity of a local model is its file's digest, known once it is
+        # open.
         if self._keys is None:
             self._keys = Keys(self.wrapped.identity)
         key = self._keys.made(request)
         value = self.store.get(key) if self._fetch is None else await self._fetch(key)
         if value is not None:
             self._hits_in_a_row += 1
+            # A hit never suspends: a run that is all hits would otherwise block every other task.
             if self._hits_in_a_row >= _HITS_PER_TURN:
                 self._hits_in_a_row = 0
                 await asyncio.sleep(0)  # others get a turn

@@ -13,10 +13,7 @@ from contextvars import ContextVar
 
 
 class Conversation:
-    """One asker's requests in turn.
-
-    Tells those who wait for the next one when there will be none.
-    """
+    """The requests of one caller in turn; notifies listeners when no further one will come."""
 
     def __init__(self) -> None:
         """Begin, with more than one request to come."""

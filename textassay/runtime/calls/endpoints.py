@@ -38,6 +38,8 @@ MAX_REST = 60.0
 """Seconds for which an endpoint is rested: doubled with each failure in a row, up to the
 longest."""
 
+# A rate limit is no reason to rest (the endpoint's limiter slows down by itself). A timeout is,
+# but it is not repeated elsewhere: the provider may be generating, and will bill, the answer.
 _RESTED = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, FatalModelError)
 _ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)
 """Failures that no provider bills, after which another endpoint is asked at once."""
@@ -95,6 +97,7 @@ class Endpoint:
         if self.rests(now):
             return
         self._failed_in_a_row += 1
+        # The exponent is bounded, since a float overflows after a thousand failures in a row.
         rest = min(MAX_REST, FIRST_REST * 2.0 ** min(self._failed_in_a_row - 1, 30))
         self._rested_until = now + rest
         _log.warning(
@@ -151,6 +154,8 @@ class EndpointsModel(Wrapper):
             except ModelError as error:
                 if isinstance(error, _RESTED):
                     endpoint.failed(loop.time(), error)
+                # Only those awake: asking resting ones as well would multiply every failure by
+                # their number.
                 others = [other for other in left if not other.rests(loop.time())]
                 if not others or not isinstance(error, _ELSEWHERE):
                     raise

@@ -46,5 +46,7 @@ class TokenForecast:
         """Take into account how long an answer was; one that reports no tokens teaches nothing."""
         tokens = answer.usage.completion_tokens
         if isinstance(request, Request) and request.max_tokens is None and tokens > 0:
+            # A count that stops growing turns the running mean into an exponential one: old answers
+            # fade.
             self._seen = min(self._seen + 1, self.MEMORY)
             self._mean += (tokens / request.n - self._mean) / self._seen

@@ -97,7 +97,11 @@ class HealthModel(Wrapper):
         health, asked_again = self.health, False
         while True:
             if health.outage is not None:
+                # Shielded: one caller that is cancelled must not end the probing for all others.
                 await asyncio.shield(health.outage)
+            # If anything is answered between asking and failing, the server is up and the failure
+            # is this
+            # request's own.
             answered_before = health.answered
             try:
                 answer = await call(request)
@@ -105,6 +109,9 @@ class HealthModel(Wrapper):
                 if isinstance(error, FatalModelError):
                     raise await self._own_refusal(error, request, answered_before) from error
                 down = isinstance(error, NothingListening) or health.answered == answered_before
+                # Waiting only helps a server that worked before. One that comes back and fails this
+                # request
+                # again fails the request: it is not waited for a second time.
                 if not (
                     isinstance(error, _OUTAGE) and down and health.answered and not asked_again
                 ):
@@ -145,6 +152,8 @@ class HealthModel(Wrapper):
 
     async def _answers_probe(self, request: AnyRequest) -> bool:
         try:
+            # With retries, for a single failed probe would turn one refused text into the end of
+            # the run.
             await _ask(self.wrapped, probe_like(request))
         except ModelError as error:
             _log.debug("the probe failed: %s", type(error).__name__)
@@ -154,6 +163,8 @@ class HealthModel(Wrapper):
     async def _wait_for_server(self, error: ModelError, request: AnyRequest) -> None:
         """Wait until the server answers again, together with everybody else who waits for it."""
         health = self.health
+        # One task probes for all: a server that struggles back up should not meet every caller's
+        # probe.
         if health.outage is None:
             health.outage = asyncio.create_task(self._probe_until_up(error, request))
             health.outage.add_done_callback(self._outage_over)
@@ -169,6 +180,7 @@ class HealthModel(Wrapper):
         began = loop.time()
         while True:
             try:
+                # Without retries: the pauses between probes are already those of this loop.
                 await _ask(self._once, probe_like(request))
             except _OUTAGE as failure:
                 error = failure
@@ -198,6 +210,8 @@ def _shown(health: Health, error: ModelError) -> tuple[int, str]:
 
 def probe_like(request: AnyRequest) -> AnyRequest:
     """Return a request of the same kind and settings as `request`, with a harmless text."""
+    # The same kind and settings, because some servers refuse exactly those (log-probabilities,
+    # say).
     fields: dict[str, Any] = {"truncatable": None}
     if request.messages:
         fields["messages"] = (ChatMessage(role="user", content=PROBE),)

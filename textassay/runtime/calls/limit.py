@@ -38,6 +38,8 @@ class LimitedModel(Wrapper):
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer once admitted."""
+        # Estimating takes time in proportion to the text, and nobody needs it without a token
+        # limit.
         tokens = 0
         if self.limiter.tpm is not None:
             tokens = self._forecast.prompt(request) + self._forecast.completion(request)
@@ -51,6 +53,8 @@ class LimitedModel(Wrapper):
                 self.limiter.timed_out(grant)
                 raise
             used = answer.usage.prompt_tokens + answer.usage.completion_tokens
+            # A count of 0 means that the server reports none; settling with it would lift the
+            # limit.
             if used:
                 grant.settle(used)
                 self._forecast.learn(request, answer)
@@ -61,5 +65,7 @@ class LimitedModel(Wrapper):
             self.limiter.rate_limited(grant)
         elif error.status in OVERLOADED:
             self.limiter.overloaded(grant)
+        # All callers share the server's quota, so what one of them is asked to wait holds for
+        # everybody.
         if error.retry_after is not None:
             self.limiter.pause(min(max(0.0, error.retry_after), MAX_PAUSE))

@@ -26,6 +26,8 @@ MIN_SECRET = 8
 """Characters of the shortest secret that is looked for: local servers are given keys such as
 `EMPTY` or `1`, which answers hold by chance."""
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+# More than `MIN_SECRET`: nobody said that these variables hold keys, and short values of names such
+# as NEXT_TOKEN occur in ordinary answers.
 _MIN_FOUND = 12
 
 
@@ -54,6 +56,7 @@ class MaskedModel(Wrapper):
             secrets: From `known_secrets`.
         """
         super().__init__(wrapped)
+        # An empty alternation would match everywhere; `(?!)` matches nowhere.
         self._pattern = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
@@ -61,6 +64,8 @@ class MaskedModel(Wrapper):
         try:
             response = await call(request)
         except TextassayError as error:
+            # In place: the class, cause and traceback of the error matter to the wrappers further
+            # out.
             error.args = tuple(
                 self._masked(part) if isinstance(part, str) else part for part in error.args
             )
@@ -78,6 +83,8 @@ class MaskedModel(Wrapper):
     def _shows(self, sample: Sample) -> bool:
         if self._pattern.search(sample.text):
             return True
+        # A tokenizer cuts a key into pieces, none of which is the key: the joined text is searched,
+        # too.
         tokens = sample.logprobs or ()
         return any(
             self._pattern.search(text)
@@ -98,6 +105,7 @@ class MaskedModel(Wrapper):
         masked = []
         for token, end in zip(tokens, ends, strict=True):
             start = end - len(token.token)
+            # Alternatives at such a place can spell the key as well, so they go altogether.
             inside = any(start < last and first < end for first, last in spans)
             top = tuple((self._masked(text), logprob) for text, logprob in token.top)
             update = {"token": MASK, "top": ()} if inside else {"top": top}

@@ -2,9 +2,9 @@
 
 One object per endpoint, key and model, shared by everybody who asks.
 
-Puts together the pace and the window (`pace.py`), the adaptive limit on calls in flight
-(`adapt.py`) and one queue. Knows the event loop's clock and timers; knows requests only as a number
-of tokens, and models not at all.
+Combines the pace and the window (`bucket.py`), the adaptive limit on calls in flight
+(`adaptive_concurrency.py`) and one queue. Knows the event loop's clock and timers; knows requests
+only as a number of tokens, and models not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from textassay.runtime.errors import ConfigurationError, TransientError
 
 @dataclass(frozen=True, slots=True)
 class LimiterState:
-    """Where a limiter stands, for progress displays."""
+    """State of a limiter, for progress displays."""
 
     in_flight: int
     """Requests admitted and not ended."""
@@ -95,7 +95,7 @@ class Permit:
         self._limiter._leave(self, error)
 
     def settle(self, actual_tokens: int) -> None:
-        """Put the tokens that were really used in place of those reserved; may be said again.
+        """Replace the reserved tokens with those really used; may be called again.
 
         Raises:
             ValueError: The number is negative.
@@ -111,15 +111,15 @@ class Limiter:
       amount has nothing to refuse. Tokens are reserved on admission and corrected by
       `Permit.settle`: the window counts all that is reserved, the pace the share of it that settled
       requests have used, and both are made right as soon as the true number is known.
-    - **Calls in flight**: at most `concurrency`, and fewer while the server bears fewer
-      (`AdaptiveLimit` tells how).
+    - **Calls in flight**: at most `concurrency`, and fewer while the server can handle fewer
+      (see `AdaptiveLimit`).
     - **Order**: first come, first served. A large request holds up those behind it rather than be
       overtaken for ever. One above the whole token limit is admitted alone, once a minute's window
       holds no tokens.
     - **Giving back**: leaving the block, however that comes, frees the place in flight. A request
       cancelled while it waits leaves no trace. One that fails was sent, so it still counts as a
-      request, but its tokens are given back unless `settle` was told of them. One that ends well
-      without `settle` counts with its reservation.
+      request, but its tokens are given back unless `settle` was called. One that succeeds without
+      `settle` counts with its reservation.
 
     Belongs to one event loop at a time and is not to be used from other threads.
     """
@@ -139,9 +139,9 @@ class Limiter:
             rpm: Requests per minute; `None` for no limit.
             tpm: Tokens per minute, prompt and completion together; `None` for no limit.
             concurrency: Most requests in flight.
-            adaptive: Whether fewer are kept in flight while the server bears fewer.
-            timeout: Seconds after which a request is given up, so that few are sent to a server
-                that nothing is known of; `None` if it is not.
+            adaptive: Whether fewer are kept in flight while the server can handle fewer.
+            timeout: Seconds after which a request is abandoned; with it, the limit starts low
+                until something is known of the server. `None` for no timeout.
 
         Raises:
             ConfigurationError: A limit is not a positive number.
@@ -220,7 +220,7 @@ class Limiter:
 
     @property
     def state(self) -> LimiterState:
-        """Where the limiter stands now."""
+        """The limiter's current state."""
         now = -math.inf if self._loop is None else self._loop.time()
         self._window.forget(now)
         return LimiterState(
@@ -241,6 +241,7 @@ class Limiter:
                     "this limiter is in use in another event loop; connect once in each loop"
                 )
             self._loop = loop
+        # An empty queue is the common case: admit without a future and a turn of the loop.
         if not self._waiting:
             now = loop.time()
             if self._ready_at(grant.tokens, now) <= now:
@@ -248,11 +249,13 @@ class Limiter:
                 return
         future: asyncio.Future[None] = loop.create_future()
         self._waiting[future] = grant
+        # Only the head of the queue determines the timer; who joins behind it changes nothing.
         if len(self._waiting) == 1:
             self._wake()
         try:
             await future
         except BaseException:
+            # Admitted and cancelled in the same turn of the loop: `__aexit__` will not run.
             if future.done() and not future.cancelled():
                 self._undo(grant)
             self._waiting.pop(future, None)
@@ -264,6 +267,7 @@ class Limiter:
 
         Not after `now` where the request may go, infinity where only others can tell.
         """
+        # No time to wait for: the next request that leaves wakes the queue.
         if self._in_flight >= self.limit:
             return math.inf
         at = max(self._paused_until, self._window.ready_at(now, tokens))
@@ -283,6 +287,9 @@ class Limiter:
         if self._request_pace is not None:
             self._request_pace.take(now, 1, waited=waited)
         if self._token_pace is not None and grant.tokens:
+            # The pace only has to be right on average, so it takes what such requests really use.
+            # The
+            # window must never be exceeded, so it holds the whole reservation.
             grant._paced = grant.tokens * self._used_share.value
             self._token_pace.take(now, grant._paced, waited=waited)
 
@@ -295,6 +302,7 @@ class Limiter:
         self._free(grant)
 
     def _leave(self, grant: Permit, error: BaseException | None) -> None:
+        # The adaptive limit wants the load under which this answer came, itself included.
         in_flight = self._in_flight
         self._free(grant)
         if error is not None and not grant._settled:
@@ -310,11 +318,15 @@ class Limiter:
 
     def _free(self, grant: Permit) -> None:
         self._in_flight -= 1
+        # Numbers are given in the order of admission, so this counts what is left of the last
+        # episode.
         self._in_flight_before_cut -= grant._number <= self._last_before_cut
 
     def _settle(self, grant: Permit, tokens: int) -> None:
         if tokens < 0:
             raise ValueError(f"a request cannot have used {tokens} tokens")
+        # Only the first settlement is measured against the reservation; `_correct` then replaces
+        # it.
         if not grant._settled:
             grant._settled = True
             if self.tpm is not None:
@@ -334,6 +346,7 @@ class Limiter:
     def _overload(self, grant: Permit | None, factor: float) -> None:
         if self._adaptive is None:
             return
+        # Counted as rejected below, so `_leave` must not count it as failed as well.
         if grant is not None:
             grant._rejected = True
         new_episode = (
@@ -362,6 +375,8 @@ class Limiter:
             future, grant = next(iter(self._waiting.items()))
             if not future.done():
                 at = self._ready_at(grant.tokens, now)
+                # First come, first served: whoever is behind waits, even if it were small enough to
+                # go.
                 if at > now:
                     break
                 self._take(grant, now, waited=True)
@@ -372,6 +387,7 @@ class Limiter:
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:
+            # Cancelled timers stay in the loop's heap until they are due, so one that fits is kept.
             if self._timer.when() == at:
                 return
             self._timer.cancel()

@@ -33,6 +33,17 @@ back within it, and then all of them reserve again from the same moment."""
 FORGET_SECONDS = 3600
 """Time after which a quota that nobody uses is removed from Redis."""
 
+# Redis runs a script to its end before anything else, so processes need no lock among each other.
+# - The time is Redis' own: clocks of machines differ by more than two requests are apart. Writing
+# after TIME needs Redis 5, which replicates effects rather than the script.
+# - One hash per quota. `member ID` holds "calls held, calls wanted, last heard of" of a process;
+# `requests` and `tokens` are the times (in microseconds) from which the next one may go; `pause`
+# and `apart` are the ends of a pause and of the time in which everybody keeps to its own share.
+# - Numbers are returned as text: Redis cuts Lua's floats to integers. `%.0f` because `tostring`
+# rounds to 14 digits, and microseconds since 1970 have 16.
+# - Reserving stops after one block of capacity, however many requests were named: a process that
+# took more would keep the others waiting for times that it may never use.
+# - A share never exceeds what the others do not hold: who gives calls up holds them until they end.
 SCRIPT = (
     """
 local time = redis.call('TIME')
@@ -146,6 +157,8 @@ class RedisQuota:
             ConfigurationError: The address cannot be used, or the package redis is missing.
         """
         self.url = url
+        # The name holds the endpoint's address and a key's digest, which are nobody's business in
+        # Redis.
         digest = hashlib.sha256(name.encode()).hexdigest()[:32]
         self._key = f"textassay:limits:{digest}"
         self._id = uuid.uuid4().hex

@@ -76,6 +76,8 @@ class RetryingModel(Wrapper):
             )  # outside of tenacity, which would cost an answer as much CPU as its parsing
         except TransientError as error:
             first = error
+        # tenacity always begins with an attempt; the one that was made above is replayed as its
+        # first.
         attempts = _Attempts(self, first, started)
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
@@ -88,6 +90,8 @@ class RetryingModel(Wrapper):
         try:
             answer: A = await retrying(attempts.ask, call, request)
         except ModelError as error:
+            # Other errors ended the request by themselves, whatever the number of attempts before
+            # them.
             if isinstance(error, TransientError):
                 _say_attempts(error, attempts.failed)
             error.usage = attempts.usage_with(error)
@@ -100,9 +104,13 @@ class RetryingModel(Wrapper):
         """Return the seconds to wait after attempt number `failed`, counted from 1."""
         asked: float | None = getattr(error, "retry_after", None)
         if asked is not None:
+            # Every caller was told the same time; without some spread they would all return at
+            # once.
             return asked + self._rng.uniform(0, 0.1 * asked + 0.05)
         shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT
+        # The exponent is bounded, since a float overflows long before a patient caller gives up.
         ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
+        # From zero ("full jitter"): callers that failed together must not come back together.
         return self._rng.uniform(0, ceiling)
 
     def observe(self, error: BaseException) -> None:
@@ -142,6 +150,7 @@ class _Attempts:
 
     def stop(self, state: tenacity.RetryCallState) -> bool:
         """Whether the attempt that has just failed was the last."""
+        # A wait that would end too late is not begun: its caller would learn nothing new from it.
         over = time.monotonic() - self.started + state.upcoming_sleep > self.model.total_timeout
         return over or self.failed >= self.model.attempts
 

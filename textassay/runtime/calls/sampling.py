@@ -46,6 +46,7 @@ class OneSamplePerRequest(Wrapper):
         Raises:
             CapabilityError: More than 1,000 samples are asked for.
         """
+        # Not `async`: with a model that takes `n`, this wrapper adds no coroutine of its own.
         return self._split(request) if self._splits else self.wrapped.generate(request)
 
     async def _split(self, request: Request) -> Response:
@@ -63,6 +64,7 @@ class OneSamplePerRequest(Wrapper):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self.wrapped.generate(single)) for single in singles]
         except BaseExceptionGroup as failures:
+            # Wrappers further out decide by the class of an error, which a group would hide.
             raise failures.exceptions[0] from None
         return _joined([task.result() for task in tasks])
 

@@ -50,7 +50,7 @@ class ReservedTime:
 
 
 class OwnPace(Pace):
-    """The pace of one of several processes, which make nothing good together.
+    """The pace of one of several processes, without credit for being late.
 
     Each of them could be late at the same moment, and their credits would add up to a burst.
     """
@@ -65,9 +65,9 @@ class OwnPace(Pace):
 class SharedLimiter(Limiter):
     """Keeps one set of limits together with the processes that use the same Redis.
 
-    While Redis does not answer, this process goes on with the share that it had last: the calls in
-    flight, and the limits a minute divided by the processes that there were. A warning says so,
-    once for each time. It tries to reach Redis all the while.
+    While Redis does not answer, this process continues with its last share: its calls in flight,
+    and the limits per minute divided by the last known number of processes. A warning is logged
+    once per outage, and Redis is retried throughout.
 
     Open it (`open`) before the first `admit`, and close it afterwards, in the same event loop.
     """
@@ -166,6 +166,7 @@ class SharedLimiter(Limiter):
         if not self._is_paced:
             return self._paused_until
         while self._reserved and self._reserved[0].at < now - STALE:
+            # A missed time is lost, but the tokens that were paid with it are given back.
             self._owe(-self._reserved.popleft().tokens)
         if self._reserved:
             return max(self._paused_until, self._reserved[0].at)
@@ -233,15 +234,20 @@ class SharedLimiter(Limiter):
         now = self._now()
         if self._paused_until > now or (self._reserved and self._last_reserved - now >= BLOCK):
             return []
+        # Times for requests that the limit on calls in flight would not admit then would be lost.
         room = min(MAX_RESERVED, self.limit - self._in_flight) - len(self._reserved)
         waiting = (grant for future, grant in self._waiting.items() if not future.done())
+        # The head of the queue has its times already: they were reserved in the queue's order.
         first = len(self._reserved)
         share = self._used_share.value
         return [grant.tokens * share for grant in islice(waiting, first, first + max(0, room))]
 
     async def _exchange(self) -> None:
+        # One at a time: of two overlapping answers the older could arrive last, and its share would
+        # win.
         async with self._exchanging:
             tokens = self._wanted()
+            # Taken before the await, so that what is owed meanwhile goes with the next exchange.
             correction, self._unsettled = self._unsettled, 0.0
             pause, self._untold_pause = self._untold_pause, 0.0
             try:
@@ -254,6 +260,9 @@ class SharedLimiter(Limiter):
                     is_back=self._failed,
                 )
             except RedisUnavailable as error:
+                # Whether Redis got this message is unknown. A pause can be said twice without harm;
+                # a
+                # correction cannot, and is dropped: the window still keeps this process' own limit.
                 self._untold_pause = max(self._untold_pause, pause)
                 self._miss(error)
                 return
@@ -268,6 +277,7 @@ class SharedLimiter(Limiter):
         if share.apart_for:
             # others have only their own shares as well, or will from their next exchange on
             self._together_at = now + share.apart_for
+            # The larger number: some of the others may not have noticed yet that one has come back.
             self._processes = max(self._processes, share.processes)
             self._share = self._share or share.in_flight
             self._go_apart()
@@ -306,6 +316,7 @@ class SharedLimiter(Limiter):
         rpm, tpm = (None if n is None else n / self._processes for n in (self.rpm, self.tpm))
         self._request_pace = None if rpm is None else OwnPace(rpm, one_second=True)
         self._token_pace = None if tpm is None else OwnPace(tpm, one_second=False)
+        # Begins where the shared pace left off, so that the change itself is no burst.
         next_at = self._reserved[0].at if self._reserved else self._now()
         for pace in (self._request_pace, self._token_pace):
             if pace is not None:
@@ -317,4 +328,5 @@ class SharedLimiter(Limiter):
     def _come_together(self) -> None:
         self._apart = False
         self._request_pace = self._token_pace = None
+        # Measured anew: the clocks of two machines drift apart over a long outage.
         self._clocks.clear()

@@ -25,6 +25,7 @@ class _Call(Generic[R]):
     __slots__ = ("claimed", "task", "waiting")
 
     def __init__(self, call: Callable[[], Awaitable[R]]) -> None:
+        # A future for each waiter: awaiting the task itself would cancel it with the first of them.
         self.waiting: list[asyncio.Future[None]] = []
         self.claimed = False
         self.task = asyncio.create_task(self._fly(call))
@@ -82,6 +83,7 @@ class SharedCalls(Generic[R]):
                 if self._flights.get(key) is flight:
                     del self._flights[key]
                 await flight.end()
+        # Without an await in between, exactly one caller takes the cost of the answer on itself.
         first, flight.claimed = not flight.claimed, True
         return result, first
 
@@ -130,6 +132,7 @@ class Once(Generic[P, R]):
         if key in self._results:
             return self._results[key]
         result, _ = await self._flights.join(key, lambda: self._agent(*args, **kwargs))
+        # All callers of one flight get here; the first one's object is what everybody keeps.
         return self._results.setdefault(key, result)
 
 

@@ -35,6 +35,8 @@ class DeadlineModel(Wrapper):
             async with asyncio.timeout(self.timeout) as scope:
                 return await call(request)
         except TimeoutError as error:
+            # A `TimeoutError` from further in (a socket, a nested scope) is not about this time
+            # limit.
             if not scope.expired():
                 raise
             raise TimedOut(

@@ -23,6 +23,8 @@ def estimate_tokens(text: str) -> int:
     within 12 %); Python, TOML and JSON within 18 %, Russian 20 % too high, Chinese 30 % too low.
     Takes 16 microseconds for 2,000 characters.
     """
+    # Deleting bytes by table runs in C: a count in one pass, without a regular expression's
+    # matches.
     raw = text.encode("utf-8", "surrogatepass")
     tokens = (
         0.42 * len(text.split())

@@ -48,6 +48,7 @@ class MeteredModel(Wrapper):
         try:
             response = await call(request)
         except ModelError as error:
+            # Providers bill answers that could not be used (cut off, filtered, not JSON).
             if error.usage is not None:
                 self._count(error.usage)
             raise

@@ -95,6 +95,9 @@ async def _guarded(awaitable: Awaitable[T], gate: asyncio.Semaphore | None = Non
             return await awaitable
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
+        # `cancelling()` counts requests to cancel this very task: without one, the cancellation
+        # came from
+        # what was awaited, and the group would drop this task's result in silence.
         if task is None or task.cancelling():
             raise
         raise _CancelledInside from error
@@ -139,6 +142,8 @@ async def run_workers(
 
     async def keep_working() -> None:
         while True:
+            # Room comes before the item: an item that was taken must be worked on, however slow the
+            # consumer is, and its result must have a place.
             await room.acquire()
             item = await take()
             if item is _END:
@@ -147,6 +152,7 @@ async def run_workers(
             results.put_nowait(await work(cast(T, item)))
 
     crew = asyncio.create_task(_all_of(keep_working, workers))
+    # Called after every worker has put its last result, so the mark is behind all of them.
     crew.add_done_callback(lambda _: results.put_nowait(_END))
     try:
         while (result := await results.get()) is not _END:
@@ -169,6 +175,7 @@ async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
 def _taker(items: AsyncIterable[T] | Iterable[T]) -> Callable[[], Awaitable[object]]:
     """Return a function that several workers may await for the next item, or `_END`."""
     if isinstance(items, AsyncIterable):
+        # An async generator refuses a second `anext` while one is awaited.
         later, turn = aiter(items), asyncio.Lock()
 
         async def take_later() -> object:

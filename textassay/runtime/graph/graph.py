@@ -59,6 +59,7 @@ class Graph(Displayed):
         self._wiring = Wiring(name, input, self.nodes, output)
         self._classes = classes_of(input)
         self._roots = [step for step in self._wiring.steps if not step.waits_for]
+        # Slot 0 is the input; each step's slot is its place in topological order, from 1.
         self._waiting = [0, *(len(step.waits_for) for step in self._wiring.steps)]
 
     @property
@@ -110,11 +111,15 @@ class Graph(Displayed):
             TextassayError: An error with `stops_run` set, as an agent raised it; what else was
                 running is cancelled.
         """
+        # The wires were checked against this type when the graph was built; a message of another
+        # one would
+        # fail somewhere inside, in the name of a node that is not to blame.
         if not isinstance(input, self._classes):
             wanted = type_name(self.input)
             raise GraphError(
                 f"graph {self.name!r}: wants {wanted} as its input, not {type(input).__name__}"
             )
+        # All state of a run is in these two lists, so one graph serves any number of runs at once.
         waiting = self._waiting.copy()
         values: list[Any] = [None] * len(waiting)
         values[0] = input

@@ -106,6 +106,8 @@ class Step:
         for inlet, items in zip(self.fans, lists, strict=True):
             if isinstance(items, Failure):
                 return items
+            # Messages hold tuples, and `isinstance` with an abstract class takes longer than all
+            # the rest here.
             if type(items) is not tuple and not _is_list(items):
                 return self._failure(
                     TypeError(f"each() wants a list for {inlet.parameter!r}, not {items!r:.80}")
@@ -137,6 +139,9 @@ class Step:
 
     def _failure(self, caught: Exception) -> Failure:
         error = leading(caught)
+        # Some errors (the budget is reached, the disk is full) concern every example: as a
+        # `Failure` of
+        # one item they would be repeated for each of the others.
         if getattr(error, "stops_run", False) or not isinstance(error, Exception):
             raise error
         _log.debug("node %r failed", self.name, exc_info=error)
@@ -157,6 +162,7 @@ def _unwanted_failure(value: Any, taken: tuple[bool, ...]) -> Failure | None:
     if isinstance(value, Failure):
         return None if taken[0] else value
     deeper = taken[1:]
+    # Items are looked at only if one of them may be a failure that the agent does not take.
     if deeper and not all(deeper):
         for item in value:
             if (failure := _unwanted_failure(item, deeper)) is not None:

@@ -52,6 +52,9 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
         return own
     function = _function_of(agent)
     try:
+        # Types come from the function, parameters from the agent: a `partial` has bound some of
+        # them, and
+        # a bound method its `self`.
         hints = get_type_hints(function)
         parameters = inspect.signature(agent).parameters
     except (NameError, TypeError, ValueError) as error:
@@ -229,6 +232,7 @@ def _fits(given: Any, wanted: Any) -> bool:
     if not isinstance(given_class, type) or not isinstance(wanted_class, type):
         return False
     try:
+        # Raises TypeError for protocols with attributes, which cannot be told by class.
         if not issubclass(given_class, wanted_class):
             return False
     except TypeError:
@@ -241,6 +245,7 @@ def _arguments_fit(
 ) -> bool:
     if not wanted:
         return True
+    # To Python a text is a sequence of texts; given where a list is wanted it is always a mistake.
     if issubclass(given_class, str | bytes):
         return False
     callables: tuple[Any, ...] = (type, collections.abc.Callable)
@@ -271,6 +276,7 @@ def classes_of(hint: Any) -> tuple[type, ...]:
             continue
         owner = get_origin(member) or member
         try:
+            # The only way to find out whether a type can be checked is to try it.
             isinstance(None, owner)
         except TypeError:  # Any, a protocol of attributes, a typed dict
             return (object,)

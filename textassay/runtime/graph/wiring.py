@@ -80,6 +80,7 @@ class Wiring:
         self.edges = [edge for node in nodes for edge in self._edges(node)]
         self._check_use(order)
         self._yields = {INPUT: _Yield(0, input)}
+        # `_plan` looks up what the sources yield, so sources must be planned first.
         self.steps = [
             self._plan(self._nodes[name], slot) for slot, name in enumerate(order, start=1)
         ]
@@ -141,6 +142,7 @@ class Wiring:
     def _check_use(self, order: list[str]) -> None:
         """Refuse nodes whose result nobody sees, and an output that the input cannot change."""
         used, fed = {self._output}, {INPUT}
+        # In reverse topological order every consumer of a node is seen before the node itself.
         for name in reversed(order):
             if name in used:
                 used.update(edge.source for edge in self.edges if edge.target == name)
@@ -178,6 +180,8 @@ class Wiring:
                 )
                 step.constants[parameter] = wire.value
                 continue
+            # A step waits for both kinds, but only fanned-out inputs decide how often its agent is
+            # called.
             inlets = step.fans if isinstance(wire, Each) else step.plain
             inlets.append(self._connect(node, edges[parameter], wanted))
         if missing := sorted(signature.required - node.wires.keys()):
@@ -205,6 +209,8 @@ class Wiring:
 
     def _connect(self, node: Node, edge: Edge, wanted: Any) -> Input:
         end, given = self._yields[edge.source], self._given(node, edge)
+        # A field of a message holds no failures: a failed node yields a `Failure` and has no
+        # fields.
         depth = 0 if edge.path else end.failure_depth
         where = f"{edge.source}.{edge.path}" if edge.path else edge.source
         says = f"{'node ' if edge.source != INPUT else ''}{where!r} yields"

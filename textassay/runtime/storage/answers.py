@@ -55,11 +55,15 @@ __all__ = [
 
 
 _SETTINGS: dict[str, Any] = {
+    # diskcache is a cache and gives entries up by default; these were paid for. Zero culling alone
+    # is
+    # not enough: reaching `size_limit` would still cull on a later `set`.
     "eviction_policy": "none",
     "cull_limit": 0,
     "size_limit": 2**62,
     "statistics": 0,
     "tag_index": 0,
+    # All values inline: a value in a file of its own is one more thing that can go missing.
     "disk_min_file_size": 2**62,
     "sqlite_auto_vacuum": 0,
     "sqlite_cache_size": (
@@ -69,6 +73,9 @@ _SETTINGS: dict[str, Any] = {
     "sqlite_mmap_size": (
         0
     ),  # a truncated file is an error when it is read, and a crash when it is mapped
+    # In WAL mode, NORMAL can lose the last commits in a power cut but never damages the file, and
+    # saves
+    # a sync for each batch.
     "sqlite_synchronous": 1,
     "sqlite_wal_autocheckpoint": 8192,
 }
@@ -135,6 +142,8 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
 
     def get(self, key: Any, raw: Any) -> str:
         """Return a stored key."""
+        # A key that is not raw is a pickle: reading it would run code from a folder somebody may
+        # have sent.
         if not raw or type(key) is not str:
             self._refuse("a key that is not text")
         return key
@@ -230,6 +239,7 @@ class DiskStore(AsyncResource):
             StorageError: It cannot be written to, or a file in it is damaged.
         """
         self.folder = Path(folder)
+        # Values on their way to the disk: readers see only committed transactions.
         self._pending: dict[str, bytes] = {}
         self._readers: tuple[ShardReader, ...] = ()
         self._closed = False
@@ -237,12 +247,16 @@ class DiskStore(AsyncResource):
             stack.enter_context(made_ready(self.folder))
             shard, self._lock = claim_shard(self.folder)
             with ExitStack() as undo:
+                # Undone in reverse order: the file is closed before another process may claim the
+                # shard.
                 undo.callback(self._lock.release)
                 self._commits = GroupCommit(
                     ShardWriter(shard), name=f"the cache folder {self.folder}"
                 )
                 undo.callback(self._commits.close)
                 others = [other for other in shard_folders(self.folder) if other != shard]
+                # The own shard first: most hits are of answers that an earlier session of this run
+                # wrote.
                 for each in (shard, *others):
                     reader = ShardReader(each)
                     undo.callback(reader.close)
@@ -318,6 +332,8 @@ def _check_settings(folder: Path) -> None:
     file = folder / DATABASE
     if not file.exists():
         return
+    # diskcache reads every row of its table Settings into attributes and, for names that begin with
+    # `sqlite_`, runs a pragma of that name: a planted row could set anything.
     with closing(connect_read_only(file)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
             return

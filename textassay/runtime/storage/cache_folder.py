@@ -169,6 +169,7 @@ def claim_shard(folder: Path) -> tuple[Path, filelock.BaseFileLock]:
     Raises:
         StorageError: The folder cannot be written to, or all shards are taken.
     """
+    # The operating system frees the lock of a process that dies, so its shard is the next one's.
     for number in range(MAX_SHARDS):
         shard = folder / f"shard-{number:03d}"
         lock = _lock(shard.with_suffix(".lock"))
@@ -253,6 +254,8 @@ def clear(folder: str | Path) -> StoreInfo:
         shards = shard_folders(folder)
         for shard in shards:
             refuse_links(shard)
+        # Holding the folder's lock keeps newcomers out; each shard's lock shows that no writer is
+        # left.
         locks = [_lock(lock) for lock in sorted(folder.glob("shard-*.lock"))]
         for lock in locks:
             try:
@@ -314,4 +317,6 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _lock(file: Path) -> filelock.BaseFileLock:
+    # Claimed on one thread and released on another: a lock that is local to a thread would not know
+    # that it is held.
     return filelock.FileLock(file, thread_local=False)

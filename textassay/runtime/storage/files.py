@@ -17,6 +17,7 @@ from typing import Any
 from textassay.runtime.storage.json_text import encode
 
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+# Opening a named pipe waits for its other end, unless it is opened without blocking.
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -69,6 +70,8 @@ def open_regular(path: Path, flags: int) -> int:
     """
     if flags & (os.O_WRONLY | os.O_RDWR):
         flags |= _NO_LINKS
+        # Where O_NOFOLLOW is missing (Windows), this check is all there is; elsewhere it gives the
+        # reason.
         if path.is_symlink():
             raise OSError(errno.ELOOP, "is a link, through which nothing is written", str(path))
     descriptor = os.open(path, flags | _NO_WAITING | _BINARY, 0o666)
@@ -105,11 +108,15 @@ def refuse_irregular(path: Path) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     _remove_unfinished(path)
+    # In the same folder, since a rename is atomic only within one file system.
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     with os.fdopen(open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         try:
             file.write(content)
             file.flush()
+            # Before the rename: file systems may write the new name before the content, and a power
+            # cut
+            # would leave an empty file in place of the old one.
             os.fsync(file.fileno())
         except BaseException:
             unfinished.unlink(missing_ok=True)
@@ -119,6 +126,7 @@ def _write(path: Path, content: bytes) -> None:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+    # The rename itself is an entry of the folder, which has to reach the disk, too.
     _sync_folder(path.parent)
 
 

@@ -114,6 +114,8 @@ class GroupCommit(Generic[T]):
         self._writer, self._name, self._idle_seconds = writer, name, idle_seconds
         self._handed: deque[_Waiting[T]] = deque()
         self._ringing: set[asyncio.AbstractEventLoop] = set()
+        # A `SimpleQueue` rings from any thread without a lock of ours, and its `get` releases the
+        # interpreter while it waits.
         self._bell: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._failure: StorageError | None = None
         self._failure_told = False
@@ -185,12 +187,17 @@ class GroupCommit(Generic[T]):
             if not turns:
                 self._attempt(self._writer.idle)
                 continue
+            # Turns that follow each other quickly are worth one commit: its cost hardly depends on
+            # the number
+            # of values. A lone value never waits for others.
             if linger and not closing and len(self._handed) < MAX_BATCH:
                 time.sleep(LINGER_SECONDS)
                 more, closing = self._heard()
                 turns += more
             linger = turns > 1
             self._empty()
+        # Even after a failure: the file must be closed and what was written before must reach the
+        # disk.
         self._attempt(self._writer.close, after_failure=True)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -257,6 +264,7 @@ class GroupCommit(Generic[T]):
             by_loop.setdefault(waiting.loop, []).append(waiting)
         for loop, theirs in by_loop.items():
             try:
+                # Futures may be touched by their own loop's thread only.
                 loop.call_soon_threadsafe(self._settle, theirs, self._failure)
             except RuntimeError:
                 if not loop.is_closed():  # a closed loop has no waiters left

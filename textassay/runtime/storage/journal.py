@@ -155,6 +155,7 @@ class _LineWriter:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
             with os.fdopen(open_regular(self._path, flags), "r+b") as file:
                 _mend_last_line(file)
+            # Opened anew: appending mode puts every row at the end, wherever mending left off.
             self._descriptor = open_regular(self._path, os.O_WRONLY | os.O_APPEND)
             self._size = os.fstat(self._descriptor).st_size
         except OSError as error:
@@ -164,10 +165,15 @@ class _LineWriter:
         rest = memoryview(b"".join(batch))
         written = 0
         try:
+            # Checked before each batch: writing to a deleted file succeeds, and its rows are gone.
             self._refuse_absence()
+            # On a disk that is almost full, a write may take only part of the bytes without an
+            # error.
             while written < len(rest):
                 written += os.write(self._descriptor, rest[written:])
             self._unsynced = True
+            # A sync takes milliseconds on an SSD and far longer on a disk; once a second for all
+            # rows together.
             if time.monotonic() - self._synced_at >= self._sync_seconds:
                 self._sync()
         except OSError as error:
@@ -218,6 +224,7 @@ class _LineWriter:
 def _mend_last_line(file: BinaryIO) -> None:
     """Cut off a torn last line, or end it if only its line break is missing."""
     end = file.seek(0, os.SEEK_END)
+    # Read backwards in blocks, for the file of a long run may have gigabytes.
     start, tail = end, b""
     while start > 0 and b"\n" not in tail:
         size = min(_BLOCK, start)

@@ -37,6 +37,8 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
         StorageError: A folder is damaged, or the target cannot be written to.
     """
     copied = 0
+    # The folder's lock is held for claiming only; the shard's own lock keeps it while it is
+    # written.
     with made_ready(target):
         shard, lock = claim_shard(target)
     try:

@@ -64,6 +64,9 @@ class RedisWriter:
         while True:
             try:
                 with told_as_unavailable(self._url):
+                    # MSET is atomic, and setting the same values again is harmless: a batch whose
+                    # reply was lost can
+                    # simply be sent again.
                     self._client.mset(sealed)
                 return
             except RedisUnavailable:
@@ -95,6 +98,7 @@ class RedisStore:
         """
         self.url = url
         self._commits = GroupCommit(RedisWriter(url), name=f"Redis at {url}")
+        # Two clients: reads belong to the event loop, `get` and `info` may be called without one.
         self._reader: Any = open_async(url)
         self._blocking: Any = open_blocking(url)
         self._pending: dict[str, bytes] = {}
@@ -140,9 +144,12 @@ class RedisStore:
         future = self._asked.get(key)
         if future is None:
             loop = asyncio.get_running_loop()
+            # The first key of a turn has the read made when the turn is over; the others join it.
             if not self._asked:
                 loop.call_soon(self._read_soon)
             future = self._asked[key] = loop.create_future()
+        # Shielded: several callers may wait for the same key, and one that is cancelled must not
+        # cancel the read of the others.
         return await asyncio.shield(future)
 
     async def put(self, key: str, value: bytes) -> None:

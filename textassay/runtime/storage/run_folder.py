@@ -221,6 +221,8 @@ class RunFolder(AsyncResource):
         Raises:
             DataError: There is such a score; names file, line, example and aspect.
         """
+        # Equal numbers mean that no pair is foreign; only otherwise is the file read again to name
+        # it.
         if sum(pair in self.tally for pair in pairs()) == len(self.tally):
             return
         known, path = {digest(*pair) for pair in pairs()}, self.path / SCORES
@@ -304,6 +306,7 @@ class RunFolder(AsyncResource):
         with suppress(OSError):  # not empty, or not removable while open: then it stays
             for name in (MANIFEST, SCORES, SUMMARY) if self._discarded else ():
                 (self.path / name).unlink(missing_ok=True)
+            # Removed while it is still held, so that nobody can lock a file that is about to go.
             (self.path / _LOCK).unlink(missing_ok=True)
             if self._made:
                 shutil.rmtree(self.answers, ignore_errors=True)
@@ -404,6 +407,7 @@ def read_lines_of(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
         score = parse_score(path, number, line)
         end, key = number, digest(score.id, score.aspect)
         earlier = last.get(key)
+        # Numbers of replaced lines rather than offsets of the last: usually there are none of them.
         if earlier is not None:
             replaced.add(earlier)
         last[key] = number

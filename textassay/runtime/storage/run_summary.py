@@ -35,6 +35,7 @@ class ExactSum:
     def add(self, value: float, times: int = 1) -> None:
         """Add `value`, or with `times=-1` take it away."""
         numerator, denominator = value.as_integer_ratio()
+        # Whole numbers, so that a replaced score can be taken away again without a rounding error.
         self._units += times * (numerator << (_UNIT_BITS + 1 - denominator.bit_length()))
 
     @property
@@ -83,6 +84,8 @@ class RunSummary:
             kind = score.value
         else:
             kind = (score.outcome, score.error.type if score.error is not None else "")
+            # One tuple for each distinct kind: a million failed scores would otherwise hold a
+            # million.
             kind = self._kinds.setdefault(kind, kind)
         if self.remember:
             self._last[key] = kind
@@ -136,6 +139,7 @@ class RunSummary:
     def pay(self, usage: Usage) -> None:
         """Count cost beside that of the added scores, such as of a score that was replaced."""
         self._paid.add(usage)
+        # One unknown cost makes the sum unknown: a partial sum would be taken for the whole.
         if usage.cost is None:
             self._cost = None
         elif self._cost is not None and usage.cost:
@@ -160,5 +164,6 @@ class Completed:
 
 def digest(example_id: str, aspect: str) -> bytes:
     """Return 16 bytes that stand for an example and an aspect."""
+    # With the length before it, no other split of the same characters gives the same text.
     named = f"{len(example_id)}:{example_id}{aspect}"
     return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -14,6 +14,7 @@ from textassay.runtime.storage.files import write_json
 
 def digest_of(content: Mapping[str, Any]) -> str:
     """Return 64 hex digits that stand for a JSON object, whatever the order of its keys."""
+    # ASCII and the tightest separators: the digest must not depend on who formatted the file.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

@@ -72,6 +72,7 @@ class ShardReader:
             raise unusable(self.file, error) from error
         if not rows:
             return None
+        # A checksum for every read: a damaged answer would otherwise become a score.
         problem = _problem(key, 1, *rows[0])
         if problem is not None:
             raise unusable(self.file, problem)
@@ -119,6 +120,7 @@ def size_on_disk(folder: Path) -> int:
 
 def files_of(folder: Path) -> tuple[Path, ...]:
     """Return the files that a shard may have, in the order in which they are to be deleted."""
+    # The log goes first: one that outlives its database would be applied to the next of that name.
     return tuple(folder / f"{DATABASE}{suffix}" for suffix in ("-wal", "-shm", ""))
 
 
@@ -178,6 +180,7 @@ def connect_read_only(file: Path) -> sqlite3.Connection:
                 f"{file.parent.parent} to where it can be written to, and read the copy"
             )
         if not log.exists() or not log.stat().st_size:
+            # Safe only without a log: SQLite ignores the log of a file that it takes for immutable.
             mode = "immutable=1"
     return sqlite3.connect(
         f"{file.absolute().as_uri()}?{mode}",
