@@ -12,9 +12,11 @@ import re
 _QUOTES = (
     # "Final score: 5", with openers after a space and closers before one, so that 5" is no quote
     re.compile(r"(?<![\w\"])\"(?=\S)(?:[^\"\n]|\n(?!\s*\n)){1,600}(?<=\S)\"(?![\w\"])"),
+    # “5”, „5“, «5», 「5」
     re.compile(r"“[^“”]{1,600}”|„[^„“”]{1,600}[“”]|«[^«»]{1,600}»|「[^「」]{1,600}」"),
     # 'Rating: 5', but not the apostrophes of "it's the judges' rating"
     re.compile(r"(?<![\w'])'(?=[^\s'])(?:[^'\n]|(?<=\w)'(?=\w)){1,300}(?<=\S)'(?![\w'])"),
+    # ‘Rating: 5’, but not the apostrophe of "the judge’s rating"
     re.compile(r"‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,300}’(?!\w)"),
     # `Rating: 5`, but not the three of a fence
     re.compile(r"(?<!`)`[^`\n]{1,300}`(?!`)"),
@@ -25,6 +27,7 @@ _QUOTED_LINE = re.compile(r"(?m)^[ \t]{0,3}>[^\n]{0,2000}$")
 _STRUCK = re.compile(
     r"~~[^~\n]{1,80}~~|(?<![\w.,/])\d{1,4}(?:[.,]\d{1,2})?\s{0,2}(?:->|=>|→)(?=\s{0,2}\d)"
 )
+# only quotations with a number or a letter can be read as ratings: "4", "four", "C"
 _NUMBER_WORD = re.compile(r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|zero)\b")
 _LETTER_ALONE = re.compile(r"\b[A-Z]\b")
 # "4", "4 / 5", "four out of five", "4 stars", "C": the rating itself, put in quotes
@@ -81,6 +84,7 @@ def own_words(text: str) -> str:
 
     A quotation that is the whole answer, or holds nothing but a value, is the judge's own.
     """
+    # Before quotations, which would tear a reported claim apart.
     if _REPORTED.search(text):
         text = _REPORTED.sub(_blank, text)
     if not _MARKS.search(text):
@@ -90,6 +94,7 @@ def own_words(text: str) -> str:
         blanked = pattern.sub(_blank_rated, blanked)
     for pattern in (_QUOTED_LINE, _STRUCK):
         blanked = pattern.sub(_blank, blanked)
+    # Nothing else was said: the whole answer stands in quotation marks, and is the judge's own.
     if not re.search(r"\w", blanked):
         blanked = text
     return _ASKED_NUMBER.sub(_blank, _QUESTION.sub(_blank, blanked))
@@ -99,6 +104,9 @@ def withdrawals(text: str) -> list[int]:
     """Return where the judge takes something back, in characters, the last first, at most eight."""
     if not _TURNS.search(text):
         return []
+    # The last first: what stands behind the last withdrawal is what the judge ended with. The bound
+    # keeps
+    # the time of an answer that is nothing but withdrawals linear.
     return [match.end() for match in _WITHDRAWN.finditer(text)][:-9:-1]
 
 
@@ -112,5 +120,6 @@ def _blank_rated(match: re.Match[str]) -> str:
     if not (_NUMBER_WORD.search(inner) or _LETTER_ALONE.search(inner)):
         return match[0]
     before = match.string[max(0, match.start() - 20) : match.start()]
+    # Judges put their own rating in quotation marks, too; after "the text says" it is the text's.
     own = _VALUE_ONLY.fullmatch(inner) and not _INTRODUCED.search(before)
     return match[0] if own else _blank(match)

@@ -27,6 +27,8 @@ def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
     """
     letters = "ABC" if ties else "AB"
     marked = {match["letter"] for match in _MARKED.finditer(text)}
+    # Two different marks, [[A]] and [[B]], name both texts, as when the judge repeats the
+    # instructions.
     only = _ONLY_CHOICE.match(text)
     letter = only["letter"].upper() if only else marked.pop() if len(marked) == 1 else None
     if letter is not None:

@@ -36,6 +36,7 @@ class JointAnswer:
     out."""
 
 
+# Fluency (1-3): 2
 _PARENTHESES = re.compile(r"\([^()]{0,60}\)")
 LEFT_OUT = NoRating("NoScoreFound", "the answer leaves this aspect out")
 
@@ -48,6 +49,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
         aspects: What was asked for; the slugs of their names differ.
         form: How ratings were asked for.
     """
+    # Blanked before it is cut: reasoning of 40,000 characters must not push the ratings out.
     said = blank_thoughts(text)[:MAX_ANSWER]
     by_key = _by_key(aspects)
     named = _from_json(said)
@@ -68,6 +70,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
                     "problem": "nobody asked for it",
                 }
             )
+    # Whether the judge declines does not depend on the scale, so any one will do.
     declined = parse_rating(said, scale=(0.0, 1.0)) if not found else None
     missing = (
         declined if isinstance(declined, NoRating) and declined.reason == "Declined" else LEFT_OUT
@@ -112,11 +115,14 @@ def _rating(rest: str, aspect: Aspect, form: Form) -> Rating | NoRating:
     return read
 
 
+# score-of-fluency, fluency-score: slugs of "Score of fluency" and "Fluency score"
 _AFFIX = re.compile(r"\A(?:(?:score|rating)-(?:of|for)-)|(?:-(?:score|rating))\Z")
 
 
 def _key(name: str, by_key: dict[str, Aspect]) -> str:
+    # "## 1. **Fluency" -> "Fluency"
     plain = re.sub(r"\A[\s#>*_`\"'“”(\[•–-]*(?:\(?\d{1,3}[.):]\s*)?", "", name)
+    # Judges copy "(1-3)" from the prompt, or leave it out.
     key = slug(_PARENTHESES.sub(" ", plain))
     if (
         key not in by_key and (whole := slug(plain)) in by_key
@@ -125,6 +131,7 @@ def _key(name: str, by_key: dict[str, Aspect]) -> str:
     return key if key in by_key else _AFFIX.sub("", key)
 
 
+# "4", "4/5", "**4** - because", "B.", "★★★" at the beginning of what stands beside a name
 _RATED = re.compile(
     r"\W{0,12}(?:\d{1,4}(?:[.,]\d{1,3})?|[A-Z]|[★⭐🌟]+)(?=\W{0,6}(?:\Z|[/(,;.–—-]|\n|out"
     r" of|stars?\b|points?\b))"
@@ -194,7 +201,9 @@ _PLAIN_LABEL = (
     r" )?(?:scor(?:e|ing)|rating|grade|reason(?:ing)?|rationale|explanation|justification|comments?"
     r"|definition|note|evidence|analysis|answer)"
 )
+# "Score: 3", "Reasoning: 2 facts are wrong" name no aspect
 _NEUTRAL = re.compile(rf"(?i)\A[\W\d]*{_PLAIN_LABEL}(?:\s*\([^()]{{0,40}}\))?\W*\Z")
+# "1. **Fluency", "- Fluency", "## Fluency" up to what separates it from its rating
 _MARK = r"^(?P<name>[\s#>*_`\"'“(\[•–-]{0,12}(?:\(?\d{1,3}[.)]\s{0,3})?[^:：=|\n]{1,90}?)"
 _HEADS = tuple(
     re.compile(_MARK + sign + r"(?P<rest>.*)$")
@@ -202,7 +211,9 @@ _HEADS = tuple(
 )
 """What stands between a name and its rating: a colon, else a dash, else a space (with names that
 are known)."""
+# Fluency: 3, Coherence: 4 on one line
 _SEVERAL = re.compile(r"(?<=[\d★⭐])\s{0,3}[,;|]\s{1,3}(?=[^\W\d_][^\n,;|:：=]{0,60}[:：=])")
+# |---|:-:| between a table's header and its rows
 _RULE = re.compile(r"\A[\s|:+-]*\Z")
 
 
@@ -222,7 +233,9 @@ def _blocks(text: str, by_key: dict[str, Aspect]) -> Iterator[tuple[str, str]]:
         yield name, "\n".join(held)
 
 
+# Score: 3   - **Rating:** 4
 _SCORE_LABEL = re.compile(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
+### Engagement   Engagement:
 _TITLE = re.compile(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
 
 
@@ -264,6 +277,7 @@ def _head(line: str, by_key: dict[str, Aspect]) -> tuple[str, str] | None:
     for match in matches:
         if _key(match["name"], by_key) in by_key:
             return match["name"], match["rest"]
+    # A space separates only known names: any sentence has a number after some space.
     for match in matches[:2]:
         if (
             _looks_rated(match["rest"])

@@ -58,6 +58,7 @@ def find_json(text: str) -> Iterator[FoundJson]:
         try:
             value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
+            # JSON that was cut off or is damaged: reading goes no further than this.
             if _BEGINS_LIKE_JSON.match(text, start):
                 return
             at = start + 1
@@ -77,6 +78,8 @@ def key_of(name: object) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = JsonObject(pairs)
     if len(found) < len(pairs):
+        # Python's parser keeps the last of equal keys in silence; a judge that says both says
+        # neither.
         found.contradicted = {key: value for key, value in pairs if value != found[key]}
     return found
 

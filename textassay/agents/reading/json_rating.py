@@ -30,6 +30,7 @@ SCORE_KEYS = ("score", "rating", "value")
 """Keys under which an object about one aspect holds its rating."""
 NAME_KEYS = ("aspect", "name", "criterion", "metric")
 """Keys under which an object says which aspect it is about."""
+# The surest first: where there is a final score, a plain one was provisional.
 _KEY_RANKS = (
     ("final_score", "final_rating"),
     ("score", "rating"),
@@ -72,6 +73,7 @@ def json_rating(
             end = found.end
     if not outcomes:
         return None
+    # The last word decides, and here it is that there is no rating.
     if isinstance(outcomes[-1], Unusable):
         return outcomes[-1]
     if contradiction := next((one for one in outcomes if isinstance(one, Contradiction)), None):
@@ -92,6 +94,7 @@ def _is_quoted(text: str, found: FoundJson) -> bool:
     5}'.
     """
     before, after = text[: found.start].rstrip(" \t"), text[found.end :].lstrip(" \t")
+    # A quotation of the text under evaluation, unless the marks stand around the whole answer.
     around = before[-1:] in {"'", '"'} and after[:1] == before[-1:]
     return around and bool(before[:-1].strip() or after[1:].strip())
 
@@ -129,6 +132,7 @@ def _about(value: Any, own: str) -> Any:
     if isinstance(value, JsonObject) and len(value) == 1:
         key, inner = next(iter(value.items()))
         known = {own, f"{own}_score", f"{own}_rating", *(k for rank in _KEY_RANKS for k in rank)}
+        # {"result": {"score": 4}} and {"evaluations": [...]}, but not {"coherence": {"score": 4}}
         if isinstance(inner, JsonObject | list) and key_of(key) not in known:
             return _about(inner, own)
     return value
@@ -162,6 +166,7 @@ def _field(
     start, end = _place(text, path, found)
     if isinstance(value, str):
         return _text_field(value, key, start, text, scale, form) or _unusable(key, value)
+    # `true` is a number to Python, and no rating.
     if isinstance(value, bool) or not isinstance(value, int | float) or form == "letters":
         return _unusable(key, value)
     return (float(value) if math.isfinite(value) else None), (start, end)

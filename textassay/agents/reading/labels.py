@@ -21,6 +21,8 @@ NEGLIGIBLE = 0.01
 """A label below this probability need not be told apart from a longer one that begins like it."""
 ROUNDING = 1e-3
 """How far above 1 servers that compute in half precision may push a probability."""
+# What tokens put around a label: white space, SentencePiece's and GPT-2's signs for a space,
+# markup.
 _AROUND = " \t\r\n▁Ġ*_\"'([`"
 
 
@@ -84,6 +86,7 @@ def expected_rating(
             f"all labels together have probability {total:.3g}, less than {MIN_MASS:g}; use n=20",
         )
     value = math.fsum(point.value * mass[point.label] for point in points) / total
+    # Rounding may put a mean of nothing but the highest label a hair above it.
     value = min(max(value, points[0].value), points[-1].value)
     shares = {point.label: round(mass[point.label] / total, 6) for point in points}
     return Expectation(value, min(1.0, total), shares)
@@ -107,12 +110,14 @@ def _malformed(tokens: Sequence[TokenLogprob]) -> NoExpectation | None:
 
 def _token_at(sample: Sample, start: int) -> int | None:
     joined = "".join(token.token for token in sample.logprobs or ())
+    # Tokens may begin with a space or a mark that the text does not have.
     shift = joined.find(sample.text)
     if shift < 0:
         return None
     end = 0
     for index, token in enumerate(sample.logprobs or ()):
         end += len(token.token)
+        # The first token that reaches beyond the place holds it.
         if end > shift + start:
             return index
     return None
@@ -121,11 +126,13 @@ def _token_at(sample: Sample, start: int) -> int | None:
 def _mass_by_label(token: TokenLogprob, points: Sequence[Point]) -> dict[str, float]:
     """Return the probability of each label as one token, over all its spellings."""
     alternatives = dict(token.top)
+    # Some servers leave the sampled token out of its alternatives.
     alternatives.setdefault(token.token, token.logprob)
     mass = dict.fromkeys((point.label for point in points), 0.0)
     for text, logprob in alternatives.items():
         label = text.lstrip(_AROUND).rstrip()
         if label in mass:
+            # "4", " 4" and "▁4" are one label in several spellings.
             mass[label] += math.exp(logprob)
     return mass
 
@@ -144,6 +151,7 @@ def _split_longer_labels(
         longer = [label for label in labels if len(label) > len(short) and label.startswith(short)]
         if not longer or mass[short] < NEGLIGIBLE or any(mass[label] for label in longer):
             continue
+        # Another label was sampled, so nothing is known of what would have followed this one.
         if tokens[index].token.strip(_AROUND) != short:
             return None
         whole = mass[short]

@@ -39,6 +39,7 @@ def stated_letters(text: str) -> list[re.Match[str]]:
     The article `A` is no letter.
     """
     text = own_words(text)
+    # A letter alone may be lower case or the word "A"; within a sentence neither counts.
     if only := _ONLY_LETTER.match(text):
         return [only]
     stated = list(_STATED_LETTER.finditer(text))
@@ -48,6 +49,7 @@ def stated_letters(text: str) -> list[re.Match[str]]:
     if stated:
         line = _LETTER_LINE.match(text)
         return [line, *stated] if line else stated
+    # From the surest place to the least sure one; only the first that has a letter is asked.
     found = (
         last_of(_NAMED_LETTER.finditer(text))
         or last_of(_LETTER_ASIDE.finditer(text))

@@ -77,6 +77,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
 
 def _well_formed(text: str) -> str:
     """Replace unpaired surrogates in the text, which names and definitions cannot hold."""
+    # UTF-16 pairs whole surrogates up, so that only halves are replaced.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -107,6 +108,7 @@ _META = r"(?:definition|description|meaning|explanation|criteri(?:on|a)|question
 
 def _definition(raw: str) -> str:
     plain = " ".join(re.sub(r"\*\*|__|`", "", raw).split())
+    # "Definition: whether it flows" -> "whether it flows"
     plain = re.sub(rf"(?i)\A[\s*_:：–—-]{{0,6}}{_META}\s{{0,3}}[:：]\s{{0,3}}", "", plain)
     return plain.strip(' \t*_:：–—-"“”')[:MAX_DEFINITION]
 
@@ -122,6 +124,7 @@ _NAME_KEYS = (
     "subcriterion",
 )
 _DEFINITION_KEYS = ("definition", "description", "explanation", "meaning", "question")
+# {"result": {"aspects": [...]}}: deeper than this is no wrapping but content
 _WRAPPERS = 3
 
 
@@ -165,7 +168,9 @@ def _text(held: Any) -> str:
     return held if isinstance(held, str) else ""
 
 
+# | 1 | Fluency | Whether it reads well. |
 _ROW = re.compile(r"^\s{0,8}\|(?P<cells>.*)\|\s*$")
+# | Aspect | Definition |
 _HEADER = re.compile(
     r"(?i)\A\W*(?:#|no\.?|number|name|(?:sub-?)?(?:aspect|criteri(?:on|a)|metric)s?)\W*\Z"
 )
@@ -185,18 +190,22 @@ def _from_table(text: str) -> list[tuple[str, str]]:
     return found
 
 
+# "## 1. Fluency", "1) Fluency: ...", "- Fluency: ...", "Fluency: ..."
 _LINE = re.compile(
     r"^(?P<indent>[ \t]{0,40})(?:(?P<heading>#{1,6}\s{0,3}(?:\(?\d{1,3}[.):]\s{0,3})?)"
     r"|(?P<number>[*_]{0,2}\(?\d{1,3}[.):、]\s{0,3})|(?P<bullet>[-*•‣·–]\s{1,3}))?(?P<rest>.*)$"
 )
+# **Fluency**: whether it reads well
 _BOLD = re.compile(
     r"^(?P<name>(?:\*\*|__)[^*_\n]{1,100}(?:\*\*|__)):?[ \t]{0,4}[:：–—-]?["
     r" \t]{0,4}(?P<definition>.*)$"
 )
+# Fluency: whether it reads well   Fluency - whether it reads well
 _PAIR = re.compile(
     r"^(?P<name>[^:：.!?\n]{1,100}?)(?:\s{0,3}：\s{0,3}|(?:\s{0,3}:|\s{1,3}[-–—])(?:\s{1,3}"
     r"|$))(?P<definition>.*)$"
 )
+# "Definition: ..." below a heading defines its entry and is none itself
 _LABEL = re.compile(
     rf"(?i)^\W{{0,6}}(?:{_META}|examples?|scores?|ratings?|scale|reason|note)\W{{0,6}}\Z"
 )
@@ -214,6 +223,9 @@ class _Line:
 
 
 def _from_lines(text: str) -> list[tuple[str, str]]:
+    # First which kind of line opens an entry, then the entries: within numbered entries, bullets
+    # are part
+    # of the definition.
     lines = [_read_line(line) for line in text.splitlines()]
     kind, indent = _kind_of_entries([line for line in lines if line.name])
     found: list[list[str]] = []

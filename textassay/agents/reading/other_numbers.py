@@ -26,6 +26,7 @@ NUMBER = (
     r"(?P<number>[+\-−]?\d++(?:[.,]\d++)?+)(?P<half>½|\s{1,8}and\s{1,3}(?:a|one)\s{1,8}half\b)?+"
     rf"(?![\w%/°])(?![.,:\-–]\d)(?!\s%)|(?P<foreign>{FOREIGN}++))"
 )
+# "4", "4.5" or "four"
 _EITHER = rf"(?:\d{{1,3}}(?:\.\d{{1,2}})?|\b{_WORD}\b)"
 _ON = r"(?<![\w.,/])"
 _OFF = r"(?![\w%]|[.,]\d)"
@@ -38,16 +39,20 @@ def compiled(text: str) -> re.Pattern[str]:
 
 _DIGITS = re.compile(r"\d+")
 _ANY = compiled(rf"\d+|\b{_WORD}\b")
+# 4/5   8 out of 10   four out of a possible five
 _OUT_OF_SOMETHING = compiled(
     rf"{_ON}(?P<got>{_EITHER})(?P<rest>(?:\s{{0,2}}/\s{{0,2}}"
     rf"|\s{{1,3}}(?:out\s{{1,3}})?of\s{{1,3}}(?:a\s{{1,3}}"
     rf"(?:possible\s{{1,3}})?)?)(?P<top>{_EITHER}))(?!/){_OFF}"
 )
+# a scale of 1 to 5   scale: 1 (worst) - 5
 _SCALE = compiled(
     rf"\bscale\s{{0,3}}(?:of|from|is|:|being)?\s{{0,3}}\(?\[?{_EITHER}[^\d\n.]{{0,40}}?"
     rf"(?:\bto\b|\band\b|\bthrough\b|[-–—])\s{{0,3}}{_EITHER}{_OFF}"
 )
+# between 1 and 5
 _BETWEEN = compiled(rf"\bbetween\s{{1,3}}{_EITHER}\s{{1,3}}and\s{{1,3}}{_EITHER}{_OFF}")
+# (1-5)   [1 to 5]
 _BRACKETED = compiled(rf"[(\[]\s?{_EITHER}\s?(?:[-–—~]|to)\s?{_EITHER}(?=\s?[)\],:;])")
 # Score (out of 5): / Rating (max. 5): / Score out of 5:
 _LIMIT = compiled(
@@ -60,20 +65,25 @@ _SEVERAL = re.compile(
     r"(?:\[\s?|\A\s{0,8}(?=[\d.,;\s]{1,80}\Z))\d{1,4}(?:\.\d{1,3})?(?:\s{0,2}[,;]\s{1,3}\d{1,4}"
     r"(?:\.\d{1,3})?){1,20}"
 )
+# 3-4   3 to 4   three or four
 _RANGE = compiled(
     rf"{_ON}(?P<low>{_EITHER})(?P<link>\s{{0,2}}[-–—~‐‑]\s{{0,2}}|\s{{1,3}}(?:to"
     rf"|or)\s{{1,3}})(?P<high>{_EITHER}){_OFF}"
 )
+# 5-point Likert scale   a 5 star rating system
 _POINTS = compiled(
     rf"{_ON}{_EITHER}[-‑\s]?(?:point|star|level)s?[-\s]{{1,3}}(?:likert\s{{1,3}})?"
     rf"(?:rating\s{{1,3}})?(?:scale|system)"
 )
+# 1 = bad   5 being the best   where 1 is worst
 _LEGEND = compiled(
     rf"{_ON}{_EITHER}\s{{0,3}}(?:=|(?:is\s{{1,3}})?being\b|means\b|meaning\b|represent|denot"
     rf"|(?:is\s{{1,3}}|as\s{{1,3}})?"
     rf"the\s{{1,3}}(?:lowest|highest|worst|best)\b)|\bwhere\s{{1,3}}{_EITHER}\s{{1,3}}is\b"
 )
+# "1. It reads well." in a list, as opposed to "4. " that opens an answer: only two or more count
 _LISTED = re.compile(r"(?m)^[ \t>*_#-]{0,8}(?P<mark>\d{1,2}[.)])(?=[ \t]{1,4}[^\s\d])")
+# "a four", "rating: Four", "three stars", but not "one of the", "two sentences", "four-part"
 _SPELLED = compiled(
     rf"(?:(?<=\bof\s)|(?<=\ba\s)|(?<=\ban\s)|(?<=\bis\s)|(?<=\bas\s)|(?<=\bbe\s)|(?<=\bit\s)"
     rf"|(?<=\bat\s)|(?<=:\s)|(?<=:)"
@@ -105,6 +115,7 @@ def _decimal(digits: str) -> float:
     digits = digits.replace("−", "-")
     whole, comma, part = digits.partition(",")
     if comma:
+        # 1,000 is a thousand; 4,5 is four and a half, as most of Europe writes it.
         digits = whole + part if len(part) == 3 else f"{whole}.{part}"
     return float(
         digits[:400]
@@ -122,6 +133,7 @@ def blank_distractors(text: str, scale: tuple[float, float]) -> str:
         text,
         _A_WORD.search(text) is not None,
     )  # most answers spell no number, and digits are found fast
+    # Pairs need two numbers; most answers have one, and these patterns are the slowest.
     if len((_ANY if spelled else _DIGITS).findall(text)) > 1:
         text = _blank_pairs(text, scale)
     for pattern in (_POINTS, _LEGEND, _LIMIT):
@@ -152,6 +164,8 @@ def _blank_pairs(text: str, scale: tuple[float, float]) -> str:
             m[0] if spaced_dash or low >= high else FOREIGN * len(m[0])
         )  # "4 - 3 facts are wrong" is no range
 
+    # Scales before ranges: "on a scale of 1-5" is no rating at all, "3-4" is one that cannot be
+    # used.
     for pattern in (_SCALE, _BETWEEN, _BRACKETED):
         text = pattern.sub(_blank, text)
     text = _SEVERAL.sub(_foreign, _RANGE.sub(interval, text))

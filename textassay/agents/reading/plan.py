@@ -93,22 +93,30 @@ def _items(held: Any) -> str:
     return "none" if held is None else str(held)
 
 
+# "- ", "## ", "> **", "| ": what Markdown puts before a line's words
 _MARKS = r"[\s>*_`#|•·–—-]{0,12}"
+# "3. Check the facts."   "- Fluency: sum_bleurt"
 _LINE = re.compile(rf"^{_MARKS}(?P<number>\(?\d{{1,3}}[.):、]{_MARKS})?(?P<rest>\S.*)$")
+# Fluency: sum_bleurt, nli   | Fluency | nli |   Fluency -> nli
 _PAIR = re.compile(
     r"^(?P<name>[^:：=|→\n]{1,80}?)\s{0,3}(?:[:：=|→]|->|=>|\s[-–—]\s)[>*_`\s]{0,6}(?P<items>.*)$"
 )
+# "## Evaluation Steps:"   "Plan"
 _STEPS = re.compile(
     r"(?i)^\W{0,8}(?:(?:evaluation|the)\s)?(?:steps?|plan|procedure"
     r"|instructions)\b[^.!?]{0,60}\W{0,6}$"
 )
+# nli, sum_bleurt and rouge / bertscore
 _AND = re.compile(r"\s{0,3}(?:[,;&+/|、，；]|\band\b)\s{0,3}")
+# "nli - it checks facts", "nli because ...", "nli (...)": what follows is not a name
 _WHY = re.compile(r"\s[–—-]\s|\s?(?:\bbecause\b|\bsince\b|\bas\b|\bfor\b)|[.:]\s")
+# none   N/A   no assistant evaluators   keiner   無
 _NONE = re.compile(
     r"(?i)\A\W{0,4}(?:none|nothing|no\s(?:assistant|evaluator|tool)\w{0,3}|n/?a|manual(?:ly)?"
     r"|keine?r?|aucune?|ninguno|无|なし)"
     r"\b.{0,80}\Z|\A\W{0,6}(?:no\W{0,3})?\Z"
 )
+# "sum_bleurt score"
 _SCORE_WORD = re.compile(r"(?i)\s+(?:scores?|values?|evaluator)\Z")
 
 
@@ -142,6 +150,8 @@ class _Reader:
         """Take a line that says which evaluators serve a criterion; return whether it is one."""
         pair = _PAIR.match(rest)
         name = _bare(pair["name"] if pair else rest)
+        # A criterion's second line is prose about it ("Coherence: the order of ..."), not an
+        # assignment.
         criterion = matching(name, self._criteria)
         if criterion is not None and criterion not in self.assistants:
             items = pair["items"].strip() if pair else ""
@@ -178,6 +188,7 @@ class _Reader:
                 held.append(tool)
 
     def _known(self, item: str) -> str | None:
+        # As it stands first: a tool may itself be called "... score".
         return matching(item, self._tools) or matching(_SCORE_WORD.sub("", item), self._tools)
 
 

@@ -82,6 +82,8 @@ _HEAD, _TAIL = 10_000, 30_000
 _SHORT = 40
 """Characters of an answer that is likely to be given again, and little to keep."""
 
+# <think>The summary covers ...</think>: reasoning models begin with it, and weigh several ratings
+# there
 _THOUGHT = compiled(r"\A\s{0,20}<think(?:ing)?>")
 _THOUGHT_END = compiled(r"</think(?:ing)?>")
 # __3__ in Markdown, $3$ in LaTeX: elsewhere `_` joins words and `$` makes a price
@@ -133,8 +135,10 @@ def _parse(
     cut = max(0, len(answer) - _HEAD - _TAIL)
     if cut:
         answer = answer[:_HEAD] + "\n" + answer[_HEAD + cut :]
+    # Character for character, so that places in the result are places in the answer.
     shown = answer if answer.isascii() else answer.translate(_SAME_WIDTH)
     found = _read(shown, scale, form, aspect)
+    # Back from the place in the shortened text; one character is the line break put in between.
     if cut and isinstance(found, Rating) and found.span[0] > _HEAD:
         return Rating(found.value, (found.span[0] + cut - 1, found.span[1] + cut - 1))
     return found
@@ -144,6 +148,8 @@ def _read(
     shown: str, scale: tuple[float, float], form: Form, aspect: str | None
 ) -> Rating | NoRating:
     statement: Statement | Unusable = None
+    # JSON decides before prose: what a form asks for in a field is not overruled by words around
+    # it.
     if "{" in shown:
         statement = json_rating(shown, scale, form, aspect)
     if statement is None:
@@ -189,6 +195,7 @@ def _number(shown: str, scale: tuple[float, float], form: Form, aspect: str | No
     """
     plain = _MARKED.sub(_unmarked, shown) if "__" in shown or "$" in shown else shown
     prose = own_words(blank_distractors(plain, scale))
+    # Looked for in the text as it was said: "Wait, is it a 4?" is blanked as a question in `prose`.
     for at in withdrawals(shown):
         kept = stated_rating(prose[at:], scale, form, aspect)
         if isinstance(kept, Contradiction):
@@ -228,5 +235,6 @@ def blank_thoughts(text: str) -> str:
     if not _THOUGHT.match(text):
         return text
     ends = [m.end() for m in _THOUGHT_END.finditer(text)]
+    # Never closed means that the answer was cut off while the judge was still thinking.
     end = ends[-1] if ends else len(text)
     return " " * end + text[end:]

@@ -44,6 +44,7 @@ _NOUNS = (
     r"(?:scor(?:e|ing)|rating|rate|grade|mark|evaluation|assessment|answer|verdict|judge?ment"
     r"|result|points|stars)"
 )
+# What may stand between a word and its number within one clause, and no other number.
 _GAP = rf"[^.!?;\n\d{FOREIGN}]{{0,80}}?"
 _VERBS = (
     r"rate|give|gives|given|giving|assign\w{0,3}|award\w{0,3}|deserv\w{1,3}|earn\w{0,3}"
@@ -54,10 +55,12 @@ _NO_NOUN = (  # "scored 3 penalties" is about the text, "scored 3 for fluency" i
     rf"(?=[\s*_\"')\]]{{0,5}}(?:\Z|[.,;:!?\n({OUT_OF}–—-]"
     r"|\b(?:for|on|out|in|due|because|as|since|with|and|but|overall|points?|stars?)\b))"
 )
+# 4   **4/5**   - 3 points   Yes, 4   "4."
 BARE = compiled(
     rf"\A(?:{_MARKUP}(?:yes|no)\b[\s,.:;–—-]{{1,4}}|\s{{0,4}}[-•–—]\s{{1,3}})?{_MARKUP}{NUMBER}"
     rf"(?:{OUT_OF}|\s{{0,3}}(?:points?|stars?))?[\s*_`\"'.!)\]}}>$~,;]{{0,20}}\Z"
 )
+# a score of 3 / I would rate it a 4 / scored 3 for fluency / the verdict is 2
 _PHRASES = (
     rf"\b(?:score|rating|grade|mark)s?\b{_GAP}{NUMBER}",
     rf"\b(?:{_VERBS})\b{_GAP}\b(?:an?|as|of|at|it|this"
@@ -90,23 +93,32 @@ _FIRST_PERSON = compiled(
     r"\bI(?:'d|'ll|\swould|\swill|\scan|\sam|'m)?\s(?:\w{1,10}\s){0,2}?(?:rate|rating|give|giving"
     r"|score|scoring|assign|award|grade)\b"
 )
+# 3 out of 5, 4/5: `OUT_OF` stands for "out of <the top of the scale>"
 _SHARE = compiled(rf"{NUMBER}\s{{0,4}}{OUT_OF}")
+# 4 stars   3.5-star
 _STARS = compiled(rf"{NUMBER}[\s-]{{0,6}}(?:full\s)?stars?\b")
+# ★★★☆☆: only the filled ones count
 _GLYPHS = re.compile(r"[★⭐🌟]\ufe0f?(?:\s?[★⭐🌟]\ufe0f?){0,20}")
+# *** as the whole answer; elsewhere asterisks are markup
 _ASTERISKS = re.compile(r"\A\s*(\*{1,20})\s*\Z")
+# "Flow: 3" as a line of its own
 _UNKNOWN_LABEL = re.compile(
     rf"(?im)^[\s\d>*_#.)-]{{0,10}}[^\W\d_][\w \-/()'*]{{0,40}}:[ \t*_]{{0,4}}{NUMBER}(?:{OUT_OF})?["
     r" \t.*_]{0,6}$"
 )
+# 4 - The summary ...   4\n\nThe summary ...   "4. The" is decided by `_NUMBERED`
 _OPENING = re.compile(
     rf"\A[\s*_`\"'(\[#]{{0,12}}{NUMBER}(?:{OUT_OF})?(?=\s*\Z|["
     r" \t*_)\]]{0,4}(?:\n|[-–—:.,;(!]|[A-Z\"']))"
 )
+# ... of the auction. 2.5
 _CLOSING = re.compile(
     rf"(?:\A|[.!?:;)\]\"'\n>])[\s*_(\[\"'`]{{0,8}}(?:[-–—]\s)?{NUMBER}"
     rf"(?:{OUT_OF})?[\s.*_)\]\"'!`}}$]{{0,8}}\Z"
 )
+# "1. The summary": the first item of a list rather than a rating
 _NUMBERED = re.compile(rf"\A[\s*_#]{{0,12}}{NUMBER}[.)]\s{{1,4}}[^\W\d]")
+# It reads well (4).
 _PARENTHESISED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
 
 
@@ -167,6 +179,8 @@ def stated_rating(
         aspect: Name of the judged aspect.
         sure: Whether a phrase counts only if its rating is on the scale.
     """
+    # From the surest wording to the least sure: what follows is looked at only if nothing was
+    # found.
     if bare := BARE.match(text):
         return found_in(bare)
     if labelled := labelled_rating(text, aspect):
@@ -217,8 +231,10 @@ def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> State
                 (found, _FIRST_PERSON.search(text, max(0, m.start() - 20), m.end()) is not None)
             )
     own = [found for found, first_person in stated if first_person and _is_on(scale, found)]
+    # "I would rate" is a verdict each time; two that differ leave none.
     if isinstance(contradiction := agreed(own), Contradiction):
         return contradiction
+    # On the scale before off it, then the last one: judges work up to their rating.
     ordered = sorted((found for found, _ in stated), key=lambda one: (_is_on(scale, one), one[1]))
     return ordered[-1] if ordered else None
 
@@ -287,6 +303,7 @@ def _stem(aspect: str | None) -> str:
     if not aspect or not aspect.strip():
         return ""
     words = [re.escape(word) for word in re.split(r"[\s_-]+", aspect.strip())]
+    # Short names would lose too much: "tone" without its end would find "to".
     if len(aspect.strip()) > 6 and aspect.strip()[-2:].isalpha():
         words[-1] = words[-1][:-2] + r"\w{0,5}"
     return r"[\s_-]{1,3}".join(words)
@@ -300,7 +317,9 @@ def _named(aspect: str | None) -> re.Pattern[str] | None:
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SENTENCE_END = re.compile(r"[.,:;!?]\s")
+# the final score: 4   Overall: 4
 _FINAL = compiled(r"\b(?:final|overall|total)\W{0,3}\Z")
+# words before a label that leave it plain: "my overall score", as opposed to "fluency score"
 _NEUTRAL = compiled(
     r"(?:final|overall|total|my|your|the|an?|numeric|numerical|single|given|aspect)\Z"
 )
@@ -308,6 +327,7 @@ _NEUTRAL = compiled(
 
 # a line that names something else to judge: "- Use of fact:"; not "Rationale:"
 _HEADING = re.compile(r"(?m)^[ \t>*_#.•\d)-]{0,10}(?P<name>[^\W\d_][^\n:]{0,60}):[ \t*_]{0,4}$")
+# a heading of the judge's own remarks, not of another aspect
 _REMARK = compiled(
     r"(?:(?:final|overall|my|the)\s)?(?:reason(?:s|ing)?|rationale|explanation|justification"
     r"|comments?|notes?|evidence"
@@ -326,6 +346,8 @@ def labelled_rating(text: str, aspect: str | None) -> Statement:
     """
     own, final, plain, others = _by_rank(text, aspect)
     if own:
+        # "Coherence: 3 ... Final coherence score: 4": the one called final was meant to replace the
+        # other.
         last = [m for m in own if _FINAL_WORD.search(text, max(0, m.start() - 20), m.end())]
         return agreed([found_in(m) for m in last or own])
     if final:

@@ -138,6 +138,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
             with self._condition:
                 while not (self._inbox or ready or self._closed):
                     self._condition.wait()
+                # Only an idle worker lingers: while it was busy, company has gathered by itself.
                 if not ready and not self._closed and len(self._inbox) < self.batch_size:
                     self._condition.wait_for(
                         lambda: self._closed or len(self._inbox) >= self.batch_size,
@@ -170,6 +171,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
                 if waiting.future.set_running_or_notify_cancel():
                     waiting.future.set_exception(error)
                 continue
+            # Sorted by length, a batch is a stretch of the list: neighbors need the least padding.
             insort(ready, waiting, key=lambda w: w.length)
 
     def _answer_next(self, ready: list[_Waiting[Asked, Encoded, Answer]]) -> None:
@@ -177,6 +179,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         if not ready:
             return
         low, high = self._window(ready)
+        # From here on a request can no longer be cancelled; this is False for one that was.
         batch = [w for w in ready[low:high] if w.future.set_running_or_notify_cancel()]
         del ready[low:high]
         if not batch:
@@ -199,6 +202,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
 
         It contains the oldest request.
         """
+        # The oldest request is in every batch, so none waits for neighbors of its length for ever.
         low = min(range(len(ready)), key=lambda i: ready[i].number)
         high, tokens = low + 1, ready[low].length
         while True:
@@ -235,5 +239,6 @@ class Batcher(Generic[Asked, Encoded, Answer]):
             return None
         padded = (high - low) * ready[high - 1].length
         padding = padded - tokens - ready[joins].length
+        # Small batches do not fill the device anyway, so padding them costs no time.
         wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
         return None if padded > self.batch_tokens or wasteful else padding

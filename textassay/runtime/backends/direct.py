@@ -98,6 +98,7 @@ class DirectModel:
         headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
         if api_key:
             bearer = endpoint.key_header is None
+            # Azure and some gateways take the bare key in a header of another name.
             headers[endpoint.key_header or "Authorization"] = (
                 f"Bearer {api_key}" if bearer else api_key
             )
@@ -141,6 +142,7 @@ class DirectModel:
                 "/chat/completions" if request.messages else "/completions", body
             )
         except RequestRefused as error:
+            # There is no code for this in the protocol; servers only say it in words.
             if request.logprobs is not None and "logprob" in str(error).lower():
                 raise CapabilityError(f"{error}; {openai_format.SAMPLES_INSTEAD}") from error
             raise
@@ -219,6 +221,7 @@ class DirectModel:
         if not 200 <= status < 300:
             raise http_errors.from_status(status, headers, raw, where=where, secret=secrets)
         payload = openai_format.parse(raw, where=where, secret=secrets)
+        # Gateways pass a provider's error on under their own status of success.
         if isinstance(payload, dict) and payload.get("error") and not payload.get("choices"):
             raise http_errors.from_error_payload(payload, where=where, secret=secrets)
         return payload

@@ -102,6 +102,7 @@ def plain_text(name: str, findings: Sequence[Finding]) -> str:
 async def _probed(ability: str, probe: Probe, model: Model) -> Finding:
     try:
         return await probe(model)
+    # These would meet every probe alike: one clear error says more than ten findings.
     except (FatalModelError, NothingListening):
         raise
     except (CapabilityError, ConfigurationError, RequestRefused) as error:
@@ -163,6 +164,7 @@ async def _seeded(model: Model) -> Finding:
         request = await _form(model, temperature=1.0, max_tokens=24, seed=seed)
         return (await model.generate(request)).samples[0].text
 
+    # Several other seeds: two of them may give the same short answer by chance.
     first, again, other, third = await text(7), await text(7), await text(8), await text(9)
     if first != again:
         return Finding(ability="seed", verdict="no", detail="equal seeds gave different answers")
@@ -250,6 +252,7 @@ async def _continues(model: Model) -> Finding:
                 prompt=_PROMPT, continuation="".join(token.token for token in sampled)
             )
         )
+        # Text may be tokenized otherwise than it was sampled; then there is nothing to compare.
         if [token.token for token in given.tokens] == [token.token for token in sampled]:
             return _aligned(sampled, given.tokens)
     return await _greedy_is_likeliest(model)

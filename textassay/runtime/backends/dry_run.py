@@ -66,6 +66,7 @@ class DryRunModel:
 
     async def generate(self, request: Request) -> Response:
         """Return `dry_run_answer` `n` times."""
+        # Tokens that spell the answer, so that readers of log-probabilities run as they would.
         words = re.findall(r"\w+|\W", request.dry_run_answer)
         tokens = tuple(TokenLogprob(token=word, logprob=0.0, top=((word, 0.0),)) for word in words)
         sample = Sample(

@@ -54,6 +54,7 @@ def endpoint_of(settings: Settings) -> Endpoint:
         name: filled(value, f"header {name!r}", secrets) for name, value in settings.headers.items()
     }
     for name, value in headers.items():
+        # A line end in a value would begin a header of its own.
         if not (name + value).isprintable():
             raise ConfigurationError(f"the header {name!r} holds a line end or control character")
     proxy = None if settings.proxy is None else filled(settings.proxy, "proxy", secrets)
@@ -71,6 +72,7 @@ def endpoint_of(settings: Settings) -> Endpoint:
 def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
     if settings.client_key is not None and settings.client_cert is None:
         raise ConfigurationError("client_key needs client_cert, the certificate that it belongs to")
+    # None leaves verification to aiohttp's default context, which it makes once for all sessions.
     if settings.ca is None and settings.client_cert is None:
         return None
     _check_readable(settings.ca, settings.client_cert, settings.client_key)
@@ -111,6 +113,7 @@ def proxy_for(address: str) -> str | None:
     """
     parts = urlsplit(address)
     host = parts.hostname or ""
+    # A proxy resolves 127.0.0.1 as itself.
     if _is_loopback(host) or urllib.request.proxy_bypass(f"{host}:{parts.port or ''}".rstrip(":")):
         return None
     proxies = urllib.request.getproxies()

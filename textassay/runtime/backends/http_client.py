@@ -77,6 +77,7 @@ class HttpClient:
             data=data,
             headers=headers,
             params=self._endpoint.query or None,
+            # Following one would carry key and prompt to an address that nobody chose.
             allow_redirects=False,
         ) as response:
             raw = await self._read(response)
@@ -86,6 +87,9 @@ class HttpClient:
         length, longest = response.content_length, self._endpoint.max_bytes
         if length is not None and length > longest:
             raise self._too_long(response)
+        # The stated length is that of the packed body, and a few kilobytes can unpack to gigabytes:
+        # only
+        # plain bodies are read in one go.
         if length is not None and "content-encoding" not in response.headers:
             return await response.read()
         pieces: list[bytes] = []
@@ -112,8 +116,11 @@ class HttpClient:
         if self._session is None:
             tls = True if self._endpoint.tls is None else self._endpoint.tls
             self._session = aiohttp.ClientSession(
+                # `limit` 0: the number of calls in flight is the limiter's business.
                 connector=aiohttp.TCPConnector(limit=self._connections, ttl_dns_cache=300, ssl=tls),
+                # The time limit is `DeadlineModel`'s; aiohttp's own default is five minutes.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                # Cookies would tie later requests to what earlier ones met.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=self._headers,
                 proxy=self._endpoint.proxy or proxy_for(self._address),

@@ -51,16 +51,21 @@ SEARCHED_CHARACTERS = 8192
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
+# insufficient_quota (OpenAI, with status 429), billing_hard_limit_reached, 1113 (Zhipu: in arrears)
 _QUOTA_CODE = re.compile(
     r"insufficient_(quota|balance|funds|credits?)|billing_(hard_limit_reached|not_active)|^1113$",
     re.I,
 )
+# You exceeded your current quota, please check your plan and billing details.
+# Your credit balance is too low to access the API.   Insufficient Balance
 _QUOTA_TEXT = re.compile(
     r"(current|monthly|usage) quota|credit balance is too low|insufficient"
     r" (balance|funds|credits?|quota)"
     r"|out of credits|(spending|billing) (hard )?limit|billing details",
     re.I,
 )
+# This model's maximum context length is 8192 tokens.   prompt is too long: 210000 tokens
+# The input token count (40000) exceeds the maximum number of tokens allowed
 _CONTEXT = re.compile(
     r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input"
     r" |prompt )?tokens"
@@ -68,11 +73,13 @@ _CONTEXT = re.compile(
     r" count",
     re.I,
 )
+# content_filter, ResponsibleAIPolicyViolation (Azure)   rejected by our safety system   flagged
 _FILTER = re.compile(
     r"content[ _]?(filter|polic(y|ies)|management polic)|responsibleaipolicy|safety"
     r" (system|filter)|flagged|moderation",
     re.I,
 )
+# The model `gpt-9` does not exist   model "x" not found, try pulling it first (Ollama)
 _NO_MODEL = re.compile(
     r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model"
     r"|invalid model name|server is pinned to",
@@ -84,8 +91,12 @@ _NO_KEY = re.compile(r"no_db_connection|no connected db", re.I)
 _BAD_FIELD = re.compile(
     r"validation ?error|unexpected (keyword )?argument|json_?schema|response_format", re.I
 )
+# sk-proj-..., gsk_... are keys of OpenAI and Groq; AIza... is one of Google
 _KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
+# Request too large for gpt-4o: Limit 30000, Requested 41000. The input must be reduced.
+# OpenAI sends it with 429, but no waiting makes the request smaller.
 _TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
+# Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
 _WAIT_IN_TEXT = re.compile(
     r"(?:try"
     r" again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec"
@@ -106,6 +117,7 @@ def quote(said: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTE
         limit: Characters to keep.
     """
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
     text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
     text = "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
@@ -122,6 +134,7 @@ def scrub(text: str, secret: Secret) -> str:
             continue
         text = re.sub(re.escape(key), "[key]", text, flags=re.I)
         if len(key) >= 12:
+            # Servers quote keys shortened: "Incorrect API key provided: sk-proj-****abcd".
             text = re.sub(re.escape(key[:8]) + r"[\w.*-]*", "[key]", text, flags=re.I)
     return text
 
@@ -142,6 +155,7 @@ def retry_after(
         text: The error message, read where no header says it (`try again in 1.2s`).
         now: Clock in seconds since the epoch, for dates.
     """
+    # Azure sends both; this one is not rounded up to whole seconds.
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -203,6 +217,9 @@ def _of_status(
         f": {quote(said, secret)}" if said.strip() else " without a word"
     )
     both = f"{codes} {said}"
+    # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
+    # not
+    # fill it; a filter comes as 400 or 403 like a bad request or a bad key.
     if status in (400, 402, 403, 429) and _spent(status, codes, said, wait):
         return QuotaExhausted(message)
     if status in (400, 403, 422) and _FILTER.search(both):
@@ -212,6 +229,7 @@ def _of_status(
             f"{message} (check the key: {parameter('api_key_env')} names the variable that "
             f"holds it)"
         )
+    # A redirect means that the address is wrong; it is never followed.
     if 300 <= status < 400:
         target = quote(headers.get("location", "elsewhere"), secret)
         return ModelNotFound(
@@ -231,6 +249,7 @@ def _of_status(
         )
     if status in (400, 413, 422) and _CONTEXT.search(both):
         return ContextTooLong(message)
+    # Retrying would fail for ever: the server's own code cannot take this request.
     if status == 500 and _BAD_FIELD.search(both):
         return RequestRefused(message)
     if status >= 500:
@@ -259,6 +278,7 @@ def _read_whole(body: bytes | str) -> tuple[str, str]:
         payload: Any = orjson.loads(body)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return body.decode("utf-8", "replace") if isinstance(body, bytes) else body, ""
+    # Google's API wraps an error in a list of one.
     if isinstance(payload, list) and payload:
         payload = payload[0]
     if not isinstance(payload, dict):
@@ -300,6 +320,9 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
         where: The address or model that was asked.
         secret: The API key, which must not appear in the message.
     """
+    # Libraries wrap each other's exceptions, and which is outermost changes between versions: all
+    # of
+    # them are looked at, the most telling kind first.
     behind = list(causes(error))
     named = next((cause for cause in behind if _is_transport(cause)), error)
     what = quote(str(named) or type(named).__name__, secret)

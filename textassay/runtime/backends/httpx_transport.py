@@ -46,6 +46,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         }
         limit = (request.extensions.get("timeout") or {}).get("read")
         try:
+            # The library's own time limit is handed to the transport rather than kept by httpx.
             async with asyncio.timeout(limit) as scope:
                 answer = await self._client.send(request.method, str(request.url), body, headers)
         except TimeoutError as error:
@@ -57,5 +58,6 @@ class ClientTransport(httpx.AsyncBaseTransport):
                 answer.status, answer.headers, answer.body, where=self._where
             )
         kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
+        # Parsers behind this transport would refuse a whole answer for half of a surrogate pair.
         content = whole_characters(answer.body)
         return httpx.Response(answer.status, headers=kept, content=content, request=request)

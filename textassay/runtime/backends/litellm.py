@@ -53,6 +53,7 @@ from textassay.runtime.model import (
     Response,
 )
 
+# With these set, litellm uses its packaged tables; otherwise its import downloads them.
 _SWITCHES = (
     "LITELLM_LOCAL_MODEL_COST_MAP",
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
@@ -61,8 +62,11 @@ _SWITCHES = (
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
 """What newer versions of pydantic say of litellm's types, whenever one of them is first
 validated."""
+# litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
 _LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
+# Missing credentials. Please pass an `api_key`   missing Anthropic API Key
 _NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
+# anthropic does not support parameters: ['n', 'logprobs'], for model=...
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _ASK_INSTEAD = {
@@ -103,6 +107,7 @@ _CLIENT_PROVIDERS = frozenset(
     }
 )
 """Providers that litellm asks through its own HTTP handler, which may be given to it."""
+# litellm shares its clients among all models of the process; the last one that is open closes them.
 _open_models: set[int] = set()
 
 
@@ -449,6 +454,7 @@ class LiteLLMModel:
             return TimedOut(f"no answer from {self._name}: {http_errors.quote(text)}")
         headers = getattr(error, "litellm_response_headers", None)
         status = getattr(error, "status_code", None)
+        # litellm gives errors of its own a status as well; only an answer has headers.
         if headers is None and (status is None or status >= 500):
             return self._without_answer(error, text, status)
         if not isinstance(status, int) or status < 300:

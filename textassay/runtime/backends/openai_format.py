@@ -114,6 +114,7 @@ def sampling_fields(request: Request) -> Json:
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
     if request.seed is not None:
+        # The same seed would give each further draw the text of the first.
         body["seed"] = request.seed + request.draw
     if request.stop:
         body["stop"] = list(request.stop)
@@ -308,6 +309,7 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     first = tokens[0]
     top = (
         first.top
+        # Some servers leave the sampled token out of its own alternatives.
         if any(token == first.token for token, _ in first.top)
         else (*first.top, (first.token, first.logprob))
     )
@@ -389,6 +391,7 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
         given, text = choice.get("logprobs"), choice.get("text") or ""
     except (LookupError, TypeError, AttributeError) as error:
         raise MalformedResponse("the answer has no choices") from error
+    # Without an echo, the log-probabilities are of new text, and would be taken for those of ours.
     if not text.startswith(full):
         raise CapabilityError(
             "the server does not echo prompts, so it cannot tell how likely a given text is"
@@ -438,6 +441,7 @@ def _aligned(
         )
     kept: list[TokenLogprob] = []
     for token, logprob, begin, end in zip(tokens, logprobs, offsets, ends, strict=True):
+        # What follows the echo is the one token that had to be sampled.
         if begin >= len(full):
             break
         if not _stands_at(token, full[begin:end]):

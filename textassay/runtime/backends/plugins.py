@@ -47,6 +47,7 @@ def checked_model(model: object, what: str) -> Model:
         ConfigurationError: It has not; names what is missing.
     """
     needed = ("name", "identity", "capabilities", "generate", "aclose")
+    # A protocol with properties cannot say what is missing, so each part is looked for by name.
     missing = [part for part in needed if not hasattr(model, part)]
     if missing or not isinstance(model, Model):
         raise ConfigurationError(

@@ -36,7 +36,7 @@ A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
 
 
 class RecordedModel:
-    """Stands for the model that a run asked, and bears its name.
+    """Stands in for the model that a run asked, under the same name.
 
     The scores of a replay compare with the run's.
     """
@@ -107,6 +107,8 @@ class RecordedModel:
     def _find(self, request: AnyRequest, kind: type[A]) -> A:
         if self._readers is None:
             self._readers = [ShardReader(shard) for shard in shard_folders(self._folder)]
+        # The recorded identity, not one made here: the key must be the one under which the run kept
+        # it.
         key = request_key(self._key, request)
         for reader in self._readers:
             value = reader.get(key)

@@ -129,6 +129,8 @@ class ScriptedModel:
                 else request.model_copy(update={"n": 1, "draw": request.draw + index})
             )
             replies.append(await _awaited(self._function(one)))
+            # A whole response answers the request as it is, so the remaining samples are not asked
+            # for.
             if isinstance(replies[-1], Response | BaseException):
                 break
         return replies

@@ -78,6 +78,7 @@ class AnthropicBatches:
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return one entry of the batch."""
+        # This API takes the system prompt beside the messages, and refuses that role among them.
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         params: dict[str, Any] = {
             "model": self._model,
@@ -116,6 +117,8 @@ class AnthropicBatches:
                 if _made_at(entry) < batch.since - CLOCK_SECONDS:
                     return None
                 own = _id_of(entry)
+                # The size is in the listing; reading results is the last resort, for it costs a
+                # download.
                 if own in batch.known or sum(_counts(entry)) != batch.count:
                     continue
                 if await self._is(own, batch):
@@ -130,6 +133,8 @@ class AnthropicBatches:
             await asyncio.sleep(FIND_SECONDS)
             status = await self.status(batch_id)
         async for row in self.results(batch_id, status):
+            # One line decides: keys are digests of requests, so a foreign batch cannot hold one of
+            # ours.
             return row.key in batch.keys
         return False
 
@@ -160,6 +165,7 @@ class AnthropicBatches:
             return Row(key, payload=result.get("message"))
         if kind == "errored":
             told = result.get("error") or {}
+            # The error is wrapped once more than those of single calls.
             told = told.get("error") or told
             status = _STATUS.get(str(told.get("type")), 500)
             return Row(key, error=self._http.row_error(status, {"error": told}))
@@ -173,6 +179,8 @@ class AnthropicBatches:
         """Return the answer that a line holds."""
         try:
             text = "".join(b["text"] for b in payload["content"] if b.get("type") == "text")
+            # Tokens read from or written to the provider's prompt cache are not among
+            # `input_tokens`.
             reason, used = payload.get("stop_reason"), payload.get("usage") or {}
             prompt = sum(
                 int(used.get(name) or 0)

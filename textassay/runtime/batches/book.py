@@ -72,6 +72,9 @@ class BatchBook:
             StorageError: It cannot be written to.
         """
         path = self.run / BATCHES
+        # Every state is on the disk before the next step is taken. A power cut that lost
+        # "submitted" would
+        # have the batch paid for twice.
         self._journal = Journal(path, sync_seconds=0)
         for row in read_rows(path):
             try:
@@ -95,6 +98,7 @@ class BatchBook:
             )
             for a in asked
         )
+        # Files before the journal's row: a row promises that they are there.
         await asyncio.to_thread(_write, self._requests(entry.tag), requests)
         await asyncio.to_thread(_write, self.input(entry.tag), lines)
         await self.note(
@@ -137,6 +141,8 @@ class BatchBook:
             count=entry.requests,
             keys=frozenset(keys),
             since=entry.since,
+            # Batches with an id in the journal are others: `find` looks for one whose id was never
+            # noted.
             known=entry.known | {e.id for e in self.entries.values() if e.id is not None},
             uploaded=entry.uploaded,
         )
@@ -175,6 +181,7 @@ class BatchBook:
             )
         entry = self.entries[tag]
         entry.state = state
+        # Rows name only what has changed since the one before.
         entry.uploaded = row.get("uploaded", entry.uploaded)
         entry.id = row.get("id", entry.id)
 

@@ -140,6 +140,7 @@ class GeminiBatches:
                     yield Row(key, error=self._http.row_error(status_code, {"error": error}))
                 else:
                     yield Row(key, payload=entry.get("response"))
+            # One of the two places, never both: the same rows again would be reported as repeated.
             if found:
                 return
 
@@ -148,6 +149,7 @@ class GeminiBatches:
         try:
             used = payload.get("usageMetadata") or {}
             prompt = int(used.get("promptTokenCount") or 0)
+            # Thinking is billed as output, and counted apart.
             completion = int(used.get("candidatesTokenCount") or 0) + int(
                 used.get("thoughtsTokenCount") or 0
             )
@@ -179,6 +181,7 @@ class GeminiBatches:
 
 def _text_of(candidate: Mapping[str, Any]) -> str:
     parts = (candidate.get("content") or {}).get("parts") or []
+    # Parts marked `thought` are the model's reasoning, not its answer.
     return "".join(part.get("text", "") for part in parts if not part.get("thought"))
 
 

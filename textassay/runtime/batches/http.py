@@ -95,10 +95,13 @@ class BatchHttp:
                 if not 200 <= answer.status < 300:
                     raise self._refused(answer.status, answer.headers, await answer.read())
                 async for piece in answer.content.iter_any():
+                    # Pieces end where the network cut them; what follows the last line break is the
+                    # start of a line.
                     *whole, rest = (rest + piece).split(b"\n")
                     for line in whole:
                         if line.strip():
                             yield self._line(line)
+                    # Bounds memory: the file may be of any length, a single line may not.
                     if len(rest) > self._endpoint.max_bytes:
                         raise MalformedResponse(
                             f"{self._where} sent a line of more than {self._endpoint.max_bytes} "

@@ -43,6 +43,9 @@ class BatchedModel(Wrapper):
             fallback: Whether requests that no batch answered are asked singly.
         """
         super().__init__(live)
+        # Around the queue, so that a request holds its part of the budget while its batch is under
+        # way; the
+        # wrapped model has a budget wrapper of its own for what is asked singly.
         self._batched = BudgetedModel(queue, budget, discounted(price))
         self._fallback = fallback
 
@@ -61,6 +64,7 @@ class BatchedModel(Wrapper):
         except BatchesSubmitted:
             raise
         except ModelError as error:
+            # What stops the run would stop it for the single call, too.
             if self._fallback == "none" or error.stops_run:
                 raise
         return await call(request)

@@ -75,6 +75,9 @@ class OpenAIBatches:
         if file is None:
             told = await self._http.upload("/files", batch.file, {"purpose": "batch"})
             file = _id_of(told)
+            # Noted before the batch is started: after a crash in between, the file is not uploaded
+            # again, and a
+            # batch that was started all the same is found by it.
             await uploaded(file)
         body = {
             "input_file_id": file,
@@ -95,6 +98,8 @@ class OpenAIBatches:
                 file = entry.get("input_file_id")
                 if tag == batch.tag or (file is not None and file == batch.uploaded):
                     return _id_of(entry)
+            # Newest first, so what is older than our batch ends the search: an account may have
+            # thousands.
             oldest = found[-1].get("created_at") if found else None
             done = not isinstance(oldest, int | float) or oldest < batch.since - CLOCK_SECONDS
             if done or not page.get("has_more"):
@@ -107,6 +112,7 @@ class OpenAIBatches:
         word = told.get("status") if isinstance(told, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")
+        # The error file may come with any status: it holds the requests that failed one by one.
         files = tuple(told[name] for name in ("output_file_id", "error_file_id") if told.get(name))
         failure = _reasons(told) if word == "failed" else None
         return BatchStatus(ended=word in _ENDED, word=word, failure=failure, places=files)
@@ -139,6 +145,8 @@ class OpenAIBatches:
             error=RequestRefused(
                 f"the batch did not answer this request: {told.get('message') or told.get('code')}"
             ),
+            # Only these were certainly not run: anything else may have been billed and is not asked
+            # twice.
             unrun=told.get("code") in _UNRUN,
         )
 

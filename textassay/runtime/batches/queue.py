@@ -214,10 +214,13 @@ class BatchQueue:
         limits, size = self._provider.limits, len(line) + 1
         if size > limits.bytes:
             raise RequestRefused(f"the request has {size} bytes, a batch at most {limits.bytes}")
+        # Cut before the request that would pass the limit, and after the one that reaches a count.
         if self._bytes[group] + size > limits.bytes:
             self._cut(group)
         self._queued[group][asked.key] = (asked, line)
         self._bytes[group] += size
+        # From now until its batch is collected, equal requests join this one instead of being
+        # queued.
         self._under_way.add(asked.key)
         if len(self._queued[group]) >= limits.requests:
             self._cut(group)
@@ -254,6 +257,7 @@ class BatchQueue:
             requests=len(rows),
             since=time.time(),
             attempt=group[1],
+            # Batches that exist already cannot be this one, whatever `find` sees of them later.
             known=frozenset(e.id for e in self._book.entries.values() if e.id is not None),
         )
         asked = {key: item for key, (item, _) in rows.items()}
@@ -283,10 +287,16 @@ class BatchQueue:
         """
         try:
             if lines is not None:
+                # The states are passed in order, each on the disk before the next step: whatever a
+                # crash interrupts
+                # is taken up again by `_start` from the last one.
                 await self._book.prepare(entry, asked.values(), lines)
                 entry = self._book.entries[entry.tag]
             if entry.id is None:
                 batch_id = await self._submitted(entry, asked, look_first=not found)
+                # Between the provider's answer and this row a crash leaves a batch without an id;
+                # `find` is
+                # what such a batch is looked for with.
                 await self._book.note(entry.tag, "submitted", id=batch_id)
                 self._unsubmitted.discard(entry.tag)
             status = await self._ended(entry)
@@ -303,6 +313,7 @@ class BatchQueue:
                 self._fail(key, error)
         finally:
             self._unsubmitted.discard(entry.tag)
+            # What was put into another batch meanwhile is still under way.
             self._under_way.difference_update(asked.keys() - self._queued_keys())
 
     def _queued_keys(self) -> set[str]:
@@ -324,6 +335,8 @@ class BatchQueue:
                     own = await self._in_time(self._provider.find(batch), 10)
                     if own is not None:
                         return own
+                # Found nowhere, so it was not started: retries after a plain refusal need not look
+                # again.
                 look_first = False
                 return await self._in_time(self._provider.submit(batch, uploaded), 10)
             except RateLimited as error:
@@ -381,6 +394,7 @@ class BatchQueue:
         """Store all answers, wake their waiters, and put what was not run into another batch."""
         failing_since = time.monotonic()
         while True:
+            # Anew in each attempt: answers that were kept already are simply kept again.
             rows = _Rows(self, asked)
             try:
                 await self._in_time(rows.read(entry, status), 30)
@@ -392,6 +406,7 @@ class BatchQueue:
         await self._book.note(
             entry.tag, "collected", answered=len(rows.answered), failed=len(rows.failed)
         )
+        # Only after "collected" is on the disk: until then a crash needs the requests.
         self._book.forget(entry.tag)
         if rows.ignored:
             _log.warning("batch %s: %d rows were unknown or repeated", entry.tag, rows.ignored)
@@ -399,6 +414,8 @@ class BatchQueue:
             if key in rows.answered:
                 continue
             error = rows.error_of(key, status)
+            # An attempt that was never run costs nothing; one that nobody waits for any more is not
+            # repeated.
             again = key in rows.unrun or (key not in rows.failed and _was_stopped(status))
             again = again or isinstance(error, TransientError)
             if again and entry.attempt < MAX_ATTEMPTS and key in self._waiting:
@@ -421,6 +438,7 @@ class BatchQueue:
         answer: AnyResponse = await self._mask.around(plain, parsed)
         if isinstance(asked.request, ChoicesRequest):
             answer = openai_format.read_choices(cast(Response, answer), asked.request)
+        # Kept before the waiter is woken: it may end the process as soon as it has the answer.
         await self._store.put(asked.key, encode_answer(answer))
         future = self._waiting.get(asked.key)
         if future is not None and not future.done():
@@ -490,6 +508,7 @@ class _Rows:
     async def _keep(self, pending: dict[str, Any]) -> None:
         while pending:
             some = list(islice(pending, ROWS_PER_COMMIT))
+            # Together, so that the store commits them in one transaction.
             await gather(self._keep_one(key, pending.pop(key)) for key in some)
 
     async def _keep_one(self, key: str, payload: Any) -> None:

@@ -78,6 +78,11 @@ class ChatTemplate:
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
+    # Templates come with model files from anywhere, so they run in a sandbox. The settings are
+    # those of
+    # transformers, for which they are written: with others a prompt has line breaks or blanks that
+    # the
+    # model never saw in training.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
@@ -87,6 +92,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
+    # Jinja's own `tojson` escapes `<`, `>` and `&` for HTML.
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

@@ -43,6 +43,7 @@ def reusable(shared: int, first: int, length: int) -> int:
         length: Number of tokens in the sequence.
     """
     kept = min(shared, first_output(first, length))
+    # A shorter stretch was computed by the kernels for few rows.
     return kept if kept >= MIN_ROWS else 0
 
 
@@ -62,8 +63,10 @@ def plan(kept: int, first: int, length: int, *, batch: int, outputs: int) -> lis
         stop = min(length, start + batch)
         if stop > output:
             stop = min(stop, max(output, start) + outputs)
+        # Shorten this batch rather than leave a last one with too few rows.
         if 0 < length - stop < MIN_ROWS:
             stop = length - MIN_ROWS
+        # Too few outputs in this batch: it ends before the first, and the next one has them all.
         if stop < length and 0 < stop - max(output, start) < MIN_ROWS:
             stop = output
         chunks.append(Chunk(start, stop, min(max(output, start), stop)))

@@ -25,6 +25,7 @@ MIN_REMEMBERED_BYTES = 64 * 2**20
 MAX_REMEMBERED = 1000
 """Most files that are remembered; the ones remembered first are dropped."""
 _SETTLED_NS = 2 * 10**9  # file systems may give two writes within this time one time of change
+# model-00001-of-00003.gguf
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 _known: dict[tuple[str, tuple[int, ...]], str] = {}
 
@@ -70,6 +71,7 @@ def default_file() -> Path:
 
 
 def _one(path: Path, remembered: Path | None, min_bytes: int) -> str:
+    # Files in the hub's cache are links whose targets are named by content.
     path = path.resolve()
     facts = _facts(path)
     key = (str(path), facts)
@@ -113,6 +115,7 @@ def _read(store: Path) -> dict[str, Any]:
 
 def _remember(store: Path, path: Path, facts: tuple[int, ...], digest: str) -> None:
     known = _read(store)
+    # Taken out and put in again, so that it is the latest when the first ones are dropped.
     known.pop(str(path), None)
     known[str(path)] = {"sha256": digest, "facts": list(facts)}
     # a name per process: two that start at once must not write one unfinished file

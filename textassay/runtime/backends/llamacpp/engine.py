@@ -78,6 +78,9 @@ class LlamaEngine:
         """Tokens really decoded so far, for checks of prefix sharing."""
         self.decodes = 0
         """Batches decoded so far, for checks of how well they are filled."""
+        # llama.cpp reserves memory for that many rows of logits; a vocabulary of 128,000 tokens
+        # takes half a
+        # megabyte for each.
         self._outputs = max(
             SMALLEST_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size))
         )
@@ -98,7 +101,9 @@ class LlamaEngine:
     def _params(self, threads: int, kv: KvType, *, flash: bool) -> Any:
         lib = self._lib
         params = lib.llama_context_default_params()
+        # llama.cpp divides it among the sequences and keeps multiples of 256.
         params.n_ctx = -(-self.n_ctx // 256) * 256 * self.sequences
+        # Equal, so that a batch is never split inside llama.cpp, where `chunks.py` has no say.
         params.n_batch = params.n_ubatch = self.batch_tokens
         params.n_seq_max = self.sequences
         params.n_outputs_max = self._outputs
@@ -141,6 +146,7 @@ class LlamaEngine:
             self._batch.clear()
             self._batch.add(sequence, ids[chunk.start : chunk.stop], chunk.start, chunk.output)
             rows = self.decode()
+            # Only once it is decoded: a decode that fails has forgotten everything.
             self.cached[sequence] = ids[: chunk.stop]
             if len(rows):
                 yield chunk.output, rows
@@ -158,6 +164,7 @@ class LlamaEngine:
     def rewind(self, sequence: int, kept: int) -> int:
         """Forget all but the first `kept` tokens of a sequence; return how many really stay."""
         self.cached[sequence] = self.cached[sequence][:kept]
+        # Recurrent models keep a state rather than tokens, and can forget all of it or nothing.
         if not self._lib.llama_memory_seq_rm(self._memory, sequence, kept, -1):
             self._lib.llama_memory_seq_rm(self._memory, sequence, 0, -1)
             self.cached[sequence] = self.cached[sequence][:0]
@@ -255,6 +262,8 @@ class _Batch:
         self._ids[start:stop] = ids
         self._positions[start:stop] = np.arange(position, position + len(ids))
         self._wanted[start:stop] = self._positions[start:stop] >= output
+        # Each token points at its list of sequences: here one int32 within the array of all
+        # numbers.
         self._owner[start:stop] = self._sequences.ctypes.data + 4 * sequence
         self.tokens = stop
         self.outputs += int(self._wanted[start:stop].sum())

@@ -72,6 +72,7 @@ def _longest(
     and none is tried twice; after that the rest is halved, whatever the text is like.
     """
     source = request.truncatable or ""
+    # Characters per token of the whole prompt: close enough for a first guess in any language.
     per_token = sum(map(len, _texts(request))) / needed
     best, low, high = None, 0, len(source)
     place, guesses = high - (needed - limit) * per_token, GUESSES

@@ -57,6 +57,7 @@ class Draft:
 
     def _stopped(self, fresh: int) -> bool:
         for stop in self._stops:
+            # A stop may begin in earlier tokens, so the search goes back by its own length.
             place = self._bytes.find(stop, max(0, len(self._bytes) - fresh - len(stop)))
             if place >= 0:
                 del self._bytes[place:]
@@ -81,7 +82,9 @@ class Draft:
 
         Bytes that are no text come out as U+FFFD, a character cut off at the end is dropped.
         """
+        # Not told that this is the end, the decoder holds an unfinished character back.
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._bytes))
+        # Tokens that lie behind a stop went with its text.
         kept = [entry for start, entry in self._logprobs if start < max(1, len(self._bytes))]
         return Sample(
             text=text,
@@ -111,6 +114,7 @@ class Generation:
                 f" {request.max_tokens or 'at least 1'} do not fit into the context of {n_ctx}"
             )
         given = request.seed if request.seed is not None else seed
+        # Another draw of the same request must be another sample, and the same each time.
         self._seed = None if given is None else given + request.draw
         self._gbnf = None if request.json_schema is None else json_grammar(request.json_schema)
         self._grammars: list[Grammar] = []
@@ -141,6 +145,8 @@ class Generation:
                 try:
                     self._write(engine, draft, row, abandoned)
                 finally:
+                    # Sampled tokens went through the kernels for single rows: nothing may be built
+                    # upon them.
                     engine.rewind(0, len(self.ids))
         finally:
             self.close()

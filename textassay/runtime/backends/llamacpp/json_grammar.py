@@ -22,13 +22,19 @@ _NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly
     "$defs",
     "definitions",
 }
+# llama.cpp writes repetitions out as rules, and enumerated integers are rules here: beyond these
+# numbers grammars take seconds to parse.
 _MAX_REPEATS = 1000
 _MAX_INTEGERS = 2000
 _MAX_DEPTH = 64
 _PRIMITIVES = {
+    # One space at most: where white space is unlimited, small models go on writing it until they
+    # run out
+    # of tokens.
     "ws": "[ ]?",
     "boolean": '("true" | "false")',
     "null": '"null"',
+    # Sixteen digits, the most that a double holds exactly.
     "integer": '"-"? ("0" | [1-9] [0-9]{0,15})',
     "number": '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?',
     # Unicode scalar values by name: a complement would let through what is no UTF-8, and each such
@@ -261,6 +267,7 @@ class _Writer:
             if isinstance(target, Mapping) and "$ref" in target:
                 raise _Unusable(f"{place}/$ref is {ref!r}, which is a reference itself")
             name = self._refs[ref] = f"ref{len(self._refs)}"
+            # The name is taken before its target is visited, so that a schema may refer to itself.
             self.rules[name] = ""
             self.rule(name, self.visit(target, ref, depth + 1))
         return self._refs[ref]
@@ -315,6 +322,8 @@ class _Writer:
 
 def _literal(value: object, place: str) -> str:
     try:
+        # ASCII escapes are one spelling out of several; accepting all of them would need a rule a
+        # letter.
         text = json.dumps(value, ensure_ascii=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise _Unusable(f"{place} holds {value!r}, which is no JSON value") from error

@@ -30,6 +30,7 @@ INSTALL = (
     " lines for CUDA and Metal). Models behind an API need none of this, such as " + BEHIND_API
 )
 
+# ggml's log levels; a continued message carries no level of its own and may belong to either.
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
 _SPINCOUNT = "3000"
 _GPU_DEVICE = 1  # GGML_BACKEND_DEVICE_TYPE_GPU
@@ -121,6 +122,7 @@ def free_gpu_bytes() -> int | None:
     import llama_cpp._ggml
 
     ggml = llama_cpp._ggml.libggml
+    # llama_cpp declares no types for these, and ctypes would cut returned pointers down to an int.
     ggml.ggml_backend_dev_count.restype = ctypes.c_size_t
     ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
     ggml.ggml_backend_dev_get.restype = ctypes.c_void_p

@@ -58,10 +58,14 @@ class Loader:
             self.path,
             gpu_layers=self.gpu_layers,
             check_tensors=self.check_tensors,
+            # Repacked weights round by a row's place in the batch, which exact mode rules out.
             repack=self.sequences > 1,
         )
         try:
             n_ctx = self._context(weights)
+            # After the weights, whose memory is then accounted for; before the context, whose
+            # allocation
+            # the kernel may answer by killing the process.
             check_memory(
                 weights,
                 n_ctx=n_ctx,

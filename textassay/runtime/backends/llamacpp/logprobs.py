@@ -24,6 +24,7 @@ def log_total(row: Row) -> float:
     Raises:
         FatalModelError: The row holds NaN or plus infinity: the weights are broken.
     """
+    # Subtracted first: the exponential of a logit above 88 overflows single precision.
     top = float(row.max())
     if not np.isfinite(top):
         raise FatalModelError(

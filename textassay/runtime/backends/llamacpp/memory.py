@@ -42,6 +42,7 @@ def check_memory(
     """
     needed = kv_bytes(weights, n_ctx=n_ctx, sequences=sequences, kv=kv)
     layers = library().llama_model_n_layer(weights.handle)
+    # Keys and values of a layer lie where the layer does.
     share = (min(gpu_layers, layers) if gpu_layers >= 0 else layers) / max(1, layers)
     context = f"a context of {n_ctx} tokens x {sequences}"
     _check(
@@ -87,6 +88,7 @@ def free_bytes() -> int | None:
     used = _cgroup("memory.current")
     if free is None or limit is None or used is None:
         return free
+    # A container is killed at its own limit, however much the machine has left.
     return min(free, limit - used)
 
 

@@ -180,6 +180,8 @@ class LlamaCppModel:
             "kv": self._kv,
             "mode": self._mode if self._mode == "exact" else f"throughput{self._sequences}",
             "flash_attention": self._flash_attention,
+            # Left out at its default, so that answers kept before this option existed are still
+            # found.
             **({} if self._batch == BATCH else {"batch": self._batch}),
             "gpu_layers": (
                 (-1 if self._gpu_layers is None else self._gpu_layers) if offloads() else 0
@@ -261,6 +263,7 @@ class LlamaCppModel:
             await worker.stopped()
             self._check_open()
         self._worker, self._loaded, self._digest = worker, loaded, digest
+        # For a model that nobody closed. At exit the worker joins its thread by itself.
         weakref.finalize(self, worker.stop).atexit = False
         self._warn_without_offload()
 

@@ -66,6 +66,7 @@ class Order(Generic[E]):
         self._turn += 1
         place = self._next() if self._sorted else 0
         while self._sorted and len(chosen) < most:
+            # Removing an entry brings the next one in order to the same place.
             place = min(place, len(self._sorted) - 1)
             entry = self._sorted.pop(place)[2]
             if entry.abandoned:
@@ -88,6 +89,8 @@ class Order(Generic[E]):
 
         The longest waiting once it is out of patience, else the one most alike.
         """
+        # Entries are taken out of the sorted list only; here they are dropped when they come to the
+        # front.
         while self._arrivals and self._arrivals[0].done:
             self._arrivals.popleft()
         if (

@@ -170,6 +170,7 @@ class PrefixEncoder:
         """Return a text's ids: up to the border the earlier text's, then its own."""
         at = len(text[:border].encode())
         kept = int(np.searchsorted(earlier.ends, at, side="right"))
+        # The border lies within a token of the earlier text, as when a character has several bytes.
         if not kept or earlier.ends[kept - 1] != at:
             return self._anew(text)
         try:
@@ -188,10 +189,13 @@ class PrefixEncoder:
     def _checked(encoded: Encoded) -> Encoded | None:
         """Return it unless its pieces do not spell the text, as when a character has no token."""
         spelled = int(encoded.ends[-1]) if len(encoded.ends) else 0
+        # Without the exact place of each id in the text, later texts could be joined at the wrong
+        # one.
         return encoded if spelled == len(encoded.text.encode()) else None
 
     def _remember(self, encoded: Encoded) -> None:
         for array in (encoded.ids, encoded.ends):
+            # The same arrays are handed out again and again.
             array.setflags(write=False)
         self._texts.insert(bisect_left(self._texts, encoded.text), encoded.text)
         self._encoded[encoded.text] = encoded

@@ -50,6 +50,8 @@ class QueuedTask(Generic[R]):
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[object] = self.loop.create_future()
         self.chain = current_chain()
+        # Read now, on the asker's thread: by the time the task runs it may stand for the next
+        # request.
         self.continued = self.chain is not None and self.chain.continued
         self.key = b""
         self.arrived = 0
@@ -65,6 +67,7 @@ class QueuedTask(Generic[R]):
             self.abandoned = True  # the loop is closed: nobody is left to tell
 
     def _settle(self, result: object) -> None:
+        # Cancelled between the worker's call and this turn of the loop.
         if self.future.done():
             return
         if isinstance(result, BaseException):

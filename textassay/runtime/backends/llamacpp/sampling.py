@@ -92,6 +92,9 @@ class Sampler:
         `seed` is the request's with the sample's number, `None` for any.
         """
         self._temperature, self._top_p, self._grammar = temperature, top_p, grammar
+        # A sequence of two numbers: adding the sample's number to the seed would make sample 1 of
+        # seed 7
+        # equal to sample 0 of seed 8.
         entropy = None if seed is None else [seed[0] % 2**64, seed[1]]
         self._rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
@@ -113,6 +116,8 @@ class Sampler:
             raise MalformedResponse(
                 "the JSON schema leaves no token of the model's vocabulary to go on with"
             )
+        # Rejecting and drawing again among the allowed ones gives each of them its renormalized
+        # probability, just as masking before the first draw would.
         return self._draw(np.where(allowed, row, -np.inf).astype(np.float32))
 
     def accepted(self, token: int) -> None:
@@ -131,6 +136,7 @@ class Sampler:
         kept = weights if order is None else weights[order]
         cumulated = np.cumsum(kept, dtype=np.float64)
         place = int(np.searchsorted(cumulated, self._rng.random() * cumulated[-1], side="right"))
+        # Rounding can put the draw at the very end of the sum.
         place = min(place, len(kept) - 1)
         return place if order is None else int(order[place])
 

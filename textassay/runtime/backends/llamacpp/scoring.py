@@ -125,6 +125,7 @@ class ChoicesPlan:
                 following = self._next.setdefault(path[:depth], [])
                 if path[depth] not in following:
                     following.append(path[depth])
+        # A longer path passes through its beginnings, so their logits come with its own.
         self._inner = [
             path
             for path in self._next
@@ -171,6 +172,9 @@ class ChoicesPlan:
 
         As 1 may be the start of 10.
         """
+        # A choice that begins another ("1" and "10") means that the text ends there: what goes to
+        # the longer
+        # ones is taken off, or the probabilities would add up to more than 1.
         longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
         nearest = [
             one
@@ -189,6 +193,9 @@ class ChoicesPlan:
 
 def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
     """Return the place from which on continuations are counted."""
+    # Text that follows may change the prompt's last tokens ("the" + "re"): what counts as
+    # continuation
+    # begins where the ids part.
     base = min(common_prefix(prompt.ids, joint) for joint in joints)
     if base == 0:
         raise RequestRefused(

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from textassay.runtime.errors import ConfigurationError, ModelNotFound, NothingListening
 
+# C:\models\m.gguf
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
+# Qwen/Qwen2.5-0.5B-Instruct-GGUF@main:qwen2.5-0.5b-instruct-q8_0.gguf
 _HUB = re.compile(r"^(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^:]+))?:(?P<file>[^:]+)$")
 
 

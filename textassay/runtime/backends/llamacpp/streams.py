@@ -31,6 +31,8 @@ def score_together(
     engine: LlamaEngine, evaluations: Sequence[Evaluation], abandoned: Callable[[], bool]
 ) -> None:
     """Evaluate all, in groups of as many as there are sequences, and fill in what they found."""
+    # Sorted by ids, neighbors share their longest prefixes, and a group is evaluated from its
+    # common one.
     ordered = sorted(evaluations, key=lambda evaluation: evaluation.ids.astype(">u4").tobytes())
     for start in range(0, len(ordered), engine.sequences):
         _score_group(engine, ordered[start : start + engine.sequences], abandoned)
@@ -43,6 +45,7 @@ def _score_group(
     shared = min(reusable(common_prefix(leader, one.ids), one.first, len(one.ids)) for one in group)
     _evaluate_prefix(engine, leader[:shared], abandoned)
     for sequence in range(1, len(group)):
+        # Left over from the group before: cheaper to cut back than to copy.
         if shared and common_prefix(engine.cached[sequence], leader) >= shared:
             engine.rewind(sequence, shared)
         else:
@@ -83,6 +86,7 @@ def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
     for tail in pending:
         ids, first = tail.evaluation.ids, tail.evaluation.first
         stop = min(len(ids), tail.start + engine.batch_tokens - engine.batch.tokens)
+        # llama.cpp aborts the process when a batch asks for more rows of logits than were reserved.
         stop = min(stop, max(first, tail.start) + engine.most_outputs - engine.batch.outputs)
         if stop > tail.start:
             before = engine.batch.outputs
@@ -158,6 +162,7 @@ def _write_all(
                     continue
                 ids = sample.generation.ids
                 free = [s for s in range(engine.sequences) if s not in growing]
+                # The free sequence that still holds most of this prompt.
                 sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
                 known = first_rows.get(sample.number)
                 row = first_rows[sample.number] = _begin(engine, sequence, ids, known, abandoned)

@@ -54,6 +54,9 @@ class Tokenizer:
         """Look up the file's special tokens."""
         self._weights, self._template = weights, template
         special = dict(weights.special_texts)
+        # User-defined tokens that neither end a text nor occur in the template are ordinary words
+        # of the
+        # vocabulary (runs of spaces, say): reading them as llama.cpp does is what training did.
         harmless = {
             text
             for text in weights.always_parsed
@@ -61,6 +64,8 @@ class Tokenizer:
         }
         self._special = {text: token for text, token in special.items() if text not in harmless}
         self._parsed_in_text = frozenset(weights.always_parsed) - harmless
+        # The longest first: an alternation takes the first that matches, and names begin one
+        # another.
         names = sorted((text for text in self._special if len(text) > 1), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
         self._encoder = PrefixEncoder(weights)
@@ -77,6 +82,7 @@ class Tokenizer:
         if request.prompt is not None:
             return Prompt(self, self._joined(head), request.prompt)
         parts, text = self._messages(request.messages)
+        # Many templates write the token that begins a text themselves; two of them lower scores.
         if head and parts and parts[0][0] == bos:
             head = []
         return Prompt(self, self._joined([*head, *parts]), text)
@@ -150,6 +156,7 @@ class Tokenizer:
             token = self._special[match.group()]
             swallows_before, swallows_after = self._weights.strips(token)
             text = rendered[start : match.start()]
+            # As training tokenized it: such tokens were written with the white space around them.
             text = text.lstrip() if strip_left else text
             yield text.rstrip() if swallows_before else text, token
             start, strip_left = match.end(), swallows_after

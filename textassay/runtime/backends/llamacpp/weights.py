@@ -46,6 +46,7 @@ class Weights:
                 f"there is no model file {str(path)!r}" + (" (a folder)" if path.is_dir() else "")
             )
         with path.open("rb") as file:
+            # llama.cpp's own message for a foreign file speaks of magic numbers and versions.
             if file.read(4) != b"GGUF":
                 raise ConfigurationError(
                     f"{str(path)!r} is not a GGUF file: it does not begin with the letters GGUF"
@@ -116,6 +117,8 @@ class Weights:
         size = 1024
         while True:
             buffer = ctypes.create_string_buffer(size)
+            # Returns the length that the text has, however small the buffer (a chat template has
+            # many kilobytes).
             needed = read(self.handle, index, buffer, size)
             if needed < size:
                 return buffer.value.decode("utf-8", "replace")
@@ -176,6 +179,7 @@ class Weights:
             raise RequestRefused(
                 f"the text is not valid Unicode: {error.reason} at character {error.start}"
             ) from error
+        # No token stands for less than a byte; the rest is for a space that is put in front.
         room = len(data) + 16
         buffer = np.empty(room, np.int32)
         pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))

@@ -81,9 +81,11 @@ class Worker(Generic[R]):
         loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[R] = loop.create_future()
         self._opening_loop = loop
+        # Marks an error as retrieved: a caller that was cancelled will not ask for it.
         self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
         self._thread.start()
         weakref.finalize(self, _join_at_exit, weakref.ref(self))
+        # Shielded: the thread settles this future whether or not the caller still waits.
         return await asyncio.shield(self._opened)
 
     async def submit(self, task: WorkerTask[R, T]) -> T:
@@ -97,6 +99,7 @@ class Worker(Generic[R]):
                 raise ModelClosed(f"model {self._name!r} is closed")
             entry = QueuedTask[R](task, self._submitted)
             if entry.chain is not None:
+                # The owner may be waiting for the chain's next task when the chain ends.
                 entry.chain.tell(self._look_again)
             self._inbox.append(entry)
             self._submitted += 1
@@ -105,6 +108,8 @@ class Worker(Generic[R]):
             # The future's result has the type of the task that was submitted.
             return await entry.future  # type: ignore[return-value]
         except asyncio.CancelledError:
+            # Only noted here: the task may be running on the owner's thread, which looks between
+            # batches.
             entry.abandoned = True
             raise
 
@@ -214,8 +219,11 @@ class Worker(Generic[R]):
                 if self._stopping:
                     return
                 entry = self._inbox.popleft()
+            # Outside the lock: tokenizing takes long enough to hold up whoever submits.
             usable = not entry.abandoned and self._prepare(entry)
             with self._wake:
+                # Counted whether usable or not: `_collect` waits for everything that was submitted
+                # so far.
                 self._prepared += 1
                 if usable:
                     self._ready.append(entry)

@@ -68,6 +68,8 @@ class TransformersEngine:
         self._torch, self._model, self._batch_tokens = loaded.torch, loaded.model, batch_tokens
         accepted = inspect.signature(type(loaded.model).forward).parameters
         self._takes_positions = "position_ids" in accepted
+        # Otherwise logits of all positions are computed: for a long prompt and a large vocabulary,
+        # gigabytes.
         self._keeps_logits = "logits_to_keep" in accepted
         self._vocabulary = int(loaded.model.config.get_text_config().vocab_size)
 
@@ -104,6 +106,7 @@ class TransformersEngine:
     def _batches(self, sequences: Sequence[Row]) -> Iterator[list[Row]]:
         """Yield batches of like lengths whose padded tokens and logits stay within bounds."""
         batch: list[Row] = []
+        # By length, so that padding is small, and by ids, so that neighbors share their beginnings.
         for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.evaluation.ids))):
             longest = max(one.length for one in [*batch, sequence])
             rows = max(one.wanted for one in [*batch, sequence])
@@ -136,6 +139,7 @@ class TransformersEngine:
         """Return how many leading tokens all rows share, 0 if too few to be worth a pass."""
         if len(batch) < 2:
             return 0
+        # Never past the first wanted position: logits of the shared part are not computed.
         limit = min(one.evaluation.first for one in batch)
         first = batch[0].evaluation.ids
         for one in batch[1:]:
@@ -219,6 +223,8 @@ class TransformersEngine:
             mask = self._torch.cat([before, mask], dim=1)
         more: dict[str, Any] = {}
         if self._takes_positions:
+            # Counted from each row's first real token: padding on the left would shift learned
+            # positions.
             positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
             more["position_ids"] = positions[:, -tokens.shape[1] :]
         if self._keeps_logits:
@@ -263,6 +269,8 @@ class _Writer:
             going = [row for row, token in enumerate(picked) if token is not None]
             if not going:
                 return
+            # Finished rows leave, or the longest answer would cost as much as all of its length
+            # times all rows.
             if len(going) < len(alive):
                 self._select(going)
                 alive = [alive[row] for row in going]

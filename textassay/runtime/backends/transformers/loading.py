@@ -80,6 +80,7 @@ def load(
         )
     if place is not None:
         model = model.to(place)
+    # Without it dropout would make each score a random number.
     model.eval()
     start = model.config.decoder_start_token_id if encoder_decoder else None
     if encoder_decoder and not isinstance(start, int):

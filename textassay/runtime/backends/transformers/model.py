@@ -209,6 +209,8 @@ class TransformersModel:
                     f"memory runs out for one request: {str(error).splitlines()[0]}; use dtype="
                     "float16 or bfloat16, device_map=auto, or a smaller n_ctx"
                 ) from error
+        # Outside of the `except`: its traceback would hold on to the tensors of the batch that
+        # failed.
         half = len(tasks) // 2
         return [
             *TransformersModel._answer(engine, tasks[:half]),

@@ -12,6 +12,7 @@ from pathlib import Path
 from textassay.runtime.backends.llamacpp.digest import file_digest
 from textassay.runtime.errors import ConfigurationError, ModelNotFound, NothingListening
 
+# gpt2   google/flan-t5-xl   google/flan-t5-xl@main
 _HUB = re.compile(r"^(?P<repo>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[^@]+))?$")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _PARTS = ("*.json", "*.model", "merges.txt", "vocab.txt", "*.jinja", *_WEIGHTS)
@@ -83,5 +84,7 @@ def folder_digest(folder: Path) -> str:
     whole = hashlib.sha256()
     named = {path for pattern in _PARTS for path in folder.glob(pattern) if path.is_file()}
     for path in sorted(named):
+        # Names count as well: the same bytes as config.json and as tokenizer.json are not the same
+        # model.
         whole.update(f"{path.name} {file_digest(path)}\n".encode())
     return whole.hexdigest()

@@ -103,6 +103,7 @@ class Scoring(Generic[A]):
             prompt = tokenized(loaded, tokenizer, one)
             encoded[:] = [getattr(prompt, "encoded", np.empty(0, np.int32))]
             made = plan(prompt, one)
+            # Encoder and decoder have their own positions: the longer of the two must fit.
             made.length = max(made.length, len(encoded[0]))
             return made
 

@@ -17,6 +17,7 @@ import numpy as np
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.errors import ConfigurationError, RequestRefused
 
+# <0x0A>: how SentencePiece's vocabularies name a byte that is part of no other token
 _BYTE = re.compile(r"^<0x([0-9A-Fa-f]{2})>$")
 
 
@@ -81,6 +82,7 @@ class Vocabulary:
             raise RequestRefused(
                 f"the text is not valid Unicode: {error.reason} at character {error.start}"
             ) from error
+        # Set each time: the backend is shared with transformers, which sets it for its own calls.
         self._backend.encode_special_tokens = True
         self._backend.no_truncation()
         self._backend.no_padding()
