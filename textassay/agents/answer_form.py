@@ -76,6 +76,7 @@ def schema_of(scale: tuple[float, float], form: Form) -> Json:
     return {
         "type": "object",
         "properties": {"reason": {"type": "string"}, "score": score},
+        # The reason is written first, so that the rating can follow from it.
         "required": ["reason", "score"],
         "additionalProperties": False,
     }

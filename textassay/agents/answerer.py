@@ -127,6 +127,7 @@ class Answerer:
         found = {label: response.logprobs.get(label) for label in ("yes", "no")}
         usage, cut, mass = response.usage, response.truncated_tokens, response.mass
         unreported = [label for label, logprob in found.items() if logprob is None]
+        # An unreported word is not impossible: the other one must be likely enough to outweigh it.
         least = max(self.least_mass, SURE if unreported else 0.0)
         if len(unreported) == 2 or mass < least:
             problem = ScoreError(
@@ -155,6 +156,9 @@ class AnswersInOrder:
         Raises:
             ModelError: The model could not be asked.
         """
+        # Sentences judged by themselves do not wait for each other; sub-questions of one output do,
+        # since each
+        # prompt shows the answers before it.
         if inquiry.parts:
             parts = await gather([self(part) for part in inquiry.parts])
             return Replies(
@@ -164,6 +168,8 @@ class AnswersInOrder:
         questions = inquiry.questions
         with conversation() as chain:
             for question in questions:
+                # Tells a local model whether to keep the prompt for the next question, which begins
+                # with it.
                 chain.continued = question is not questions[-1]
                 reply = await self.answerer(question, inquiry, replies.answers)
                 replies = Replies(items=(*replies.items, reply))
@@ -184,6 +190,7 @@ def p_yes(yes: float | None, no: float | None) -> float:
         raise ValueError("neither yes nor no has a probability")
     if yes is None or no is None:
         return 0.0 if yes is None else 1.0
+    # The smaller over the larger: the exponential never overflows, however unlikely both are.
     odds = math.exp(-abs(yes - no))
     return 1 / (1 + odds) if yes > no else odds / (1 + odds)
 

@@ -147,6 +147,7 @@ class Ask:
         usage, limit = NO_USAGE, max_tokens or self.max_tokens
         is_cut = is_cut or reached_limit
         fields = self._request_fields(prompt)
+        # Only the sampling of the last round counts; the usage of both does.
         for room in (limit, MORE_ROOM * limit):
             samples: list[Sample] = []
             truncated = 0
@@ -155,6 +156,8 @@ class Ask:
                     Request(
                         **fields,
                         n=n - len(samples),
+                        # The draws of samples that came back count on, so that a cache never gives
+                        # one twice.
                         draw=repeat + len(samples),
                         temperature=self.temperature,
                         max_tokens=room,
@@ -167,6 +170,9 @@ class Ask:
                 usage += response.usage
                 samples += response.samples[: n - len(samples)]
                 truncated = max(truncated, response.truncated_tokens)
+            # Read before it is decided whether to ask again: a rating that came early in an answer
+            # that was cut off
+            # is a rating all the same.
             found = tuple([read(sample) for sample in samples])
             cut = all(map(is_cut, samples, found))
             server_limit = _server_limit(response, room) if cut else None
@@ -198,6 +204,8 @@ class Ask:
         answers: list[Answer[R]] = []
         for repeat in range(retries + 1):
             answers.append(await self.answer(prompt, read, repeat=repeat, **request))
+            # A judge that declines has answered; asking again until it gives in would bias the
+            # scores.
             if problem(answers[-1]) in (None, DECLINED):
                 break
         return answers
@@ -263,6 +271,7 @@ def _server_limit(response: Response, room: int) -> int | None:
     Or `None`, if the answer used all of its room.
     """
     written = response.usage.completion_tokens
+    # Several requests, or a cached one, say nothing about where a single answer was cut.
     is_clipped = response.usage.calls == 1 and 0 < written < room * len(response.samples)
     return written // len(response.samples) if is_clipped else None
 

@@ -66,6 +66,8 @@ class Average:
             "usage": sum((part.usage for part in parts if isinstance(part, Score)), Usage()),
             "evidence": tuple(as_evidence(part) for part in parts),
         }
+        # Before anything is averaged: an error may go away, and a mean without this part would be
+        # kept.
         broken = next(
             (part for part in parts if isinstance(part, Failure) or part.outcome == "error"), None
         )
@@ -83,6 +85,7 @@ class Average:
         if not total:
             raise ConfigurationError(f"all parts of {aspect.name!r} that have a value weigh 0")
         mean = math.fsum(value * weight for value, weight in weighted) / total
+        # The rounding of a weighted sum can leave the range of its parts by a hair.
         mean = min(max(mean, min(values)), max(values))
         return Score(value=mean, **about)
 
@@ -111,6 +114,7 @@ def _mapped(part: Score, aspect: Aspect) -> float:
         raise ConfigurationError(
             f"{part.aspect!r} has no scale, so that it cannot be averaged with others"
         )
+    # Equal scales are not mapped to 0..1 and back, which would change the last digits.
     if part.scale == aspect.scale:
         assert part.value is not None
         return part.value

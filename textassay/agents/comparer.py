@@ -87,6 +87,7 @@ class Comparer:
                 message=found.message,
                 usage=usage,
             )
+        # A and B are places, not texts: shown back to front, A is `output_b`.
         value = found if self.order == "forth" else 1 - found
         return Choice(order=self.order, value=value, said=said, usage=usage)
 
@@ -156,6 +157,9 @@ class Settler:
         ]
         if flipped:
             evidence.append({"text": "the choice flipped with the order", "flipped": True})
+        # Judges prefer the first text, or the second, whatever stands there (position bias); a
+        # choice that
+        # depends on it says nothing about the texts.
         value = 0.5 if flipped else values[0]
         return Score(value=value, evidence=tuple(evidence), **about)
 

@@ -88,6 +88,7 @@ class Decomposer:
         for attempt in range(self.repairs + 1):
             answer = await self._ask(prompt, aspect)
             said, listing = answer.samples[0].text, answer.read[0]
+            # A repair can be worse than what it repairs; the fullest list is kept.
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing
             if self._suffices(listing):
@@ -140,6 +141,7 @@ class Decomposer:
             {"text": f"{e.name}: {e.definition}"[:MAX_QUOTED], "problem": "cut off"}
             for e in listing.entries[-1:]
         ]
+        # The last definition may end in the middle.
         return Listing(listing.entries[:-1], (*listing.dropped, *last))
 
 

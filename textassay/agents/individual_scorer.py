@@ -39,5 +39,7 @@ class IndividualScorer:
             (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
             default=0,
         )
+        # Their cost stands on the whole; counted on each score as well, it would be paid twice in
+        # the sums.
         freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
         return Ratings(scores=freed, notes=truncation_note(cut), usage=usage)

@@ -94,12 +94,14 @@ class JointScorer:
             usage += answer.usage
             truncated = max(truncated, answer.truncated_tokens)
             (joint,) = answer.read
+            # Only what was missing is asked again, so nothing that was rated before is replaced.
             found |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
             notes += joint.invented
             left = tuple(aspect for aspect in aspects if isinstance(found[aspect.id], NoRating))
             if not left:
                 break
             notes.append(_incomplete(answer, left))
+            # A refusal is an answer, and is not asked for again.
             if all(getattr(found[aspect.id], "reason", None) == DECLINED for aspect in left):
                 break
         scores = tuple(_score(example, aspect, found[aspect.id]) for aspect in aspects)

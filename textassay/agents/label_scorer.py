@@ -54,6 +54,8 @@ class LabelScorer(Scorer):
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         points = points_of(self._asked_scale(aspect), self.form)
+        # With and without a space before it: which one is a token depends on the tokenizer and the
+        # prompt.
         choices = {point.label: (f" {point.label}", point.label) for point in points}
         response = await self.ask.choices(prompt, choices)
         about["usage"] = response.usage
@@ -70,6 +72,8 @@ class LabelScorer(Scorer):
         found = {point.label: response.logprobs.get(point.label) for point in points}
         known = {label: logprob for label, logprob in found.items() if logprob is not None}
         profile, name = self.ask.profile, self.ask.model.name
+        # If a label is not among those reported, the others need enough mass to speak for
+        # themselves.
         least = max(profile.least_mass, MIN_MASS if len(known) < len(found) else 0.0)
         if not known or response.mass < least:
             message = (

@@ -144,6 +144,9 @@ class LikelihoodScorer:
         )
 
     def _value(self, items: Sequence[Likelihood]) -> float:
+        # Both directions under one reference first, then references: GPTScore's order, and the two
+        # kinds of
+        # mean do not commute.
         by_reference: dict[int | None, list[float]] = {}
         for item in items:
             by_reference.setdefault(item.passage.reference, []).append(item.value(self.weights))
@@ -182,6 +185,7 @@ def _mean(values: Iterable[float]) -> float:
 def _harmonic(values: Iterable[float]) -> float:
     """Return the harmonic mean of log-probabilities, which are all 0 or less; 0 if any is 0."""
     known = list(values)
+    # A text of probability 1: the harmonic mean tends to 0 there, and the division would fail.
     if any(value == 0 for value in known):
         return 0.0
     return len(known) / math.fsum(1 / value for value in known)

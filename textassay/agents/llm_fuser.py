@@ -109,6 +109,7 @@ class LLMFuser:
         """
         example = self.ask.prepare(example)
         abouts = [self._about(example, aspect) for aspect in aspects]
+        # Before the judge is asked: its answer would be paid for and thrown away.
         problem = self._problem_before(example, assistance, plan)
         if problem is not None:
             return [Score.unscored(**problem, **about) for about in abouts]
@@ -297,12 +298,14 @@ def _evidence(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tup
     )
 
 
+# "Score: 4/5 - Explanation: The summary ..." -> "The summary ..."
 _BEFORE_WORDS = re.compile(
     r"(?i)\A[\s*_#>`|-]{0,12}(?:(?:score|rating)\b[\s*_]{0,4}[:：=]?)?"
     r"[\s*_\[(]{0,6}[\d.,/½]{0,12}(?:\s?out of \d{1,4})?[\s*_\])|.,;]{0,8}"
     r"(?:[–—-]\s)?(?:[\s*_]{0,6}(?:explanation|reason|justification"
     r"|comments?)\b[\s*_]{0,4}[:：][\s*_]{0,4})?"
 )
+# The heading of the last part, which stands behind the explanation of the last aspect.
 _NEXT_HEADING = re.compile(r"(?i)\n[\s*_#>|-]{0,12}evaluation summary\W{0,12}\Z")
 
 

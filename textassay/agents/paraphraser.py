@@ -22,8 +22,11 @@ from textassay.runtime.model import Sample
 
 ATTEMPTS = 2
 """Paraphrases that are asked for until one is verified."""
+# In other words:\nThe price rose.
 _MARK = re.compile(r"(?im)^\W{0,4}in other words:\W{0,4}$\n?|^\W{0,4}in other words:")
+# Answer: **Yes**, because ...
 _YES_NO = re.compile(r"(?i)\A\W{0,12}(?:answer\W{0,4})?(yes|no)\b")
+# 12   1,000.5
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _DRY = "In other words:\nIt is said here in another way, and nothing is added or left out."
 
@@ -78,6 +81,7 @@ class Paraphraser:
 
     async def _refused(self, original: str, text: str) -> tuple[str, Usage]:
         """Return why the texts do not say the same, empty if they do, and the cost of asking."""
+        # Both directions: one alone accepts a summary, the other an embellishment.
         both = ((original, text), (text, original))
         answers = await gather([self._follows(first, second) for first, second in both])
         usage = answers[0][1] + answers[1][1]
@@ -102,6 +106,7 @@ def unlike(original: str, text: str) -> str | None:
         return "the model wrote no text"
     if [word.casefold() for word in before] == [word.casefold() for word in after]:
         return "it is the original"
+    # The 5 words leave room for rephrasing texts of one or two.
     if not len(before) / 2 <= len(after) <= 2 * len(before) + 5:
         return f"it has {len(after)} words, the original {len(before)}"
     if Counter(_NUMBER.findall(original)) != Counter(_NUMBER.findall(text)):

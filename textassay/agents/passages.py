@@ -34,6 +34,7 @@ Scored = Literal["output", "yes"]
 OverReferences = Literal["mean", "max", "harmonic", "first"]
 """What becomes of the values under several references."""
 
+# "User: hello" at the beginning of a line
 _SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
 
 
@@ -201,6 +202,7 @@ class PassageWriter:
             PromptError: The prompt file does not render.
             ConfigurationError: A demonstration lacks what this aspect needs.
         """
+        # Its answer stands in the prompt, so its likelihood would say nothing.
         if any(_same(example, shown) for shown in self._demonstrations(aspect)):
             return _none(
                 "Demonstration", "this example is shown as a demonstration, so it is not judged"
@@ -281,6 +283,8 @@ class PassageWriter:
             return "", "", cue
         if self.template.layout != "paper":
             return wording.afterwards.replace("{object}", object_), "", cue
+        # A published prompt speaks of one aspect; with others combined, the instruction is made
+        # anew.
         if published is None or others:
             instruction = wording.instruction.replace("{object}", object_)
             return instruction, f"{instruction} ", cue

@@ -29,6 +29,7 @@ RatingSource = Literal["written", "choices"]
 """Ratings are read from what a judge writes, or from the probabilities of the labels as what comes
 next."""
 
+# "Anna: ", "Speaker 2: "
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w .'-]{0,30}):\s+")
 MAX_TEXTS = 1024
 
@@ -136,6 +137,8 @@ def _unlabelled(source: str, output: str) -> tuple[str, str]:
     turns = [turn for turn in source.splitlines() if turn.strip()]
     labels = [_SPEAKER.match(turn) for turn in turns]
     found = [label for label in labels if label is not None]
+    # A line without a label is the rest of a turn, or no dialogue at all: then nothing is taken
+    # away.
     if not turns or len(found) < len(turns):
         return source, output
     named = _SPEAKER.match(output)

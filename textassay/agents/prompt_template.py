@@ -55,6 +55,7 @@ class Prompt:
         Raises:
             PromptError: The prompt file does not render.
         """
+        # Some APIs refuse an empty turn.
         said = ChatMessage(role="assistant", content=answer or "(nothing)")
         return replace(self, messages=(*self.messages, said, *chat(prompt, **values)))
 
@@ -142,6 +143,7 @@ class PromptTemplate:
         between examples in nothing else.
         """
         labels = tuple([part["label"] for part in texts])
+        # Labels belong to the key: an example without a source has another prompt than one with it.
         key: Any = (labels, *values.items())
         try:
             kept = self._frames.get(key, _NEW)
@@ -151,8 +153,10 @@ class PromptTemplate:
         if kept is _NEW:
             kept = self._frame(labels, values)
             if len(self._frames) >= MAX_FRAMES:
+                # Dicts keep the order of insertion, so this is the oldest.
                 del self._frames[next(iter(self._frames))]
             self._frames[key] = kept
+        # This prompt changes the texts (a filter, say), so it must be rendered for each example.
         if kept is None:
             return self._chat(material=texts, **values)
         return _messages(self.prompt, kept.fill([part["text"] for part in texts]))

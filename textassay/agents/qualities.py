@@ -67,6 +67,9 @@ class Qualities(Message):
         By its definition where that is not one of those known.
         """
         known = self.find(aspect.name)
+        # An aspect of a known name with a definition of its own means something else: published
+        # words about
+        # that name would not ask for it.
         if known is None or aspect.definition not in {known.definition, *self.definitions}:
             return described(aspect)
         return known

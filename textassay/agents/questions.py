@@ -34,6 +34,7 @@ _MISSING = {
     "context": "MissingContext",
     "reference": "MissingReferences",
 }
+# Is |this| summary ...?
 _OPENING = re.compile(r"(?i)\b(this)\s+")
 
 
@@ -208,6 +209,8 @@ class SentenceQuestions:
         form = next((form for form in forms if not form.missing(texts)), None)
         if form is None:
             return QuestionSet(missing=_needs(aspect, forms[0].missing(texts)))
+        # One number for all texts of the example: the same prefix for every aspect, which servers
+        # reuse.
         number = nonce(texts.values())
         labels = form.labels(texts)
         shown = labels if self.template.layout == "paper" else self._shared(texts, labels)
@@ -273,6 +276,8 @@ class SentenceQuestions:
         if self.book.quoted:
             text = (
                 f'"{text}"'
+                # A sentence with a quotation mark could close the quotation and go on as a
+                # question.
                 if '"' not in text or self.template.profile.printed
                 else fence("sentence", text, number).replace("\n", " ")
             )

@@ -168,6 +168,7 @@ def read_quoted(sample: Sample) -> _Read:
     quote = next((fields[key] for key in _QUOTES if key in fields), "")
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
     verdict = _VERDICTS.get(word) if isinstance(answer, str | bool) else None
+    # An answer that was cut off by a filter behind its verdict is an answer.
     if verdict is not None:
         return _Read(verdict=verdict, quote=quote if isinstance(quote, str) else "")
     if sample.finish_reason == "filtered":
@@ -178,6 +179,7 @@ def read_quoted(sample: Sample) -> _Read:
 def _fields(said: str) -> Json:
     found = [part.value for part in find_json(said) if isinstance(part.value, dict)]
     if found:
+        # The last object: reasoning models draft one before they decide.
         return {key_of(key): value for key, value in found[-1].items()}
     lines = (line.strip(" *-").partition(":") for line in said.splitlines())
     return {

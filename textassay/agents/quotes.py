@@ -18,7 +18,9 @@ MIN_WORDS = 3
 """Words of a quotation; fewer are found in nearly every text by chance, so they are no evidence,
 unless they are all that the text says."""
 
+# 1,000.5   word   .   so that "10" is not found in "100"
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+|[^\w\s]|_")
+# "..."   "[...]"   "(…)": an ellipsis within a quotation
 _GAP = re.compile(r"\s*(?:\[(?:\.{3}|\u2026)\]|\((?:\.{3}|\u2026)\)|\.{3,}|\u2026)\s*")
 _PLAIN = str.maketrans(
     {
@@ -72,6 +74,8 @@ def quotable(example: Example) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
+    # Translated twice: NFKC itself makes typographic marks out of others (a prime out of a double
+    # prime).
     return unicodedata.normalize("NFKC", text.translate(_PLAIN)).translate(_PLAIN).casefold()
 
 
@@ -102,6 +106,7 @@ def _in_order(parts: Sequence[list[str]], said: Sequence[str]) -> int | None:
 def _position(part: Sequence[str], said: Sequence[str], start: int) -> int | None:
     """Return where the tokens stand next to each other, from `start` on."""
     for at in range(start, len(said) - len(part) + 1):
+        # Comparing one token first keeps this linear for nearly all texts.
         if said[at] == part[0] and list(said[at : at + len(part)]) == list(part):
             return at
     return None

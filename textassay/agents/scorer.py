@@ -58,6 +58,7 @@ class Scorer:
     variant: str = ""
 
     def __post_init__(self) -> None:
+        # When it is made, not when it is called: a run must fail before it has cost anything.
         self._check_reading()
         for aspect in self.ask.task.aspects:
             self._check_labels(aspect, points_of(self._asked_scale(aspect), self.form))
@@ -138,6 +139,7 @@ class Scorer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
+        # Before it is looked at for being empty: preparing can leave nothing of a text.
         example = self.ask.prepare(example)
         about = self._about(example, aspect)
         if not example.output.strip():
@@ -187,6 +189,9 @@ class Scorer:
             **self._request(aspect),
         )
         about["usage"] = sum((answer.usage for answer in answers), NO_USAGE)
+        # Only the last answer can be usable; the ones before it become evidence, so that nothing
+        # paid for is
+        # hidden.
         *earlier, last = answers
         found = _rating_in(last)
         if isinstance(found, NoRating):

@@ -28,6 +28,7 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
         fields: The score's other fields.
     """
     said = sample.text.strip()
+    # An explanation that is nothing but the rating explains nothing.
     only_rating = said == sample.text[slice(*rating.span)]
     return Score(value=rating.value, explanation=None if only_rating else said, **fields)
 
@@ -55,6 +56,7 @@ def from_samples(
         said = samples[0].text.strip()[:MAX_QUOTED]
         message = f"none of {len(samples)} samples holds a usable rating; the first says: {said!r}"
         return Score.unscored(DECLINED if declined else "NoScoreFound", message, **fields)
+    # The mean of equal ratings must be that rating, whatever rounding does.
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
     return Score(**{"value": mean, "spread": spread} | fields)

@@ -100,6 +100,7 @@ class ToolAverage:
         for assistant, score in zip(self.assistants, assistance, strict=True):
             selected = None if chosen is None else assistant.name in chosen
             told.append(as_assistance(score, selected))
+            # Tools that the plan leaves out stand in the evidence, not in the mean.
             if selected is not False:
                 mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
                 told[-1]["mapped"] = mapped.value

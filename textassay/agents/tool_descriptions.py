@@ -83,6 +83,7 @@ def on_unit_scale(
     if score.value is None or scale is None:
         return score
     low, high = scale
+    # Ranges are chosen by users for unbounded tools, so values beyond them do come.
     share = (min(max(score.value, low), high) - low) / (high - low)
     turned = assistant.higher_is_better != aspect.higher_is_better
     return score.model_copy(update={"value": 1.0 - share if turned else share, "scale": UNIT})

@@ -48,6 +48,8 @@ class YesNoAggregator:
             missing = inquiry.missing or _NOTHING_ASKED
             about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
             return Score.unscored(missing.type, missing.message, **about)
+        # One question without an answer leaves no score: a mean over the rest would stand for
+        # another text.
         if replies.problem is not None:
             about |= {"scale": (0.0, 1.0), "outcome": "invalid"}
             return Score.unscored(replies.problem.type, replies.problem.message, **about)

@@ -18,7 +18,11 @@ from itertools import count
 def nonce(texts: Iterable[str]) -> str:
     """Return 8 hex digits that follow from the texts and stand in none of them."""
     known = tuple(texts)
+    # With their lengths: texts cut differently must not give the same number.
     joined = "\x1f".join([f"{len(text)}:{text}" for text in known])
+    # The texts are hashed into the number, so holding it would take a preimage; the loop is for the
+    # one
+    # chance in four billion per place.
     for attempt in count():
         number = hashlib.sha256(f"{attempt}:{joined}".encode("utf-8", "surrogatepass")).hexdigest()[
             :8

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from textassay.prompts.rendering import Turn, render
 
+# Made anew in each process, so that no text can hold it.
 _MARK = secrets.token_hex(16)
 _CUT = re.compile(rf"{_MARK}-(\d+)-")
 
@@ -54,5 +55,7 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
         pieces = _CUT.split(turn.content)
         turns.append((turn.role, tuple(pieces[::2]), tuple(int(place) for place in pieces[1::2])))
     found = {place for _, _, places in turns for place in places}
+    # A mark that is left over was changed by the template (upper case, a slice), and its text would
+    # be.
     whole = not any(_MARK in piece for _, words, _ in turns for piece in words)
     return PromptFrame(tuple(turns)) if whole and found == set(range(len(labels))) else None

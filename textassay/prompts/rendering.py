@@ -41,6 +41,9 @@ def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
 
     Parts stand beside them or, of the same name, in this package.
     """
+    # Prompt files may come from users. `StrictUndefined`: a misspelt name is an error, not an empty
+    # place
+    # in a prompt that is paid for.
     return ImmutableSandboxedEnvironment(
         loader=FileSystemLoader([folder, FOLDER]),
         undefined=StrictUndefined,
@@ -69,6 +72,8 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
             turns = [Turn("user", template.render(values))]
         else:
             context = template.new_context(values)
+            # Blocks are rendered one by one: each is a message, and what stands between them is
+            # comment.
             turns = [Turn(role, "".join(block(context))) for role, block in template.blocks.items()]
     except (TemplateError, TypeError, ArithmeticError) as error:
         raise PromptFault(f"prompt {name!r} does not render: {error}") from error
@@ -83,6 +88,7 @@ def files(name: str) -> dict[str, str]:
     """
     found = {name: _source(name)}
     for part in _parts(name):
+        # The same order as the loader's: a part beside the file goes before one of the package.
         beside = _path(name).with_name(part)
         ours = beside.parent == FOLDER or not beside.is_file()
         found |= files(part.removesuffix(".jinja") if ours else str(beside))

@@ -23,10 +23,15 @@ _TYPOGRAPHY = str.maketrans(
     | {"\u2026": "...", "\u00a0": " ", "\u200b": ""}
 )
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]"}
+# -lrb- and -rrb-: the Penn Treebank's round brackets
 _BRACKET = re.compile("|".join(_BRACKETS))
+# ``quoted'' as the Penn Treebank writes it
 _QUOTES = re.compile(r"``|''")
+# "do n't", "it 's" -> "don't", "it's"
 _CLITIC = re.compile(r" (n't|'(?:s|re|ve|ll|d|m))\b")
+# "rain ." -> "rain."
 _BEFORE = re.compile(r" +(?=[.,;:!?%)\]])")
+# "( rain" -> "(rain"   "$ 5" -> "$5"
 _AFTER = re.compile(r"(?<=[(\[$#]) +")
 _BLANKS = re.compile(r"[^\S\n]+")
 

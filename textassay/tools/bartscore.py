@@ -94,6 +94,7 @@ class BartScore(ModelTool):
         if self.direction == "f":  # each reference has two
             values = [sum(values[at : at + 2]) / 2 for at in range(0, len(values), 2)]
         best = max(values) if self.over_references == "max" else sum(values) / len(values)
+        # Cut texts are marked: their values compare only with each other.
         cut = sum(lost for _, lost in encodings)
         return Measurement(
             value=best,
@@ -130,6 +131,7 @@ class BartScore(ModelTool):
             places = kept if over else range(len(encoding))
             ids += [encoding.ids[at] for at in places]
             special += [encoding.special[at] for at in places]
+            # The engine finds the border between the two texts by the segment.
             types += [segment] * len(places)
             lost += over
         return Encoding(tuple(ids), tuple(types), tuple(special)), lost

@@ -83,6 +83,7 @@ class BertScore(ComparingTool):
             batch_tokens: Most tokens in a batch, padding included.
             splitter: Finds sentences, where a text must be read in windows.
         """
+        # Which layer agrees best with people was measured per encoder, by the authors.
         if layer is None and model == DEFAULT_ENCODER:
             layer = 17
         super().__init__(
@@ -126,6 +127,8 @@ class BertScore(ComparingTool):
         matches = await asyncio.to_thread(
             lambda: [greedy_match(embedded[0], other) for other in embedded[1:]]
         )
+        # By F1 whatever is reported, as bert-score does: precision alone would favor the longest
+        # reference.
         best = max(matches, key=lambda m: m.f1)
         return Measurement(
             value={"f": best.f1, "p": best.precision, "r": best.recall}[self.measure_],
@@ -147,6 +150,7 @@ def greedy_match(output: TokenStates, other: TokenStates) -> Match:
 
 def _best(tokens: Array, candidates: Array) -> float:
     """Return the mean over tokens of the highest cosine with a candidate."""
+    # Candidates hold special tokens, rows do not: bert-score masks them on one side only.
     return float((unit(tokens) @ unit(candidates).T).max(axis=1).mean())
 
 

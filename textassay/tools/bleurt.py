@@ -97,6 +97,7 @@ class Bleurt(ComparingTool):
         answers = await self.ask(
             engine, [encoding for plan in plans for _, row in plan for encoding in row]
         )
+        # Any classifier loads; only its number of outputs shows that it is no regressor.
         one_output(answers[0].shape, self.runner.label)
         values, at = [], 0
         for plan in plans:
@@ -131,8 +132,11 @@ class Bleurt(ComparingTool):
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
         if tokenizer.count(reference) + tokenizer.count(output) <= room:
             return [(output, [tokenizer.encode(reference, output)])]
+        # Half of the input for the output's part, so that a window of the reference always has room
+        # beside it.
         parts = pack(self.splitter.split(output), tokenizer.count, max(1, room // 2))
         limit = max(1, room - max(map(tokenizer.count, parts)))
+        # With an overlap, what spans two sentences of the reference is whole in one of the windows.
         windows = pack(self.splitter.split(reference), tokenizer.count, limit, overlap=1)
         return [(part, [tokenizer.encode(window, part) for window in windows]) for part in parts]
 

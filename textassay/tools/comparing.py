@@ -95,6 +95,7 @@ def targets(
         return Abstention(
             type="MissingContext", message=f"{name} needs a context, which this example lacks"
         )
+    # References first: they say what was wanted, the source only what there was.
     known = references(example) if against != "source" else ()
     if known:
         return known, "references"

@@ -187,6 +187,8 @@ class Embedding(ComparingTool):
         if fresh:
             known.update(zip(fresh, await self._embed_fresh(engine, fresh), strict=True))
         for text, vector in known.items():
+            # Taken out and put in again, so that the first of the dict is the one unused for
+            # longest.
             self._vectors.pop(text, None)
             self._vectors[text] = vector
         while len(self._vectors) > MAX_VECTORS:
@@ -307,12 +309,14 @@ def pooling_of(folder: Path, label: str, wanted: Literal["auto", "mean", "cls"])
         kinds = [
             str(module["type"]).rpartition(".")[2] for module in json.loads(modules.read_bytes())
         ]
+        # A dense layer after pooling, say: without it the vectors would be others than the model's.
         if odd := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
             raise ConfigurationError(
                 f"{label} has further layers ({', '.join(odd)}), which this tool does not run"
             )
     if wanted != "auto":
         return wanted
+    # Where sentence-transformers writes it; transformers' own files say nothing of pooling.
     config = folder / "1_Pooling" / "config.json"
     if not config.is_file():
         return "mean"
@@ -320,6 +324,7 @@ def pooling_of(folder: Path, label: str, wanted: Literal["auto", "mean", "cls"])
     if said.get("pooling_mode") in ("mean", "cls"):
         return "mean" if said["pooling_mode"] == "mean" else "cls"
     on = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
+    # Older versions of sentence-transformers wrote one flag for each way of pooling.
     if on == ["pooling_mode_mean_tokens"]:
         return "mean"
     if on == ["pooling_mode_cls_token"]:

@@ -68,6 +68,7 @@ class FunctionTool(TextTool):
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Call the function."""
+        # A plain function may compute for seconds, so it must not run on the event loop.
         if asyncio.iscoroutinefunction(self.function):
             found = await self.function(example)
         else:

@@ -82,6 +82,7 @@ class LMProb(TextTool):
         """Ask for the log-probabilities of the output's tokens."""
         model = await self._model()
         text = "" if self.unconditional else premise(example) or ""
+        # Not `format`: braces in the premise would be taken for places.
         before, _, after = self.template.partition(_PLACE)
         request = ContinuationRequest(
             prompt=f"{before}{text}{after}", continuation=example.output.strip()
@@ -109,6 +110,7 @@ class LMProb(TextTool):
             raise ConfigurationError(
                 f"{self.name} needs a model: {self.name}:MODEL, such as lm_prob:llamacpp/PATH.gguf"
             )
+        # Tools score examples side by side: without a lock each would load the model.
         async with self._opening:
             if self._opened is None:
                 self._opened = await connect(self.model).__aenter__()

@@ -56,6 +56,7 @@ class Meteor(Computed):
     def compute(self, example: Example) -> Measurement:
         """Score against every reference and keep the best."""
         meteor = need("nltk.translate.meteor_score", extra="nltk", what=self.name)
+        # Treebank rules only: `word_tokenize` would want NLTK's Punkt data as well.
         tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()
         words = tokenizer.tokenize(example.output)
         targets = [tokenizer.tokenize(text) for text in references(example)]

@@ -92,6 +92,7 @@ class ModelTool(TextTool):
     async def aclose(self) -> None:
         """Free the model unless another tool uses it; safe to call twice."""
         self._closed = True
+        # Given up before the await, so that a second call releases nothing twice.
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.release()

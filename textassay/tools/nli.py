@@ -113,6 +113,7 @@ class NLI(ModelTool):
         pairs = await asyncio.to_thread(self._pairs, engine, first, second)
         found = await self.ask(engine, pairs.encodings)
         table = np.array([_probability(logits, entailment) for logits in found])
+        # Row by row, as `_pairs` lays the pairs out.
         table = table.reshape(len(pairs.windows), len(pairs.sentences))
         best = table.max(axis=0)
         evidence: tuple[dict[str, Any], ...] = tuple(
@@ -145,6 +146,7 @@ class NLI(ModelTool):
         # a hypothesis may take half of the input; one that is longer is cut, and every part counts
         # as a sentence
         sentences = fit(sentences, tokenizer.count, max(1, room // 2))
+        # The longest sentence decides: each window is paired with every sentence.
         limit = max(1, min(self.window_tokens, room - max(map(tokenizer.count, sentences))))
         parts = self.splitter.split(first)
         windows = (
@@ -172,6 +174,9 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
     known = labels(config)
     found = [index for index, name in known.items() if name.strip().lower() == "entailment"]
     if len(found) != 1:
+        # The order of labels differs between models (MNLI has two in use): taking one by its place
+        # could report
+        # contradiction as entailment.
         names = ", ".join(known.values()) or "none"
         raise ConfigurationError(
             f"{label} is no NLI model: among its labels ({names}) there is not one 'entailment'; if"

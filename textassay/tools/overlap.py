@@ -81,6 +81,7 @@ class Rouge(Computed):
         scorer = _rouge_scorer(self.variant, self.stemmer)
         tokenize = _rouge_tokenizer(self.stemmer).tokenize
         targets = references(example)[: 1 if self.refs == "first" else None]
+        # rouge-score drops every other character in silence, and would give 0 to any Chinese text.
         if not tokenize(example.output) or not any(tokenize(target) for target in targets):
             return Abstention(
                 type="UnsupportedScript",
@@ -89,6 +90,8 @@ class Rouge(Computed):
                     " none"
                 ),
             )
+        # Not by the library: its table in Python takes minutes for long texts; the value is the
+        # same.
         if self.variant == "rougeL":
             words = tokenize(example.output)
             best = max(
@@ -139,6 +142,7 @@ def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
     row = everything
     for word in other:
         matched = row & places.get(word, 0)
+        # The addition carries each match to the next zero above it, for all prefixes at once.
         row = ((row + matched) | (row - matched)) & everything
     return len(one) - row.bit_count()
 
@@ -232,6 +236,7 @@ class Bleu(Computed):
             tokenize=self.tokenize,
             smooth_method=self.smooth,
             max_ngram_order=self.max_order,
+            # Without it a sentence of fewer than four words has a score of 0, whatever it says.
             effective_order=True,
         )
         return Measurement(

@@ -16,12 +16,15 @@ from textassay.tools.tool import Abstention, Computed, Measurement
 
 # tokenised text writes "do n't" and "he 's"; both are one word
 _CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
+# rain   don't
 _ENGLISH_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)*", re.IGNORECASE)
 _VOWELS = re.compile(r"[aeiouy]+")
+# pairs of vowels that are two syllables: "di-al", "cru-el", "cre-ate", but not "na-tion"
 _HIATUS = re.compile(
     r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie"
     r"|ying\b"
 )
+# endings without a syllable: "mak(e)", "lik(ed)", "mak(es)", but not "lit-tle", "wan-ted", "box-es"
 _SILENT_END = re.compile(
     r"(?<![aeiouyl])e$|(?<=[aeiouy])le$|(?<![aeiouytd])ed$|(?<![aeiouysxzl])es$|(?<=[cgsxz]h)es$"
 )
@@ -56,6 +59,8 @@ class Readability(Computed):
         text = _CLITIC.sub("", example.output)
         found = _ENGLISH_WORD.findall(text)
         letters = sum(character.isalpha() for character in text)
+        # The formula was fitted to English; a share rather than any word, for names in other
+        # scripts occur.
         if not found or sum(map(len, found)) < 0.8 * letters:
             return Abstention(
                 type="UnsupportedLanguage",

@@ -78,6 +78,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 """Modules that each extra of the package brings."""
 
+# sum_bleurt=bleurt:/models/sum?engine=onnx
 _SPEC = re.compile(
     r"(?:(?P<name>[\w.\-]+)=)?(?P<kind>[\w.\-]+)(?::(?P<model>[^?]+))?(?:\?(?P<options>.*))?"
 )
@@ -266,10 +267,12 @@ def _checked(
 ) -> dict[str, Any]:
     """Return the options as the factory's annotations want them."""
     parameters = inspect.signature(factory).parameters
+    # Such a factory checks its own options: its signature says nothing about them.
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return options
     if "asked" in parameters and model is not None and "model" not in options:
         options["asked"] = model
+    # `rouge1` is `Rouge` with its variant; giving another one would contradict the name.
     fixed = set(factory.keywords) if isinstance(factory, partial) else set()
     known = [name for name in parameters if name not in fixed | {"asked", "name"}]
     hints = _hints(factory)

@@ -47,6 +47,7 @@ class ToolScorer(AsyncResource):
         Raises:
             TextassayError: A failure that would hit every example, such as a missing extra.
         """
+        # No task group for one tool, the common case in a graph.
         if len(self.tools) == 1:
             return [await self._one(self.tools[0], example)]
         try:

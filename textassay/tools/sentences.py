@@ -42,7 +42,9 @@ _BREAK = re.compile(
     """,
     re.VERBOSE,
 )
+# "- ", "1. ", "(2) ", "b) " at the beginning of a list item
 _ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s")
+# the word right before a dot, without brackets and quotation marks: (e.g -> e.g
 _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
 # Width of a line, in characters, that an editor or terminal may have wrapped.
 _HARD_WRAP = range(40, 121)
@@ -111,6 +113,7 @@ class RuleSplitter:
         if match["line"].count("\n") > 1 or match.end() >= len(text):
             return False
         line_start = max(text.rfind("\n", 0, match.start()) + 1, start)
+        # A short line was ended by its author (a heading, a verse), a long one by the window.
         width = match.start() - line_start
         following = text[match.end() : match.end() + 8]
         return width in _HARD_WRAP and following[:1].islower() and not _ITEM.match(following)
@@ -148,6 +151,7 @@ class RuleSplitter:
         if after[0].islower():
             return False
         if low in self.abbreviations:
+            # "No. 5" goes on, "He said no. Then" does not.
             return low == "no" and not after[0].isdigit()
         next_word = re.split(r"[\s,]", after.lstrip("\"'\u2018\u201c(["), maxsplit=1)[0]
         if low in _MAY_END or re.fullmatch(r"(?:[a-z]\.)+[a-z]", low):

@@ -168,6 +168,8 @@ class TextTool(ABC):
 
     async def score(self, example: Example) -> Score:
         """Measure one example; see `Tool.score`."""
+        # Checked here for all tools, so that none of them gives a number for a text that is not
+        # there.
         found = self.missing(example) or await self.measure(example)
         if isinstance(found, Abstention):
             return Score(
@@ -188,6 +190,7 @@ class TextTool(ABC):
             explanation=found.explanation,
             evidence=found.evidence,
             usage=found.usage,
+            # Made after measuring: a model's commit is known once it is loaded.
             signature=sign(self.kind or self.name, {**self.settings(), **found.marks}),
         )
 
@@ -278,6 +281,7 @@ def on_scale(value: float, scale: Scale | None, *, tolerance: float = 1e-5) -> f
     if scale is None:
         return value
     low, high = scale
+    # A value far off its scale is a fault of the tool; clipping it would hide that.
     if not low - tolerance * (high - low) <= value <= high + tolerance * (high - low):
         raise ValueError(f"a tool gave {value!r}, which is off its own scale {low:g} to {high:g}")
     return min(max(value, low), high)

@@ -179,6 +179,8 @@ class UniEval(ModelTool):
 
     def _encode(self, engine: Engine, text: str, example: Example) -> Encoding:
         """Return the question, the output and the other texts, with an end mark after each."""
+        # UniEval was trained on pieces joined by the text "</s>", which T5's tokenizer reads as the
+        # end mark.
         end = engine.config.get("eos_token_id")
         if not isinstance(end, int):
             raise ConfigurationError(f"config.json of {self.runner.label} names no eos_token_id")
@@ -212,4 +214,5 @@ def answer_token(engine: Engine, word: str, label: str) -> int:
 
 def p_yes(yes: float, no: float) -> float:
     """Return P(yes) / (P(yes) + P(no)) from two logits."""
+    # Beyond 709 the exponential overflows; the result is 0 or 1 long before.
     return float(1 / (1 + np.exp(np.clip(no - yes, -700, 700))))

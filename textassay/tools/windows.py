@@ -55,6 +55,7 @@ def pack(sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
 
 
 def _cut(sentence: str, count: Count, limit: int) -> list[str]:
+    # Between words first, and inside a word only if that alone is too long.
     units, glue = sentence.split(), " "
     if len(units) == 1:
         units, glue = list(sentence), ""
@@ -72,6 +73,8 @@ def _cut(sentence: str, count: Count, limit: int) -> list[str]:
 def _longest(units: Sequence[str], glue: str, count: Count, limit: int) -> int:
     """Return how many leading units fit, by bisection; at least 1."""
     low, high = 1, len(units)
+    # Tokens grow with the text, if not evenly: bisection tokenizes a dozen times rather than once a
+    # word.
     while low < high:
         middle = (low + high + 1) // 2
         if count(glue.join(units[:middle])) <= limit:

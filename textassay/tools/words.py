@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+# kana, CJK with its first extension, compatibility ideographs
 _HAN_KANA = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# don't   state-of-the-art   2024   日
 _WORD = re.compile(rf"[{_HAN_KANA}]|[^\W_{_HAN_KANA}]+(?:['\u2019\-][^\W_{_HAN_KANA}]+)*")
 
 

@@ -16,7 +16,7 @@ _QUOTES = (
     re.compile(r"“[^“”]{1,600}”|„[^„“”]{1,600}[“”]|«[^«»]{1,600}»|「[^「」]{1,600}」"),
     # 'Rating: 5', but not the apostrophes of "it's the judges' rating"
     re.compile(r"(?<![\w'])'(?=[^\s'])(?:[^'\n]|(?<=\w)'(?=\w)){1,300}(?<=\S)'(?![\w'])"),
-    # ‘Rating: 5’, but not the apostrophe of "the judge’s rating"
+    # the same with typographic marks
     re.compile(r"‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,300}’(?!\w)"),
     # `Rating: 5`, but not the three of a fence
     re.compile(r"(?<!`)`[^`\n]{1,300}`(?!`)"),

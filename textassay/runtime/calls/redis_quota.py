@@ -157,8 +157,7 @@ class RedisQuota:
             ConfigurationError: The address cannot be used, or the package redis is missing.
         """
         self.url = url
-        # The name holds the endpoint's address and a key's digest, which are nobody's business in
-        # Redis.
+        # The name holds the endpoint's address and its key: neither is to be seen in Redis.
         digest = hashlib.sha256(name.encode()).hexdigest()[:32]
         self._key = f"textassay:limits:{digest}"
         self._id = uuid.uuid4().hex

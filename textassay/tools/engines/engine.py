@@ -113,6 +113,7 @@ def longest_input(files: ModelFiles) -> int | None:
     limits = [files.tokenizer_config.get("model_max_length")]
     positions = files.config.get("max_position_embeddings")
     if isinstance(positions, int) and files.config.get("model_type") in _POSITIONS_AFTER_PADDING:
+        # RoBERTa counts positions from after the padding's id: 514 of them take 512 tokens.
         positions -= int(files.config.get("pad_token_id") or 0) + 1
     limits.append(positions)
     # "no limit" is written as a huge number

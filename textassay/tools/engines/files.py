@@ -24,6 +24,7 @@ from textassay.tools.engines.extras import need
 PACKAGED_VECTORS = "wordllama"
 """Package whose vectors the extra `static` brings."""
 
+# organisation/name@revision
 _HUB_ID = re.compile(r"(?P<id>[\w.\-]+/[\w.\-]+)(?:@(?P<revision>[\w.\-/]+))?")
 _TEXT_FILES = ("*.json", "*.txt", "*.model")
 _ONNX_FILES = ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data")
@@ -211,6 +212,7 @@ def _fetch(repository: str, revision: str | None, engine: str, *, download: bool
     try:
         if engine == "onnx":
             return snapshot(*_TEXT_FILES, *_ONNX_FILES)
+        # Two steps: repositories often hold the same weights in both formats, gigabytes each.
         found = snapshot(*_TEXT_FILES, "*.safetensors")
         if not any(found.rglob("*.safetensors")):
             found = snapshot("pytorch_model*.bin")

@@ -12,6 +12,7 @@ from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, lon
 from textassay.tools.engines.extras import need
 from textassay.tools.engines.files import ModelFiles
 
+# Names as optimum and older exporters write them, with the number of axes that they must have.
 _OUTPUTS: dict[Head, tuple[tuple[str, ...], int]] = {
     "classify": (("logits",), 2),
     "encode": (("last_hidden_state", "token_embeddings", "hidden_states"), 3),
@@ -115,6 +116,7 @@ def _session(runtime: Any, files: ModelFiles, device: str) -> Any:
         raise ConfigurationError(
             "this build of onnxruntime has no CUDA: pip install onnxruntime-gpu"
         )
+    # The CPU stays behind it: operators that the GPU's provider lacks run there.
     wanted = [gpu] if device != "cpu" and gpu in available else []
     try:
         return runtime.InferenceSession(

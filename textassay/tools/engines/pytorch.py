@@ -68,6 +68,7 @@ class PytorchEngine:
         self.device = device_named(self.torch, device)
         with quiet(self.transformers):
             self.tokenizer, self._input_names = self._tokenizer()
+            # Evaluation mode: dropout would make every score another one.
             self.model = self._model().to(self.device).eval()
         self._answering = self._answering_engine() if head == "answer" else None
         self.max_tokens = longest_input(files)
@@ -102,6 +103,8 @@ class PytorchEngine:
         }
         targets = self.torch.from_numpy(scored).to(self.device)
         with self.torch.inference_mode():
+            # Each model shifts by its own rule (T5 begins with the padding, BART with the end
+            # mark).
             shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
             # the padding of a text stands behind its tokens, which never see it
             logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()

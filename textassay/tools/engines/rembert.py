@@ -14,6 +14,8 @@ from typing import Any
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines.files import ModelFiles
 
+# No defaults for these: a size that is guessed wrong would only show as a parameter of another
+# shape.
 _SIZES = (
     "hidden_size",
     "intermediate_size",

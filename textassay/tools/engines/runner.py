@@ -62,6 +62,7 @@ class Runner:
         """Count one user less, and free the model when none is left."""
         with self._lock:
             self._users -= 1
+            # Closed outside of the lock: closing waits for the worker's thread.
             batcher = self._batcher if self._users == 0 else None
             if self._users == 0:
                 self._batcher = self._loading = self._answers = None
@@ -77,6 +78,9 @@ class Runner:
         with self._lock:
             if self._loading is None:
                 self._loading = Future()
+                # A thread of its own rather than the caller's task: a caller that is cancelled must
+                # not leave
+                # the others without a model.
                 threading.Thread(target=self._load, args=(self._loading,), daemon=True).start()
             loading = self._loading
         return await shared_result(loading)
@@ -91,6 +95,7 @@ class Runner:
                 be fetched.
         """
         self._check_extra()
+        # Asking the Hub whether a model exists would need the network for a dry run.
         if not on_hub(self.model) or _hub_is_offline():
             locate(self.model, engine=self._preferred(), download=False)
 
@@ -132,6 +137,7 @@ class Runner:
             self._check_extra()
             files = locate(self.model, engine=self._preferred())
             engine = self._engine(files)
+            # A commit names its content; a folder is named by a digest of what lies in it now.
             label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
             batcher: Batcher[Encoding, Encoding, Array] = Batcher(
                 lambda encoding: encoding,
@@ -166,6 +172,7 @@ class Runner:
         return _ENGINES[wanted](files, self.head, device=self.device, layer=self.layer)
 
 
+# Weak: a runner lives as long as some tool holds it.
 _RUNNERS: WeakValueDictionary[Key, Runner] = WeakValueDictionary()
 
 

@@ -70,6 +70,8 @@ class SharedAnswers:
                 shared.waiting += 1
                 self._known.move_to_end(encoding)
         for encoding, future in zip(fresh, futures, strict=True):
+            # Outside of the lock: a future that is done already calls back at once, and `_remember`
+            # locks.
             future.add_done_callback(partial(self._remember, encoding))
         return joined
 
@@ -91,6 +93,7 @@ class SharedAnswers:
                 if self._bytes <= self._max_bytes:
                     break
                 future = self._known[oldest].future
+                # What is still under way has waiters and no size yet.
                 if future.done():
                     self._bytes -= future.result().nbytes
                     del self._known[oldest]

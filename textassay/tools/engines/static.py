@@ -83,6 +83,7 @@ class StaticEngine:
     def _vectors(self, ids: NDArray[np.intp]) -> Array:
         rows = ids if self._rows is None else self._rows[ids]
         found = self._table[rows].astype(np.float32)
+        # model2vec may keep a shared row for several tokens, and weigh each token by itself.
         return found if self._weights is None else found * self._weights[ids, None]
 
 
