@@ -1,9 +1,7 @@
-"""Answers yes/no questions with P(yes).
+"""Answers yes/no questions with P(yes), alone or in order (DecompEval, equations 1 to 3).
 
-One question, or sub-questions in order (DecompEval, equations 1 to 3).
-
-Reads the probabilities of the spellings of yes and no as what comes next; never what a model
-writes.
+Reads the probabilities of the spellings of yes and no as the next token; never reads written
+answers.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class Reply(Message):
     answer: Answer | None = None
     """The answer."""
     problem: ScoreError | None = None
-    """Why there is none."""
+    """Why there is no answer."""
     unreported: str | None = None
     """`yes` or `no` where the model did not report its probability, which then counts as 0."""
     truncated_tokens: int = 0
@@ -67,7 +65,7 @@ class Answerer:
     """Answers one yes/no question about an example.
 
     Attributes:
-        ask: Model and prompt; the model must tell the log-probabilities of choices.
+        ask: Model and prompt; the model must return log-probabilities of choices.
         book: Instruction and spellings of yes and no.
         question_first: Whether the question about the whole output stands before the inputs (table
             6).
@@ -94,7 +92,7 @@ class Answerer:
 
         Raises:
             PromptError: The prompt file does not render.
-            CapabilityError: The model does not tell the log-probabilities of choices.
+            CapabilityError: The model does not return log-probabilities of choices.
             ModelError: The model could not be asked.
         """
         choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
@@ -196,10 +194,7 @@ def p_yes(yes: float | None, no: float | None) -> float:
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words as they may begin an answer.
-
-    With and without the space that many tokens begin with.
-    """
+    """Return the words, each with and without the space with which many tokens begin."""
     return tuple(dict.fromkeys([*words, *(f" {word}" for word in words)]))
 
 

@@ -1,4 +1,4 @@
-"""Puts one prompt to one model; asks again when an answer was cut off or is unusable.
+"""Sends one prompt to one model, and retries if the answer was cut off or is unusable.
 
 Every agent that asks a model does it through an `Ask`: what the model is shown, how it is sampled,
 repeats, the prompt's digest and the signature of scores are known here and in its template. Errors
@@ -67,7 +67,7 @@ class Ask:
     """One prompt for one model.
 
     Attributes:
-        model: Who is asked.
+        model: The model.
         prompt: Prompt file, as `prompts.render` takes it; it is given `task`, `layout`, `material`
             and whatever the agent adds.
         task: What kind of text is judged.
@@ -130,7 +130,7 @@ class Ask:
         """Ask, and once more with more room if every sample was cut off.
 
         Args:
-            prompt: What is asked.
+            prompt: The prompt.
             read: Reads a sample; may raise.
             is_cut: Whether a sample needs more room, given what was read in it; by default if the
                 model did not come to an end.
@@ -192,7 +192,7 @@ class Ask:
         """Ask for one sample, and again until it is usable, retries run out, or the judge declines.
 
         Args:
-            prompt: What is asked.
+            prompt: The prompt.
             read: Reads a sample; may raise.
             problem: What is wrong with an answer; `None` if it is usable.
             retries: How often an unusable answer is asked for again.
@@ -216,11 +216,11 @@ class Ask:
         """Return the log-probability of each choice as what comes next.
 
         Args:
-            prompt: What is asked.
+            prompt: The prompt.
             choices: Surface forms by label.
 
         Raises:
-            CapabilityError: The model does not tell log-probabilities of choices.
+            CapabilityError: The model does not return log-probabilities of choices.
             ModelError: The model could not be asked.
         """
         request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
@@ -239,7 +239,7 @@ class Ask:
         Args:
             method: Name of the method.
             prompt_digest: What `digest` returns.
-            facts: What else tells scores apart, in order; `True` stands for the bare name, and a
+            facts: What else distinguishes scores, in order; `True` stands for the bare name, and a
                 fact that is `False` is left out.
         """
         told = [

@@ -1,7 +1,7 @@
 """Makes one score out of several: the plain average. Knows nothing of models.
 
-A missing part is never a number: it is left out of the mean and stands in the evidence, and where
-more parts are missing than allowed there is no mean.
+A missing part is never a number: it is left out of the mean and recorded in the evidence, and if
+too many parts are missing there is no mean.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Average:
 
 
 def as_evidence(part: Score | Failure) -> Json:
-    """Return what a fused score tells of one of its parts."""
+    """Return one part of a fused score as evidence."""
     if isinstance(part, Failure):
         return {
             "text": part.node,

@@ -165,7 +165,7 @@ class Settler:
 
 
 def other_output(example: Example) -> str:
-    """Return the second text of a comparison, empty if there is none."""
+    """Return the second text of a comparison, or an empty string."""
     return str(example.meta.get(OTHER_OUTPUT) or "")
 
 

@@ -13,7 +13,7 @@ from textassay.runtime.messages import Aspect, Example, Usage
 
 @dataclass(frozen=True)
 class IndividualScorer:
-    """Stands in the place of a `JointScorer`.
+    """Drop-in replacement for a `JointScorer` that makes one call per aspect.
 
     Attributes:
         scorer: Rates one aspect.
@@ -23,11 +23,11 @@ class IndividualScorer:
 
     @property
     def digest(self) -> str:
-        """6 hex digits for the words that are sent, with who is asked."""
+        """6 hex digits for the words that are sent, with the model's name."""
         return f"{self.scorer.prompt_digest}|{self.scorer.ask.model.name}"
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
-        """Return a score for each aspect, in order; what they cost together stands on the whole.
+        """Return a score for each aspect, in order; only the whole has a usage.
 
         Raises:
             PromptError: The prompt file does not render.

@@ -28,8 +28,8 @@ class Ratings(Message):
     scores: tuple[Score, ...]
     """One for each aspect, in order; their usage is zero."""
     notes: tuple[dict[str, Any], ...] = ()
-    """`{text, problem}` for answers that left something out and for aspects that nobody asked
-    for."""
+    """`{text, problem}` for answers that left something out and for aspects that were not
+    requested."""
     usage: Usage = Usage()
     """Cost of all of them."""
 
@@ -55,7 +55,7 @@ class JointScorer:
 
     @cached_property
     def digest(self) -> str:
-        """6 hex digits for the words that are sent and who is asked."""
+        """6 hex digits for the words that are sent and the model's name."""
         ask = self.ask
         return ask.digest(
             ask.layout, self.form, self.asks_for_json, ask.task.digest, ask.model.name
@@ -63,7 +63,7 @@ class JointScorer:
 
     @cached_property
     def asks_for_json(self) -> bool:
-        """Whether answers are asked for as JSON by a schema."""
+        """Whether answers are requested as JSON by a schema."""
         if self.structured is None:
             return self.ask.model.capabilities.json_schema is True
         return self.structured
@@ -71,7 +71,7 @@ class JointScorer:
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
         """Return a score for each aspect, in order.
 
-        One without a value if the judge gives no usable rating.
+        If the judge gives no usable rating, the score has no value.
 
         Raises:
             PromptError: The prompt file does not render.
@@ -172,7 +172,7 @@ def whole_lines(sample: Sample) -> str:
 
 
 class _ShownAspect(NamedTuple):
-    """What a prompt tells of an aspect."""
+    """An aspect as a prompt shows it."""
 
     key: str
     name: str

@@ -114,6 +114,6 @@ def _shares(logprobs: Mapping[str, float]) -> dict[str, float]:
 
 
 def _mapped(rating: float, asked: Scale, scale: Scale) -> float:
-    """Return a rating mapped from the scale it was asked for on onto the aspect's."""
+    """Return a rating mapped from the scale in the prompt onto the aspect's."""
     share = (rating - asked[0]) / (asked[1] - asked[0])
     return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])

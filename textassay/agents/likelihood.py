@@ -71,7 +71,7 @@ class LikelihoodReader:
         """Return the likelihoods.
 
         Raises:
-            CapabilityError: The model does not tell the log-probability of a given text.
+            CapabilityError: The model does not return log-probabilities of a given text.
             ModelError: The model could not be asked.
         """
         return Likelihoods(
@@ -126,7 +126,7 @@ class LikelihoodScorer:
     ) -> Score:
         """Return the score, a signed log-probability without a scale.
 
-        None where there was no passage.
+        It has no value if there was no passage.
         """
         items = likelihoods.items
         fields: dict[str, Any] = {"value": self._value(items)} if items else {}

@@ -42,7 +42,7 @@ _EXPLANATION = (
 
 @dataclass(frozen=True)
 class LLMFuser:
-    """Rates one example on several aspects at once, told what assistant evaluators say.
+    """Rates one example on several aspects at once, given the assistant evaluators' scores.
 
     Attributes:
         ask: Model and prompt; the prompt is given `criteria`, `overall`, `assistants` and `plan` as
@@ -52,7 +52,7 @@ class LLMFuser:
         parse_retries: How often a single sample that leaves something out is asked for again; with
             several samples the others stand in.
         max_tokens: Longest answer in tokens; `None` for what the number of aspects needs.
-        variant: What else tells scores apart, such as where the plan comes from; goes into the
+        variant: What else distinguishes scores, such as where the plan comes from; goes into the
             prompt digest.
     """
 
@@ -91,10 +91,10 @@ class LLMFuser:
     ) -> list[Score]:
         """Return a score for each of `aspects`, in order.
 
-        One without a value where no sample has a usable rating.
+        If no sample has a usable rating, the score has no value.
 
         The judge is always asked about all aspects of the task, so that a score does not depend on
-        which of them are wanted. What the calls cost stands on no score.
+        which of them are wanted. The cost of the calls is on none of the scores.
 
         Args:
             example: What is judged.
@@ -290,7 +290,7 @@ class LLMFuser:
 
 
 def _evidence(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tuple[Json, ...]:
-    """Return what a score tells of the assistant evaluators."""
+    """Return the assistant evaluators' scores as evidence."""
     selected = None if plan is None else plan.assistants.get(aspect.name, ())
     return tuple(
         as_assistance(score, None if selected is None else score.aspect in selected)

@@ -38,7 +38,7 @@ Fusion-Eval (appendices A.2 and A.3)."""
 
 
 class RefusedPlan(Message):
-    """A plan that cannot be used, after it was asked for again."""
+    """A plan that is still unusable after all repairs."""
 
     problem: str = Field(min_length=1)
     """What is wrong with it."""
@@ -47,10 +47,7 @@ class RefusedPlan(Message):
 
 
 def criteria_of(aspects: tuple[Aspect, ...]) -> tuple[Aspect, ...]:
-    """Return the aspects that a plan is for.
-
-    All but the overall one, unless that is the only one.
-    """
+    """Return the aspects that a plan covers: all but the overall one, unless it is the only one."""
     return tuple(aspect for aspect in aspects if not is_overall(aspect)) or aspects
 
 
@@ -86,7 +83,7 @@ class Planner:
     async def __call__(self) -> Plan | RefusedPlan:
         """Return the plan, or why there is none.
 
-        The last attempt still names what is unknown or leaves something out.
+        There is none if the last attempt still names unknown tools or leaves a criterion out.
 
         Raises:
             PromptError: A prompt file does not render.

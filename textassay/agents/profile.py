@@ -1,4 +1,4 @@
-"""How a model is asked that does not follow the prompts of papers.
+"""Prompts and settings for models that do not follow the papers' prompts.
 
 Its own prompts, its way with texts and ratings.
 
@@ -78,11 +78,11 @@ class Profile(Message):
 
     @property
     def digest_parts(self) -> tuple[str, ...]:
-        """What tells its scores apart from those of other profiles; nothing for none."""
+        """What distinguishes its scores from those of other profiles; empty for no profile."""
         return (self.digest,) if self.digest else ()
 
     def prompt(self, name: str) -> str:
-        """Return the prompt that stands in the place of a built-in one."""
+        """Return the prompt that replaces a built-in one, or the built-in one itself."""
         return self.prompts.get(name, name)
 
     def prepare(self, example: Example, task: Task) -> Example:

@@ -57,15 +57,12 @@ class Qualities(Message):
     """Definitions, besides their own, that these words stand for."""
 
     def find(self, name: str) -> Quality | None:
-        """Return the quality of this name, `None` where there is none."""
+        """Return the quality of this name, or `None`."""
         wanted = name.casefold()
         return next((quality for quality in self.aspects if wanted in quality.names), None)
 
     def of(self, aspect: Aspect) -> Quality:
-        """Return the quality that an aspect asks for.
-
-        By its definition where that is not one of those known.
-        """
+        """Return the quality for an aspect, described by its definition if that is not a known one."""
         known = self.find(aspect.name)
         # An aspect of a known name with a definition of its own means something else: published
         # words about
@@ -78,7 +75,7 @@ class Qualities(Message):
         """Return the qualities of these names, which may also be names of the given aspects.
 
         Raises:
-            UnknownName: There is none of a name.
+            UnknownName: A name is unknown.
         """
         own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
         found = []
@@ -105,7 +102,7 @@ def described(aspect: Aspect) -> Quality:
 
 
 def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str:
-    """Return what is asked for.
+    """Return the noun phrase that a question asks about.
 
     `an interesting response that is specific and engaging` (GPTScore, order of aspects).
 

@@ -98,9 +98,10 @@ class QuestionTable(Message):
     the same."""
 
     def forms(self, task: Task, aspect: Aspect) -> tuple[QuestionForm, ...]:
-        """Return the forms for an aspect.
+        """Return the table's forms for an aspect, or none.
 
-        None where it is not in the book, or asks something else and may.
+        If the table does not override the aspect's own question, only a form with that question
+        counts.
         """
         written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
         asked = {form.question for form in written}
@@ -149,9 +150,10 @@ class QuestionSet(Message):
 
     @property
     def questions(self) -> tuple[SubQuestion, ...]:
-        """All that is asked, in order.
+        """All questions, in order.
 
-        The question last, or not where the score is made of the sentences' answers.
+        The question about the whole comes last; it is left out if the score is made of the
+        sentences' answers.
         """
         if self.form is None:
             return ()
@@ -308,9 +310,9 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
 
 
 def _filled(pattern: str, words: Mapping[str, str]) -> str:
-    """Return a pattern with its places filled.
+    """Return a pattern with its placeholders replaced, in order.
 
-    What is filled in last is not searched for places.
+    Words filled in last are not searched for placeholders.
     """
     for place, word in words.items():
         pattern = pattern.replace(place, word)
@@ -318,10 +320,8 @@ def _filled(pattern: str, words: Mapping[str, str]) -> str:
 
 
 def templated(task: Task, aspect: Aspect) -> QuestionForm:
-    """Return the form for an aspect that no table has.
-
-    Its own question, or one made from its name and definition.
-    """
+    """Return the form for an aspect that no table has: its own question, or one from its
+    definition."""
     noun = task.output_name.lower()
     inputs = {
         "source?": task.source_name.lower(),

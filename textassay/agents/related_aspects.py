@@ -1,4 +1,4 @@
-"""What a judge is told of aspects that are relevant to the judged one.
+"""Relevant aspects as they are shown to a judge.
 
 Definitions, and scores where there are some.
 """
@@ -20,7 +20,7 @@ class RelatedAspect(Message):
     definition: str
     """What it means."""
     score: float | None = None
-    """The rating of the text on it; `None` where there is none."""
+    """The rating of the text on it, or `None`."""
     scale: Scale
     """Lowest and highest rating."""
 

@@ -28,7 +28,7 @@ Reading = Literal["text", "sampled", "logprob"]
 
 TOP_LOGPROBS = 20
 MAX_LABELS = 20
-"""Ratings that are told apart by the probabilities of their labels."""
+"""Most ratings that are distinguished by the probabilities of their labels."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Scorer:
             the other samples stand in).
         structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
             and `how` is `text`.
-        variant: What else tells scores apart, such as how the steps came about; goes into the
+        variant: What else distinguishes scores, such as how the steps came about; goes into the
             prompt digest.
     """
 
@@ -85,7 +85,7 @@ class Scorer:
             )
 
     def _asked_scale(self, aspect: Aspect) -> Scale:
-        """Return the scale on which the rating is asked for."""
+        """Return the scale that the prompt names."""
         return aspect.scale
 
     @cached_property
@@ -108,7 +108,7 @@ class Scorer:
 
     @cached_property
     def asks_for_json(self) -> bool:
-        """Whether answers are asked for as JSON by a schema."""
+        """Whether answers are requested as JSON by a schema."""
         if self.structured is None:
             return self.how == "text" and self.ask.model.capabilities.json_schema is True
         return self.structured
@@ -123,7 +123,7 @@ class Scorer:
     ) -> Score:
         """Return the score.
 
-        Without a value if the output is empty or the judge gives no usable rating.
+        It has no value if the output is empty or the judge gives no usable rating.
 
         Args:
             example: What is judged.
@@ -279,7 +279,7 @@ class Scorer:
 def _rating_in(answer: Answer[Rating | NoRating]) -> Rating | NoRating:
     """Return the rating in an answer.
 
-    One that is cut off has none, whatever stands before its end.
+    An answer that is cut off has none, whatever it says before its end.
     """
     if not answer.cut:
         return answer.read[0]
@@ -305,7 +305,7 @@ def _as_note(answer: Answer[Rating | NoRating]) -> Json:
 def _unusable(
     answers: list[Answer[Rating | NoRating]], found: NoRating, about: dict[str, Any]
 ) -> Score:
-    """Return the score if no answer is usable; the last one tells why."""
+    """Return the score if no answer is usable, with the problem of the last one."""
     said = answers[-1].samples[0].text.strip()
     return Score.unscored(
         found.reason,

@@ -132,7 +132,7 @@ class ToolAverage:
 
 
 def _turned(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:
-    """Return a score turned round within its scale, if its scorer's values fall as ratings rise."""
+    """Return a score reversed within its scale, if its scorer's values fall as ratings rise."""
     if isinstance(part, Failure) or part.value is None or not weights.is_turned(name):
         return part
     low, high = part.scale or UNIT

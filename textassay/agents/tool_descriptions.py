@@ -1,9 +1,4 @@
-"""Assistant evaluators as agents tell of them.
-
-What a planner and a judge read about a tool, and about its score.
-
-Knows tools by what they say of themselves; measures nothing.
-"""
+"""Descriptions of assistant evaluators for planners and judges, and of their scores."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ UNIT: Scale = (0.0, 1.0)
 
 
 class Assistant(Message):
-    """What is told of one tool."""
+    """The description of one tool."""
 
     name: str = Field(min_length=1)
     """The tool's name."""
@@ -58,10 +53,7 @@ def assistants_of(tools: Iterable[Tool]) -> tuple[Assistant, ...]:
 
 
 def reading_of(score: Score) -> str:
-    """Return a tool's score as a prompt tells it.
-
-    One without a value is told as missing, with the reason's name.
-    """
+    """Return a tool's score as text for a prompt; a missing one with the name of its reason."""
     if score.value is not None:
         return f"{score.value:.4g}"
     return f"missing ({score.error.type})" if score.error is not None else "missing"
@@ -90,7 +82,7 @@ def on_unit_scale(
 
 
 def as_assistance(score: Score, selected: bool | None) -> Json:
-    """Return what a judgment tells of a tool's score behind it.
+    """Return a tool's score as evidence of a judgment.
 
     Args:
         score: As the tool gave it.

@@ -1,9 +1,9 @@
-"""Weighs scorers by how far their scores go with people's ratings: Fusion-Eval's CorrW.
+"""Weighs scorers by their correlation with human ratings: Fusion-Eval's CorrW.
 
 Knows scores and ratings of the same examples; nothing of files, tools or models.
 
 The weight of a scorer is its Pearson correlation with the ratings (section 3.2). One whose scores
-fall as ratings rise is turned round, so that the weighted mean stays on 0 to 1.
+fall as ratings rise is reversed, so that the weighted mean stays on 0 to 1.
 """
 
 from __future__ import annotations

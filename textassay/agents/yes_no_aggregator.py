@@ -34,7 +34,7 @@ class YesNoAggregator:
     ) -> Score:
         """Return the score.
 
-        Without a value where nothing could be asked or a model gave no usable answer.
+        It has no value if nothing could be asked or the model gave no usable answer.
         """
         about: dict[str, Any] = {
             "id": example.id,

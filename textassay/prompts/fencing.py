@@ -16,7 +16,7 @@ from itertools import count
 
 
 def nonce(texts: Iterable[str]) -> str:
-    """Return 8 hex digits that follow from the texts and stand in none of them."""
+    """Return 8 hex digits that follow from the texts and occur in none of them."""
     known = tuple(texts)
     # With their lengths: texts cut differently must not give the same number.
     joined = "\x1f".join([f"{len(text)}:{text}" for text in known])

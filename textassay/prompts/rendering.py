@@ -1,6 +1,4 @@
-"""Renders prompt files.
-
-Each compiled once, in a sandbox, every missing value an error, and texts never rendered again.
+"""Renders prompt files in a sandbox, each compiled once; a missing value is an error.
 
 A file is one user message, or several messages where it has blocks called `system`, `user` and
 `assistant`. Every file opens with a comment that names paper and section, or says `ours`. Files
@@ -39,7 +37,7 @@ class Turn(NamedTuple):
 def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
     """Return the sandbox for prompts of a folder.
 
-    Parts stand beside them or, of the same name, in this package.
+    Their parts are loaded from that folder, or else from this package.
     """
     # Prompt files may come from users. `StrictUndefined`: a misspelt name is an error, not an empty
     # place

@@ -464,7 +464,8 @@ def own_backend(model: Model, settings: Settings) -> Model:
     """Return a model that the caller made, after checking that it is one.
 
     Raises:
-        ConfigurationError: It is none, is connected already, or comes with settings of an endpoint.
+        ConfigurationError: It is not a model, is already connected, or comes with settings of an
+            endpoint.
     """
     if isinstance(model, ConnectedModel):
         raise ConfigurationError(f"model {model.name!r} is connected already")

@@ -202,10 +202,7 @@ class Aspect(Message):
 
     @property
     def label(self) -> str:
-        """What scores call it.
-
-        Its name at the root, where people's ratings bear it too, and its `id` below.
-        """
+        """What scores call it: its name at the root, as in human ratings, and its `id` below."""
         return self.name if self.parent is None else self.id
 
 
@@ -217,7 +214,7 @@ def slug(name: str) -> str:
 class AspectTree(Message):
     """Aspects as a hierarchy (HD-Eval, section 3.1).
 
-    Every parent stands in the tree, siblings differ.
+    Every parent is in the tree; siblings have different names.
     """
 
     aspects: tuple[Aspect, ...]
@@ -240,7 +237,7 @@ class AspectTree(Message):
         return self
 
     def __getitem__(self, aspect_id: str) -> Aspect:
-        """Return the aspect with this id; `KeyError` where there is none."""
+        """Return the aspect with this id; `KeyError` if the tree has none."""
         return self._by_id[aspect_id]
 
     # pydantic's models iterate over their fields; a tree iterates over its nodes.

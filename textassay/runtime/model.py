@@ -2,8 +2,8 @@
 
 Requests, responses, the two protocols, and the base of everything that wraps a model.
 
-`generate` is the one ability every model has. `Scoring` is the second protocol, for those that can
-tell log-probabilities of given choices and of a given continuation. Cache, single-flight, budget,
+`generate` is the one ability every model has. `Scoring` is the second protocol, for models that
+return log-probabilities of given choices and of a given continuation. Cache, single-flight, budget,
 retry and limit are subclasses of `Wrapper` and know nothing of each other; `connect.py` puts them
 together.
 """
@@ -169,7 +169,7 @@ A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
 
 
 class Capabilities(Message):
-    """What a model can do; `None` where only asking will tell."""
+    """What a model can do; `None` if that is unknown until it is asked."""
 
     n: bool | None = None
     """Several samples in one request."""
@@ -224,7 +224,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class Scoring(Protocol):
-    """A model that also tells log-probabilities of given text."""
+    """A model that also returns log-probabilities of given text."""
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return the log-probability of each choice as what comes next.

@@ -89,7 +89,7 @@ class Bleurt(ComparingTool):
     ) -> Measurement:
         """Score against every target.
 
-        In windows, the mean over parts of the output of the best reference window.
+        With windows, the value is the mean over the output's parts of the best reference window.
         """
         plans = await asyncio.to_thread(
             lambda: [self._plan(engine, text, output) for text in texts]

@@ -1,7 +1,4 @@
-"""Base of the tools that compare an output with its references or its source by a model.
-
-What with, and when not.
-"""
+"""Base of the tools that compare an output with its references or its source by a model."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class DryRunTool:
 
 
 def dry_run_tool(tool: Tool) -> Tool:
-    """Return what stands for a tool in a dry run.
+    """Return a stand-in for a tool in a dry run.
 
-    Itself where it asks a model that the dry run stands in for.
+    A tool that asks a model which is itself a stand-in is returned as it is.
     """
     return tool if isinstance(tool, LMProb) and tool.asked is not None else DryRunTool(tool)

@@ -70,7 +70,7 @@ class Coverage(Computed):
         return {"shortest": self.shortest}
 
     def compute(self, example: Example) -> Measurement | Abstention:
-        """Find the fragments; their density (mean squared length) is told in the explanation."""
+        """Find the fragments; their density (mean squared length) is given in the explanation."""
         output = folded_words(example.output)
         if not output:
             return too_short(self.name, 1)

@@ -79,7 +79,7 @@ class Meteor(Computed):
 
 
 class _NoSynonyms:
-    """Stands for WordNet where synonyms do not count."""
+    """Replacement for WordNet if synonyms do not count."""
 
     def synsets(self, word: str) -> list[Any]:
         """Return nothing."""

@@ -160,7 +160,7 @@ class NLI(ModelTool):
 
 
 def entailment_index(config: Mapping[str, Any], label: str) -> int:
-    """Return which output of a classifier stands for entailment.
+    """Return the index of a classifier's entailment output.
 
     Models differ, so it is read from `id2label`.
 

@@ -20,7 +20,7 @@ class NltkSplitter:
     """
 
     def __init__(self) -> None:
-        """Load the model, so that what is missing is told before anything is asked."""
+        """Load the model, so that missing data is an error before any model is called."""
         self._model = self._load()
 
     @cached_property

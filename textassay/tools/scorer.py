@@ -39,10 +39,10 @@ class ToolScorer(AsyncResource):
         return "\n".join(tool.signature for tool in self.tools)
 
     async def score(self, example: Example) -> list[Score]:
-        """Score with every tool; the scores stand in the order of the tools.
+        """Score with every tool; the scores are in the order of the tools.
 
-        A tool that fails on this example gives a score with the outcome `error`, and the others go
-        on.
+        A tool that fails on this example gives a score with the outcome `error`, and the others
+        continue.
 
         Raises:
             TextassayError: A failure that would hit every example, such as a missing extra.

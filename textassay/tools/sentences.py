@@ -109,7 +109,7 @@ class RuleSplitter:
         return self._ends(text, start, match)
 
     def _wrapped(self, text: str, start: int, match: re.Match[str]) -> bool:
-        """Tell whether a line break stands inside a sentence because the line was full."""
+        """Return whether a line break is inside a sentence, because the line was full."""
         if match["line"].count("\n") > 1 or match.end() >= len(text):
             return False
         line_start = max(text.rfind("\n", 0, match.start()) + 1, start)
@@ -119,7 +119,7 @@ class RuleSplitter:
         return width in _HARD_WRAP and following[:1].islower() and not _ITEM.match(following)
 
     def _ends(self, text: str, start: int, match: re.Match[str]) -> bool:
-        """Tell whether an end mark ends a sentence."""
+        """Return whether an end mark ends a sentence."""
         after = text[match.end() : match.end() + 40].lstrip()
         if not after:
             return True
@@ -162,4 +162,4 @@ class RuleSplitter:
 
 
 DEFAULT_SPLITTER = RuleSplitter()
-"""The splitter that tools use unless told otherwise."""
+"""The default splitter of tools."""

@@ -1,8 +1,8 @@
 """Reads several ratings from one answer, each by the name beside it and never by its position.
 
-An aspect that the answer leaves out has no rating, a name that nobody asked for is reported, and an
-aspect that is rated twice and differently has none. Takes JSON, lines, tables, and blocks in which
-the rating stands below the name.
+An aspect that the answer leaves out has no rating, a name that was not requested is reported, and
+an aspect that is rated twice and differently has none. Takes JSON, lines, tables, and blocks in
+which the rating stands below the name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class JointAnswer:
     ratings: tuple[float | NoRating, ...]
     """For each aspect that was asked for, in that order."""
     invented: tuple[Json, ...] = ()
-    """`{text, problem}` for each name with a rating that nobody asked for."""
+    """`{text, problem}` for each rated name that was not requested."""
     texts: tuple[str, ...] = ()
     """What stands beside and below each aspect's name, its rating among it; empty where it is left
     out."""
@@ -104,10 +104,7 @@ def _settled(read: list[Rating | NoRating], missing: NoRating) -> float | NoRati
 
 
 def _rating(rest: str, aspect: Aspect, form: Form) -> Rating | NoRating:
-    """Return the rating in what stands beside a name.
-
-    In its first line if there is one, else below.
-    """
+    """Return the rating in the text beside a name: in its first line, or else below."""
     first, _, below = rest.strip().partition("\n")
     read = parse_rating(first, scale=aspect.scale, form=form, aspect=aspect.name)
     if isinstance(read, NoRating) and read.reason == "NoScoreFound" and below.strip():
@@ -240,7 +237,7 @@ _TITLE = re.compile(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]
 
 
 def _title(lines: list[str], at: int) -> tuple[str, str] | None:
-    """Return a line as the name of an aspect that nobody asked for.
+    """Return a line as the name of an aspect that was not requested.
 
     It stands alone, right above `Score: 3`.
     """

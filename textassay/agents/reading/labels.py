@@ -93,10 +93,7 @@ def expected_rating(
 
 
 def _malformed(tokens: Sequence[TokenLogprob]) -> NoExpectation | None:
-    """Return why log-probabilities cannot be such.
-
-    One is NaN, or belongs to a probability above 1.
-    """
+    """Return why log-probabilities are invalid: one is NaN, or above 0."""
     for token in tokens:
         for text, logprob in ((token.token, token.logprob), *dict(token.top).items()):
             if not logprob <= ROUNDING:  # NaN is not, either
@@ -142,7 +139,7 @@ def _split_longer_labels(
 ) -> dict[str, float] | None:
     """Divide the mass of `1` between `1` and `10` where digits are tokens.
 
-    `None` where that cannot be told.
+    `None` if the parts cannot be distinguished.
 
     What follows a `1` is only known if the sampled answer went on from one.
     """

@@ -2,9 +2,9 @@
 
 Takes JSON (`[{"name": ..., "definition": ...}]`, `{"Logical flow": "..."}`), numbered lists,
 bullets, headings with text below, tables and plain `Name: definition` lines. What cannot be used is
-kept and said: entries without a name or a definition, repeats, entries that are not wanted, and
-those above the number that was asked for. Prose around the list is ignored; prose instead of a list
-gives no entries. Knows nothing of prompts or models.
+reported: entries without a name or a definition, repeats, entries that are not wanted, and those
+above the number that was asked for. Prose around the list is ignored; prose instead of a list gives
+no entries. Knows nothing of prompts or models.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Which assistant evaluators serve which criterion, and the steps.
 
-The words around the names do not matter, so that headings may be in any language; names do. What
-the plan gets wrong is told as problems, for the model to repair: it names an evaluator or a
-criterion that does not exist, leaves one out, or has no steps. Knows nothing of prompts or models.
+The words around the names do not matter, so that headings may be in any language; names do. Faults
+of the plan are reported as problems, for the model to repair: it names an evaluator or a criterion
+that does not exist, leaves one out, or has no steps. Knows nothing of prompts or models.
 """
 
 from __future__ import annotations

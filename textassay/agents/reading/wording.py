@@ -264,7 +264,7 @@ def _is_on(scale: tuple[float, float], found: Found) -> bool:
 
 
 def last_of(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
-    """Return the last match, `None` where there is none."""
+    """Return the last match, or `None`."""
     return next(iter(deque(matches, maxlen=1)), None)
 
 

@@ -78,7 +78,7 @@ part behind the slash, and the settings."""
 
 
 def open_backend(name: str, settings: Settings) -> Model:
-    """Return the bare backend that a name stands for; what is nobody's is litellm's.
+    """Return the bare backend for a model's name; unknown prefixes are left to litellm.
 
     Raises:
         ConfigurationError: The name lacks something, such as its API base or key variable.

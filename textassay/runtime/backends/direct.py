@@ -40,7 +40,7 @@ from textassay.runtime.model import (
 from textassay.version import __version__
 
 DEFAULT_CAPABILITIES = Capabilities()
-"""Only asking tells what a server can do."""
+"""What a server can do is unknown until it is asked."""
 
 
 class DirectModel:
@@ -122,7 +122,7 @@ class DirectModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What was said to be known of the server; otherwise only asking tells."""
+        """The capabilities given, if any; what else the server can do shows when it is asked."""
         return self._capabilities
 
     async def generate(self, request: Request) -> Response:
@@ -191,9 +191,9 @@ class DirectModel:
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def _echoed(self, body: Json) -> Any:
-        """Ask for the echo and one new token.
+        """Request the echo and one new token.
 
-        To some servers none means as many as there is room for.
+        Some servers take 0 new tokens to mean as many as there is room for.
         """
         try:
             return await self._post("/completions", body | {"max_tokens": 1})

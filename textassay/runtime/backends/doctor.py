@@ -273,9 +273,9 @@ def _aligned(sampled: Sequence[TokenLogprob], given: Sequence[TokenLogprob]) -> 
 
 
 async def _greedy_is_likeliest(model: Model) -> Finding:
-    """Without log-probabilities to compare with.
+    """Check that the greedily sampled token is likelier than other words.
 
-    What is sampled greedily must be likelier than other words.
+    For models that return no log-probabilities to compare with.
     """
     scorer = scoring(model, "continuation")
     greedy = (await model.generate(Request(prompt=_PROMPT, max_tokens=1))).samples[0].text
@@ -339,10 +339,7 @@ async def _context(model: Model) -> Finding:
 
 
 async def _form(model: Model, **fields: object) -> Request:
-    """Return the request in a form the model takes.
-
-    As a chat, or as a plain prompt where it has no chat template.
-    """
+    """Return the request in a form that the model accepts: a chat, or else a plain prompt."""
     chat = Request.model_validate({"messages": _CHAT, **fields})
     try:
         await model.generate(Request(messages=_CHAT, max_tokens=1))

@@ -1,4 +1,4 @@
-"""A backend that asks nobody: it walks a graph for a dry run."""
+"""A backend for dry runs: it answers every request without asking any model."""
 
 from __future__ import annotations
 

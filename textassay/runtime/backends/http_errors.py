@@ -258,9 +258,9 @@ def _of_status(
 
 
 def _spent(status: int, codes: str, said: str, wait: float | None) -> bool:
-    """Whether the account is out of money.
+    """Return whether the account is out of money.
 
-    A text alone counts only where the server does not ask to wait.
+    The message's wording counts only if the server does not ask to wait.
     """
     if status == 402 or any(_QUOTA_CODE.search(code) for code in codes.split()):
         return True

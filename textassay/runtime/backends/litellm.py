@@ -475,9 +475,9 @@ class LiteLLMModel:
         return found
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
-        """Return the error where there are no response headers.
+        """Return the error for a failure without response headers.
 
-        Nobody answered, or nothing readable.
+        Either no server answered, or its answer could not be parsed.
         """
         if _NO_KEY.search(text):
             return AuthenticationFailed(

@@ -61,7 +61,7 @@ ROUNDED_ZERO = 1e-6
 SAMPLES_INSTEAD = (
     f"use a model that sends them, or samples where the method takes them: {parameter('n', '20')}"
 )
-"""Advice where there are no log-probabilities."""
+"""Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
 
 _FINISH: dict[str | None, FinishReason] = {
@@ -146,7 +146,7 @@ def choices_as_request(request: ChoicesRequest) -> Request:
 def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) -> Usage:
     """Return what an answer cost.
 
-    A server that tells no or no possible tokens leaves them 0 and the cost unknown.
+    If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
 
     Args:
         payload: The answer.
@@ -163,7 +163,7 @@ def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) ->
 
 
 def _count(told: Any) -> int | None:
-    """Return a number of tokens, 0 if it is missing, or `None` if what is told cannot be one."""
+    """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
     if told is None:
         return 0
     if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= MAX_TOKENS:
@@ -175,8 +175,8 @@ def read_response(payload: Any, request: Request, price: tuple[float, float] | N
     """Return the samples of an answer to a chat or completion request, with what they cost.
 
     Raises:
-        MalformedResponse: There are no choices, or none of them has a text. Like the others, it
-            tells what the answer cost.
+        MalformedResponse: There are no choices, or none of them has a text. Carries the usage, as
+            `ContentRefused` does.
         ContentRefused: The provider's filter left no text.
         CapabilityError: Log-probabilities were asked for and there are none.
     """
@@ -283,7 +283,7 @@ def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, fl
 
 
 def _log_probability(told: Any) -> float:
-    """Return what is told as the log-probability that it must be.
+    """Return a reported log-probability, checked and rounded down to 0.
 
     Raises:
         ValueError: It is above 0, or no number.

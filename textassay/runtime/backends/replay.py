@@ -1,4 +1,4 @@
-"""Answers from what a recorded run was answered; asks nobody and writes nothing."""
+"""Answers from what a recorded run was answered; sends no requests and writes nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RecordedModel:
         """Return the one model that a run asked.
 
         Raises:
-            RunFolderError: There is no run, or its manifest does not tell what it asked.
+            RunFolderError: There is no run, or its manifest does not name its models.
             ConfigurationError: It asked several models, or kept no answers.
         """
         manifest = read_manifest(folder)

@@ -40,7 +40,7 @@ class BatchedModel(Wrapper):
             queue: Answers through batches.
             budget: What may be spent; a request holds its part from when it is queued.
             price: US dollars per million tokens in and out, outside of batches.
-            fallback: Whether requests that no batch answered are asked singly.
+            fallback: Whether requests that no batch answered are sent as single calls.
         """
         super().__init__(live)
         # Around the queue, so that a request holds its part of the budget while its batch is under

@@ -45,7 +45,7 @@ class Row:
     payload: Any = None
     """The answer, in the format of the provider; `None` if there is none."""
     error: ModelError | None = None
-    """Why there is none."""
+    """Why there is no answer."""
     unrun: bool = False
     """Whether the request was never run, and so not paid for: the batch expired or was canceled."""
 
@@ -101,7 +101,7 @@ class BatchProvider(Protocol):
         ...
 
     async def find(self, batch: Prepared) -> str | None:
-        """Return the id of a batch that was submitted although nobody wrote that down, if it was.
+        """Return the id of a batch whose submission may not have been recorded, or `None`.
 
         Raises:
             ModelError: The provider could not be asked.

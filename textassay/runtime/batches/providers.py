@@ -1,4 +1,4 @@
-"""Which batch API a model's name stands for, and how it is reached."""
+"""Finds the batch API of a model by its name, and how to reach it."""
 
 from __future__ import annotations
 

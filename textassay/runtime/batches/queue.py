@@ -2,9 +2,9 @@
 
 Requests wait, a batch is cut when no more come, its answers wake them.
 
-The custom id of a request is the key of its answer, so a batch is known by its content: whoever
-asks again, in this process or after a crash, joins the batch that is under way. Answers are kept
-before anybody is woken, and a batch counts as collected only when all of its answers are kept.
+The custom id of a request is the key of its answer, so a batch is known by its content: a repeated
+request, in this process or after a crash, joins the batch in progress. Answers are stored before
+their callers are woken, and a batch counts as collected only when all of its answers are kept.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 class BatchesSubmitted(ModelError):
-    """All that can be asked now is submitted, and nobody wants to wait for it.
+    """Everything that can be requested now is submitted, and `submit_only` is set.
 
     The run stops, resumable.
     """
@@ -157,14 +157,14 @@ class BatchQueue:
         return cast(ChoicesResponse, await self._ask(request))
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Refuse: batches do not tell the likelihood of a given text."""
+        """Refuse: batch APIs do not return the likelihood of a given text."""
         raise CapabilityError(
             f"batches of {self.name!r} do not tell the likelihood of a given text; leave out"
             f" {parameter('batch')}"
         )
 
     async def aclose(self) -> None:
-        """Stop waiting; batches that are submitted go on at the provider."""
+        """Stop waiting; submitted batches continue at the provider."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -199,7 +199,7 @@ class BatchQueue:
             self._withdraw(key)
 
     def _start(self) -> None:
-        """Go on with the batches of earlier sessions."""
+        """Resume the batches of earlier sessions."""
         if self._started:
             return
         self._started = True
@@ -227,7 +227,7 @@ class BatchQueue:
         self._wait_for_quiet()
 
     def _withdraw(self, key: str) -> None:
-        """Take a request out again whose asker was canceled before its batch was cut."""
+        """Remove a queued request whose caller was canceled before its batch was cut."""
         for group, rows in self._queued.items():
             if (row := rows.pop(key, None)) is not None:
                 self._bytes[group] -= len(row[1]) + 1
@@ -281,9 +281,9 @@ class BatchQueue:
     async def _whole(
         self, entry: Entry, asked: dict[str, Asked], lines: list[bytes] | None, found: bool
     ) -> None:
-        """Take a batch from wherever it is to its end.
+        """Carry a batch from its current state to its end.
 
-        Whoever waits for it gets an answer or an error.
+        Every request in it gets an answer or an error.
         """
         try:
             if lines is not None:
@@ -353,10 +353,7 @@ class BatchQueue:
             await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
 
     async def _ended(self, entry: Entry) -> BatchStatus | None:
-        """Return the status of the batch once it has ended.
-
-        `None` where nobody is to wait for it.
-        """
+        """Return the status of the batch once it has ended."""
         assert entry.id is not None
         pause, failing_since = min(FIRST_POLL, self._patience.poll), time.monotonic()
         while True:
@@ -375,7 +372,7 @@ class BatchQueue:
             pause = min(1.5 * pause, self._patience.poll)
 
     def _tell_submitted(self) -> None:
-        """Stop everybody, once everything that was asked for is submitted."""
+        """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
         if self._unsubmitted or any(self._queued.values()):
             return
         batches = len(self._book.open_entries(self._model))

@@ -17,7 +17,7 @@ LoadSign = Literal["free", "unsure", "congested", "mistaken"]
 
 
 class Congestion:
-    """Tells calls that queue inside the server from calls that are slow by nature.
+    """Distinguishes calls that queue inside the server from calls that are slow by nature.
 
     Answers are taken together in blocks of `BLOCK` or more. A block is *slow* where one of the last
     `MEMORY` blocks had a median latency less than half as long at 0.9 of the throughput or more, so
@@ -112,7 +112,7 @@ class Round:
 
     @property
     def rejected_share(self) -> float:
-        """Share of the calls that was turned away."""
+        """Share of the calls that were rejected."""
         return self.rejected / self.calls
 
 
@@ -209,7 +209,7 @@ class AdaptiveLimit:
         self._end_rounds()
 
     def rejected(self) -> None:
-        """Count a call that the server turned away for load."""
+        """Count a call that the server rejected because of load."""
         self._round.rejected += 1
         self._judged.rejected += 1
         self._end_rounds()
@@ -218,7 +218,7 @@ class AdaptiveLimit:
     def answers_come_late(self) -> bool:
         """Whether calls are likely to time out because they queue.
 
-        Others are slow, or none was answered.
+        That is, other calls are slow, or none has been answered yet.
         """
         if self._timeout is None:
             return False

@@ -161,10 +161,7 @@ class Window:
         return cell
 
     def correct(self, cell: Bucket, requests: int, tokens: int) -> None:
-        """Add to the counts of a cell (or take off, where negative).
-
-        Nothing happens once the window has passed it.
-        """
+        """Add to the counts of a cell (or subtract, if negative), unless it has left the window."""
         if cell.live:
             cell.requests += requests
             cell.tokens += tokens

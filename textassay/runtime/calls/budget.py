@@ -140,7 +140,7 @@ class Budget:
         self._wake()
 
     def _wake(self) -> None:
-        """Let go, in order, who fits now, and once nobody is in flight refuse who never will."""
+        """Admit waiters in order while they fit; with nothing in flight, refuse the others."""
         while self._waiting:
             future, cost = next(iter(self._waiting.items()))
             # A cancelled waiter stays in the queue until its own task runs; it is passed over.
@@ -189,8 +189,8 @@ class BudgetedModel(Wrapper):
 
         Raises:
             BudgetReached: The request might pass the cap.
-            ConfigurationError: There is a cap, but neither price nor answer tells what the answer
-                cost.
+            ConfigurationError: There is a cap, but the cost of an answer is neither reported nor
+                known from a price.
         """
         # Without a cap nothing is reserved and nobody waits; costs are still counted.
         if self.budget.max_cost is None:
@@ -233,7 +233,7 @@ class BudgetedModel(Wrapper):
             return answer
 
     def _least(self, request: AnyRequest, answer: AnyResponse) -> float:
-        """Return what an answer must have cost, whatever the server tells."""
+        """Return the least that an answer must have cost, whatever the server reports."""
         texts = answer.samples if isinstance(answer, Response) else ()
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
         # A reported prompt may be shorter than estimated, but not by more than tokenizers differ.
@@ -280,7 +280,7 @@ class BudgetedModel(Wrapper):
         )
 
     def _priced(self, answer: A) -> A:
-        """Return the answer with its cost, where the price tells it and the backend did not."""
+        """Return the answer with its cost, computed from the price if the backend gave none."""
         usage = answer.usage
         if (
             self.price is None

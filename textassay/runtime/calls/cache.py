@@ -115,7 +115,7 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
 
 
 def _places(request: AnyRequest, part: str) -> list[int]:
-    """Return where the text that may be cut stands, which with the prompt tells all about it."""
+    """Return where the truncatable text occurs; with the prompt, that determines it."""
     texts = (
         [request.prompt]
         if request.prompt is not None
@@ -125,9 +125,9 @@ def _places(request: AnyRequest, part: str) -> list[int]:
 
 
 def _find(text: str, part: str) -> int:
-    """Return what `text.find(part)` does, without its preparations for a long part.
+    """Do what `text.find(part)` does, without its preparation for a long needle.
 
-    Some 20 microseconds for 1 kB.
+    Takes some 20 microseconds for 1 kB.
     """
     # For a long needle, `str.find` builds tables first, which costs more than the search itself.
     beginning = part[:_BEGINNING]
@@ -190,10 +190,7 @@ class Keys:
 
 
 def encode_answer(response: AnyResponse) -> bytes:
-    """Return a response as it is kept.
-
-    All but its usage, which belongs to the one time it was paid for.
-    """
+    """Return a response as it is stored: without its usage, which was paid only once."""
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
     answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
     return encode({"kind": kind, "answer": answer})
@@ -217,7 +214,7 @@ def decode_answer(value: bytes) -> AnyResponse:
 
 
 def verify(folder: str | Path) -> Verification:
-    """Read everything in a cache folder, decode every answer, and tell what is damaged.
+    """Read everything in a cache folder, decode every answer, and report what is damaged.
 
     Raises:
         ConfigurationError: It is no cache folder, or of a newer format.
@@ -246,8 +243,8 @@ class StoringModel(Wrapper):
         """Ask and store; a cancellation that arrives with the answer waits until it is stored.
 
         Raises:
-            StorageError: The store cannot be written; nobody is asked from then on, for the answer
-                would be lost.
+            StorageError: The store cannot be written; later requests are not sent, since their
+                answers would be lost.
             ModelError: The wrapped model could not be asked; that is not kept.
         """
         if self._full is not None:

@@ -24,9 +24,9 @@ class Conversation:
         self._told: set[Callable[[], None]] = set()
 
     def tell(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the chain ends, from the asker's thread, or now if it has.
+        """Call `listener` when the chain ends, from the caller's thread, or now if it has ended.
 
-        Twice is once.
+        Adding a listener twice has no further effect.
         """
         self._told.add(listener)
         if self.ended:

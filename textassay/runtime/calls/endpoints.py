@@ -72,7 +72,7 @@ class Endpoint:
 
     @property
     def is_free(self) -> bool:
-        """Whether a request would be admitted at once, as far as its calls in flight tell."""
+        """Whether a request would be admitted at once, judging by its calls in flight."""
         state = self.limiter.state
         return not state.waiting and state.in_flight < state.limit and not state.paused_for
 

@@ -31,10 +31,7 @@ class TokenForecast:
         return estimate_tokens(request.text)
 
     def completion(self, request: AnyRequest) -> int:
-        """Return the tokens to expect over all samples.
-
-        One for requests that only score given text.
-        """
+        """Return the expected tokens over all samples; 1 for requests that score given text."""
         if not isinstance(request, Request):
             return 1
         if request.max_tokens is not None:

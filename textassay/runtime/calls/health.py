@@ -1,4 +1,4 @@
-"""Tells a request's failure from its server's, and waits for a server that is down.
+"""Distinguishes failures of a request from failures of its server, and waits for outages.
 
 Knows the families of errors; knows nothing of HTTP. Belongs outside of retry: what it sees has
 failed in every attempt.

@@ -23,7 +23,7 @@ comes to light."""
 
 
 class LimitedModel(Wrapper):
-    """Asks only when the limiter admits it, and tells the limiter what came of it.
+    """Sends a request only when the limiter admits it, and reports the outcome to the limiter.
 
     Reserves the estimated tokens of the prompt and the longest answer (see `TokenForecast`), and
     settles with what the answer reports. An answer without a token count leaves the reservation as

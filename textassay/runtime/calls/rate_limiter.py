@@ -263,9 +263,9 @@ class Limiter:
             raise
 
     def _ready_at(self, tokens: int, now: float) -> float:
-        """Return when to ask again.
+        """Return when to try again: a time up to `now` if the request may go now.
 
-        Not after `now` where the request may go, infinity where only others can tell.
+        It is infinite if a call in flight must end first.
         """
         # No time to wait for: the next request that leaves wakes the queue.
         if self._in_flight >= self.limit:

@@ -21,7 +21,7 @@ BLOCK = 0.025
 to use the last, and so holds at most twice that: what is lost with a process that is killed."""
 
 TIMEOUT = 1.0
-"""Seconds after which an answer of Redis is given up: nobody is admitted while it is awaited."""
+"""Seconds to wait for a reply of Redis: no request is admitted meanwhile."""
 
 MEMBER_SECONDS = 5.0
 """Time after which a process that has not been heard of no longer counts."""
@@ -31,7 +31,7 @@ RETURN_SECONDS = 0.6
 back within it, and then all of them reserve again from the same moment."""
 
 FORGET_SECONDS = 3600
-"""Time after which a quota that nobody uses is removed from Redis."""
+"""Time after which an unused quota expires in Redis."""
 
 # Redis runs a script to its end before anything else, so processes need no lock among each other.
 # - The time is Redis' own: clocks of machines differ by more than two requests are apart. Writing
@@ -131,7 +131,7 @@ class Share:
     processes: int
     """Processes that share the limits, this one included."""
     paused_for: float
-    """Seconds for which nobody may ask."""
+    """Seconds for which no process may send a request."""
     apart_for: float
     """Seconds for which each process keeps to its own share, since one has just come back."""
     starts: tuple[float, ...]
@@ -148,7 +148,7 @@ class RedisQuota:
 
         Args:
             url: Address of Redis; may name environment variables as `${NAME}`.
-            name: Tells this quota from others in the same Redis; only a digest of it is stored.
+            name: Identifies the quota; only a digest of it is stored.
             rpm: Requests per minute; `None` for no limit.
             tpm: Tokens per minute; `None` for no limit.
             concurrency: Most calls in flight of all processes together.
@@ -178,7 +178,7 @@ class RedisQuota:
         pause: float,
         is_back: bool = False,
     ) -> Share:
-        """Reserve times for requests, and tell what has become of earlier ones.
+        """Reserve times for requests, and report the outcome of earlier ones.
 
         Fewer are reserved than asked for where they would take more than `BLOCK` seconds, and none
         during a pause.
@@ -188,7 +188,7 @@ class RedisQuota:
             busy: Calls in flight.
             wanted: Calls in flight and calls that wait.
             correction: Tokens to add to what was reserved earlier; negative to give back.
-            pause: Seconds for which nobody may ask.
+            pause: Seconds for which no process may send a request.
             is_back: Whether the exchange before this one failed.
 
         Raises:

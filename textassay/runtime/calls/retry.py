@@ -114,7 +114,7 @@ class RetryingModel(Wrapper):
         return self._rng.uniform(0, ceiling)
 
     def observe(self, error: BaseException) -> None:
-        """Tell the observer of a failed attempt."""
+        """Report a failed attempt to the observer."""
         if self._on_failure is not None and isinstance(error, ModelError):
             self._on_failure(error)
 

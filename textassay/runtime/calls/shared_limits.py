@@ -34,7 +34,7 @@ MAX_RESERVED = 64
 """Times that are reserved at once."""
 
 CLOCKS = 16
-"""Answers of Redis from which its clock is told from ours."""
+"""Number of recent replies from which the offset of Redis' clock is estimated."""
 
 _log = logging.getLogger(__name__)
 
@@ -296,7 +296,7 @@ class SharedLimiter(Limiter):
         self._wake()
 
     def _miss(self, error: RedisUnavailable) -> None:
-        """Go on with the last share, and say so."""
+        """Continue with the last share, and log a warning at the first failure."""
         if not self._failed:
             self._failed = True
             _log.warning(

@@ -39,7 +39,7 @@ class _Call(Generic[R]):
                     future.set_result(None)
 
     async def end(self) -> None:
-        """Cancel what nobody waits for any more, unless it has ended, and wait for its end."""
+        """Cancel the call unless it has ended, and wait for its end."""
         if not self.task.done():
             self.task.cancel()
             await asyncio.wait([self.task])
@@ -48,7 +48,7 @@ class _Call(Generic[R]):
 
 
 class SharedCalls(Generic[R]):
-    """Calls under way by key; whoever asks for a key that is under way joins it."""
+    """Calls in flight by key; a caller with a known key joins its call."""
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Call[R]] = {}
@@ -56,8 +56,7 @@ class SharedCalls(Generic[R]):
     async def join(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> tuple[R, bool]:
         """Return the result of the call under `key`, and whether this caller started it.
 
-        Exactly one of the callers that get a result is told that it is the first. A failure reaches
-        all callers.
+        Exactly one of the callers that get a result gets `True`. A failure reaches all callers.
 
         Args:
             key: What equal calls have in common.
@@ -92,7 +91,7 @@ class SharedModel(Wrapper):
     """Asks equal requests that are in flight at the same time only once.
 
     One caller gets the response with its cost, the others with none. If the caller that asked is
-    cancelled, the request goes on for the others; if it fails, it fails for all of them.
+    cancelled, the request continues for the others; if it fails, it fails for all of them.
     """
 
     def __init__(self, wrapped: Model) -> None:

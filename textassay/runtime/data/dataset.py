@@ -101,7 +101,7 @@ class Examples:
         return self._table.name
 
     def check(self) -> DataInfo:
-        """Read everything once, and tell what is there; later calls tell the same at no cost.
+        """Read everything once and return what was found; later calls return the same at no cost.
 
         Raises:
             DataError: A row is unusable, two have the same id, or there are none; names file, line
@@ -219,7 +219,8 @@ def _canonical(example: Example, *, given: bool) -> bytes:
 
     Args:
         example: The example.
-        given: It came as an `Example`, so nobody has looked yet whether JSON can hold its texts.
+        given: Whether it was given as an `Example`, whose values have not been checked for JSON
+            yet.
     """
     if given:
         for name, value in example.__dict__.items():

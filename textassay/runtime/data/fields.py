@@ -204,7 +204,7 @@ class FieldReader:
         return _validated(found, layout)
 
     def gives_id(self, row: Any) -> bool:
-        """Tell whether the row brings an id of its own."""
+        """Return whether the row has an id of its own."""
         if isinstance(row, Example):
             texts = row.model_dump(exclude={"id"})
             sparse = {name: value for name, value in texts.items() if value}
@@ -347,9 +347,9 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _key_of(name: str, layout: _Layout, inside: list[str] | None = None) -> str:
-    """Return what the row calls a field.
+    """Return the row's own name for a field.
 
-    Where that is a column such as `human.x`, take its part out of `inside`.
+    If that is a column such as `human.x`, its part is removed from `inside`.
     """
     for key, ours in layout.whole:
         if ours == name:

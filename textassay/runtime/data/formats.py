@@ -390,7 +390,7 @@ _FORMATS: dict[str, type[_File]] = {
 
 
 def _named(path: Path) -> str:
-    """Return a path for an error: whole, unless somebody gave the data in its place."""
+    """Return a path for an error message, shortened if it is so long that it may be data."""
     text = str(path)
     return repr(text) if len(text) <= MAX_NAME else shown(text)
 

@@ -20,9 +20,7 @@ class _CancelledInside(Exception):
 
 
 def leading(error: BaseException) -> BaseException:
-    """Return the one exception that an exception group stands for.
-
-    Other exceptions are returned as they are.
+    """Return the one exception that an exception group stands for, or any other exception itself.
 
     That is the first in order whose class has `stops_run` set, or else the first that is no
     cancellation.
@@ -84,9 +82,9 @@ async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None
 
 
 async def _guarded(awaitable: Awaitable[T], gate: asyncio.Semaphore | None = None) -> T:
-    """Await, and make a stray cancellation an error.
+    """Await, and turn a stray cancellation into an error.
 
-    A task group takes a cancelled child for a finished one.
+    A task group takes a canceled child for a finished one.
     """
     try:
         if gate is None:

@@ -33,7 +33,7 @@ __all__ = ["Agent", "Graph", "Node", "each", "fixed"]
 class Graph(Displayed):
     """Agents wired together.
 
-    Itself an agent from its input's type to its output's, so that graphs nest.
+    A graph is itself an agent from its input's type to its output's, so graphs nest.
 
     Attributes:
         name: Its name, for errors and drawings.

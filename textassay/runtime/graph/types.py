@@ -203,7 +203,7 @@ def field_of(hint: Any, name: str) -> Any:
 
 
 def fits(given: Any, wanted: Any) -> bool:
-    """Tell whether every value of type `given` may be passed where `wanted` is asked for.
+    """Return whether every value of type `given` may be passed as a `wanted`.
 
     Containers are covariant, for messages are not mutated; int is taken for float; text is no
     sequence of texts. A protocol that cannot be checked by class is taken on trust.
@@ -265,7 +265,7 @@ def _arguments_fit(
 def classes_of(hint: Any) -> tuple[type, ...]:
     """Return classes for `isinstance` that every value of the type passes.
 
-    A cheap check of the outermost class.
+    Only the outermost class is checked, which is cheap.
     """
     found: set[type] = set()
     for member in members(hint):

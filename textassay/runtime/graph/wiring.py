@@ -1,6 +1,4 @@
-"""Checks how the nodes of a graph are wired, and plans the steps of a run.
-
-All of it before anything runs.
+"""Checks how the nodes of a graph are wired, and plans the steps of a run in advance.
 
 Every complaint is a `GraphError` that names the graph and both ends of the wire.
 """
@@ -140,7 +138,7 @@ class Wiring:
             raise self._error(f"nodes wait for each other: {' -> '.join(error.args[1])}") from None
 
     def _check_use(self, order: list[str]) -> None:
-        """Refuse nodes whose result nobody sees, and an output that the input cannot change."""
+        """Refuse nodes whose result is unused, and an output that does not depend on the input."""
         used, fed = {self._output}, {INPUT}
         # In reverse topological order every consumer of a node is seen before the node itself.
         for name in reversed(order):

@@ -86,7 +86,7 @@ class AnswerStore(Protocol):
     """Keeps bytes under keys and never loses or evicts what it has taken."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None` where there is none.
+        """Return the value of `key`, or `None`.
 
         Sees values whose `put` is not done yet.
 
@@ -264,7 +264,7 @@ class DiskStore(AsyncResource):
                 undo.pop_all()
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None` where there is none.
+        """Return the value of `key`, or `None`.
 
         Raises:
             StorageError: A file is damaged, or the store is closed.

@@ -69,7 +69,7 @@ class Verification:
 
 
 def is_cache_folder(folder: Path) -> bool:
-    """Return whether `folder` bears the marker of a cache folder."""
+    """Return whether `folder` has the marker of a cache folder."""
     return (folder / MARKER).is_file()
 
 
@@ -209,7 +209,7 @@ def info(folder: str | Path) -> StoreInfo:
 
 
 def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Verification:
-    """Read everything in a cache folder and tell what is damaged.
+    """Read everything in a cache folder and report what is damaged.
 
     Changes nothing and may run while it is in use.
 
@@ -279,10 +279,7 @@ def clear(folder: str | Path) -> StoreInfo:
 
 
 def _count(shard: Path) -> int:
-    """Return the number of entries, 0 where the file is too damaged to tell.
-
-    It is about to be deleted.
-    """
+    """Return the number of entries of a shard to be deleted, 0 if it is too damaged to read."""
     try:
         with _reading(shard) as reader:
             return reader.count()

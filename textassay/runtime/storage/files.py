@@ -1,7 +1,7 @@
 """Files that are replaced in one step, and files that are opened only if they are regular.
 
-A run folder may come from somebody else, so nothing here writes through a link, and nothing waits
-for a pipe.
+A run folder may come from an untrusted source, so nothing here writes through a link or waits for a
+pipe.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One writing thread for many waiting tasks.
 
-What they hand in is written in batches, each waiter told afterwards.
+Values are written in batches, and each waiting task is woken afterwards.
 
 Knows threads and event loops, and nothing of what is written or where; that is the `BatchWriter`'s
 part.
@@ -92,7 +92,7 @@ class GroupCommit(Generic[T]):
     """Runs a `BatchWriter` on a thread of its own.
 
     What the tasks of a loop hand in during one turn is announced to the thread once, after that
-    turn: told of every value, it would wake in the midst of the turn, fight the loop for the
+    turn: notified of every value, it would wake in the middle of the turn, fight the loop for the
     interpreter and write a batch of one. A batch is collected for `LINGER_SECONDS` only while
     values come in quick turns, so that neither a lone task nor many that all wait are slowed down.
     After a failure nothing more is written: the waiting and all later `put` raise `StorageError`.
@@ -159,7 +159,7 @@ class GroupCommit(Generic[T]):
         """Write what is waiting and end the thread; safe to call twice.
 
         Raises:
-            StorageError: Something failed that no `put` has told of.
+            StorageError: A failure that no `put` has raised.
         """
         await in_thread(self.close)
 

@@ -26,7 +26,7 @@ from textassay.runtime.storage.threads import in_thread
 PREFIX = "textassay:answer:"
 CHECKSUM_BYTES = 4
 OUTAGE_SECONDS = 30.0
-"""Time for which a Redis that does not answer is asked again, before the run stops, resumable."""
+"""Time for which an unavailable Redis is retried before the run stops, resumable."""
 AGAIN_SECONDS = 0.25
 """Time between two such attempts."""
 MAX_READ = 500
@@ -54,10 +54,10 @@ class RedisWriter:
         check_keeps(self._url, persistence, memory)
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
-        """Write all pairs in one transaction, or none; asks again while Redis is away.
+        """Write all pairs atomically; retries while Redis is unavailable.
 
         Raises:
-            StorageError: Redis is full or was away for too long.
+            StorageError: Redis is full or was unavailable for too long.
         """
         deadline = time.monotonic() + OUTAGE_SECONDS
         sealed = {PREFIX + key: _sealed(key, value) for key, value in batch}
@@ -132,10 +132,10 @@ class RedisStore:
         return None if found is None else _opened(key, found)
 
     async def fetch(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`; asks again while Redis is away.
+        """Return the value of `key`, or `None`; retries while Redis is unavailable.
 
         Raises:
-            StorageError: Redis was away for too long, or the value is damaged.
+            StorageError: Redis was unavailable for too long, or the value is damaged.
         """
         if key in self._pending:
             return self._pending[key]
@@ -191,7 +191,7 @@ class RedisStore:
         return StoreInfo(folder=self.url, entries=entries, bytes=used, shards=1)
 
     def _read_soon(self) -> None:
-        """Have all that was asked for in the last turn of the loop read together."""
+        """Read all keys that were requested in the last turn of the loop together."""
         asked, self._asked = list(self._asked.items()), {}
         for start in range(0, len(asked), MAX_READ):
             task = asyncio.create_task(self._read(dict(asked[start : start + MAX_READ])))

@@ -6,8 +6,7 @@
     answers/         answers of models, where the run has no cache elsewhere
     .lock            held by the process that writes to the run; freed when the process dies
 
-Knows scores and files. What is in a manifest beyond its format is the business of whoever writes
-it.
+Knows scores and files. The contents of a manifest beyond its format are up to its writer.
 """
 
 from __future__ import annotations
@@ -73,8 +72,7 @@ _HIDDEN = {
 }
 """Fields to leave out of a row, by whether it lacks its timing and a calibration."""
 _BARE = frozenset({Score, ScoreError, Usage})
-"""Messages that hold their fields and nothing besides, such as properties that were looked up
-once."""
+"""Messages whose `__dict__` holds nothing but their fields (no cached properties)."""
 
 
 class RunFolder(AsyncResource):
@@ -337,7 +335,7 @@ def score_row(score: Score) -> bytes:
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of a message, for `encode`, which asks again for messages among them."""
+    """Return the fields of a message, for `encode`, which calls this for nested messages, too."""
     if type(value) is Score and (value.started is None or value.outside is None):
         hidden = _HIDDEN[value.started is None, value.outside is None]
         fields = vars(value).copy()
@@ -504,7 +502,7 @@ def _is_empty_run(path: Path) -> bool:
 
 
 def _timing_of(path: Path, now: str) -> tuple[str, float]:
-    """Return when a run began and how long its sessions took, as far as its summary tells."""
+    """Return when a run began and how long its sessions took, from its last summary."""
     try:
         summary = read_summary(path)
     except RunFolderError:  # killed before its first summary; it is written anew in any case
@@ -515,7 +513,7 @@ def _timing_of(path: Path, now: str) -> tuple[str, float]:
 
 
 def _refuse_links(path: Path) -> None:
-    """Refuse to write to a run with linked files, which a folder from somebody else may hold."""
+    """Refuse to write to a run folder with linked files, which an untrusted one may hold."""
     for name in (SCORES, SUMMARY, MANIFEST, _LOCK):
         try:
             refuse_irregular(path / name)

@@ -57,7 +57,7 @@ class ShardReader:
         self._empty = ("Cache",) not in tables  # its writer died while creating it
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None` where there is none.
+        """Return the value of `key`, or `None`.
 
         Raises:
             StorageError: The file is damaged, or holds something else than bytes under this key.
@@ -164,8 +164,8 @@ def refuse_links(folder: Path) -> None:
 def connect_read_only(file: Path) -> sqlite3.Connection:
     """Return a connection that cannot write to the database.
 
-    In a folder that cannot be written to, SQLite is told that the file never changes: it would
-    otherwise want to make an index beside it.
+    In a folder that cannot be written to, the file is opened as immutable: SQLite would otherwise
+    try to create an index beside it.
 
     Raises:
         StorageError: The folder cannot be written to, and some answers are still in the log beside

@@ -1,4 +1,4 @@
-"""Blocking work that is seen through to its end, whoever cancels the task that asked for it."""
+"""Blocking work that always runs to its end, even if its caller is canceled."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ R = TypeVar("R")
 
 
 async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
-    """Return what `work` returns, which runs in a thread.
+    """Return what `work` returns, which runs in a thread; a cancellation waits for its end.
 
-    A cancellation waits until that has ended.
-
-    `asyncio.to_thread` leaves a cancelled caller without the result, so that nobody closes it, and
-    drops work that no thread has begun yet, such as closing a file.
+    `asyncio.to_thread` leaves a cancelled caller without the result, so that it is never closed,
+    and drops work that no thread has begun yet, such as closing a file.
 
     Args:
         work: Called once, in a thread of its own.

@@ -68,7 +68,7 @@ class Tokenizer:
 
     @property
     def unknown(self) -> int | None:
-        """The token that stands for what the vocabulary lacks; `None` where there is none."""
+        """The vocabulary's unknown token, or `None`."""
         named = getattr(self.backend.model, "unk_token", None)
         found = (
             self.backend.token_to_id(named)
@@ -101,10 +101,7 @@ class Engine(Protocol):
 
 
 def labels(config: Mapping[str, Any]) -> dict[int, str]:
-    """Return the labels of a classifier by index, from `id2label`.
-
-    Empty where the configuration names none.
-    """
+    """Return the labels of a classifier by index, from `id2label`; empty without any."""
     return {int(index): str(label) for index, label in (config.get("id2label") or {}).items()}
 
 

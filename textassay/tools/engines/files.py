@@ -1,9 +1,7 @@
-"""Where the files of a model are.
+"""Locates a model's files in a folder or a pinned revision on the Hugging Face Hub.
 
-A local folder, or a repository of the Hugging Face Hub in a pinned revision.
-
-`HF_HUB_OFFLINE` and the Hub's cache folders are honored by the Hub's own client. Nothing here
-reads weights.
+`HF_HUB_OFFLINE` and the Hub's cache folders are honored by the Hub's own client. Nothing here reads
+weights.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class ModelFiles:
 
     @property
     def onnx(self) -> Path | None:
-        """The ONNX graph, or `None` where there is none."""
+        """The ONNX graph, or `None`."""
         return next(
             (
                 p
@@ -115,7 +113,7 @@ def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelF
 
 
 def on_hub(model: str) -> bool:
-    """Tell whether a model's name is a Hub id rather than a folder."""
+    """Return whether a model's name is a Hub id rather than a folder."""
     return not Path(model).expanduser().exists() and _HUB_ID.fullmatch(model) is not None
 
 
@@ -152,7 +150,7 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
 
 
 def _is_static(folder: Path, config: Mapping[str, Any]) -> bool:
-    """Tell whether a folder holds a table of vectors, as model2vec writes it."""
+    """Return whether a folder holds a table of vectors, as model2vec writes it."""
     if config.get("model_type") == "model2vec":
         return True
     modules = folder / "modules.json"

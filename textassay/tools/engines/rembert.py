@@ -28,7 +28,7 @@ _DEFAULTS = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "num_label
 
 
 def is_bleurt(config: Mapping[str, Any]) -> bool:
-    """Tell whether a configuration is that of a converted BLEURT checkpoint."""
+    """Return whether a configuration is that of a converted BLEURT checkpoint."""
     return config.get("model_type") == "bleurt"
 
 

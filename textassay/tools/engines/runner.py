@@ -185,7 +185,7 @@ def runner_for(
     layer: int | None = None,
     batch_tokens: int = 8192,
 ) -> Runner:
-    """Return the runner of a model, the same one for equal arguments while somebody uses it.
+    """Return the runner of a model, the same one for equal arguments while it is in use.
 
     Args:
         model: A folder, or a Hub id with a revision.

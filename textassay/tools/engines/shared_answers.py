@@ -1,7 +1,7 @@
 """Equal inputs of a model share one evaluation, while it is under way and for a while after.
 
 The systems of one source come after each other and are compared with the same references, so on
-SummEval seven of eight inputs are repeats. What nobody waits for any more is taken out of the
+SummEval seven of eight inputs are repeats. Requests without a waiting caller are removed from the
 queue; a failed evaluation is not remembered.
 """
 
@@ -80,7 +80,7 @@ class SharedAnswers:
         return shared is not None and not shared.future.cancelled()
 
     def _remember(self, encoding: Encoding, done: Future[Array]) -> None:
-        """Count a finished answer, and drop those that nobody used for longest."""
+        """Count a finished answer, and drop the least recently used ones."""
         with self._lock:
             shared = self._known.get(encoding)
             if shared is None or shared.future is not done:

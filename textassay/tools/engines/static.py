@@ -1,6 +1,4 @@
-"""The engine of the extra `static`.
-
-One vector per token from a table, with numpy and tokenizers alone.
+"""The engine of the extra `static`: a vector per token from a table, with numpy and tokenizers.
 
 Reads folders as model2vec and sentence-transformers' StaticEmbedding write them, and the vectors
 that the package wordllama ships (MIT, 16 MB). A token's vector does not depend on its context, so

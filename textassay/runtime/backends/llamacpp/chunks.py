@@ -27,9 +27,9 @@ class Chunk(NamedTuple):
 
 
 def first_output(first: int, length: int) -> int:
-    """Return the position from which logits are computed so that those from `first` on are.
+    """Return the first position whose logits to compute, at most `first`.
 
-    At most `first`.
+    The batch must hold at least `MIN_ROWS` outputs.
     """
     return max(0, min(first, length - MIN_ROWS))
 

@@ -52,10 +52,7 @@ def file_digest(
 
 
 def parts(path: Path) -> list[Path]:
-    """Return the files of a model.
-
-    Itself, or all parts where its name ends like `-00001-of-00003.gguf`.
-    """
+    """Return the files of a model: itself, or all parts of a split one (`-00001-of-00003.gguf`)."""
     match = _PART.search(path.name)
     if match is None:
         return [path]

@@ -28,11 +28,11 @@ _LOGITS_BYTES = 64 * 2**20
 
 
 class Abandoned(Exception):
-    """Nobody waits for the result any more."""
+    """The caller no longer waits for the result."""
 
 
 def never() -> bool:
-    """Return that somebody still waits."""
+    """Return `False`: the caller still waits."""
     return False
 
 
@@ -131,7 +131,7 @@ class LlamaEngine:
         """Evaluate `ids` on one sequence and yield `(position, logits)` from position `first` on.
 
         The logits, shape (positions, vocabulary), are llama.cpp's own memory: read them before
-        going on. An earlier position than asked for may come first.
+        resuming the iteration. An earlier position than requested may come first.
 
         Raises:
             Abandoned: `abandoned()` became true between two batches.
@@ -178,9 +178,9 @@ class LlamaEngine:
         self.cached[sequence] = self.cached[source]
 
     def decode(self) -> NDArray[np.float32]:
-        """Decode the batch.
+        """Decode the batch and return the requested logits, shape (outputs, vocabulary).
 
-        Return the logits it asked for, shape (outputs, vocabulary), valid until the next.
+        They are valid until the next call.
         """
         forget_log()
         tokens, outputs = self._batch.tokens, self._batch.outputs

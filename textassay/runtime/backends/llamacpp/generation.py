@@ -1,7 +1,4 @@
-"""Sampled answers.
-
-One growing text per sample, its stops, and the log-probabilities of what was picked.
-"""
+"""Sampled answers: one growing text per sample, its stops and its log-probabilities."""
 
 from __future__ import annotations
 
@@ -80,7 +77,7 @@ class Draft:
     def sample(self) -> Sample:
         """Return the answer.
 
-        Bytes that are no text come out as U+FFFD, a character cut off at the end is dropped.
+        Invalid UTF-8 becomes U+FFFD; a character that is cut off at the end is dropped.
         """
         # Not told that this is the end, the decoder holds an unfinished character back.
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._bytes))

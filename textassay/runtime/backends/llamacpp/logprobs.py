@@ -14,12 +14,10 @@ Row = NDArray[np.float32]
 
 
 def log_total(row: Row) -> float:
-    """Return the natural log of the sum of exponentials of one row.
+    """Return the natural log of the sum of exponentials of a row, the softmax normalizer.
 
-    What turns logits into log-probabilities.
-
-    Exponentials are single, the sum double precision: within 1e-6 of double precision throughout,
-    at a tenth of its time.
+    Exponentials are in single precision, their sum in double: within 1e-6 of double precision
+    throughout, in a tenth of the time.
 
     Raises:
         FatalModelError: The row holds NaN or plus infinity: the weights are broken.

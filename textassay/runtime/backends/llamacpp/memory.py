@@ -34,8 +34,8 @@ def check_memory(
         sequences: Number of sequences.
         kv: Type of the keys and values.
         gpu_layers: Layers on the GPU, -1 for all; their keys and values lie there too.
-        free: Tells how much of the machine's memory is free; by default `free_bytes`.
-        free_on_gpu: The same of the GPUs.
+        free: Returns how many bytes of memory are free; by default `free_bytes`.
+        free_on_gpu: The same for the GPUs.
 
     Raises:
         ConfigurationError: It needs more than is free; the message has both figures.
@@ -73,10 +73,7 @@ def kv_bytes(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> int
 
 
 def free_bytes() -> int | None:
-    """Return the memory that this process can still use, or `None` if the system does not say.
-
-    Only Linux says.
-    """
+    """Return the bytes that this process can still allocate, or `None` if not on Linux."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -24,11 +24,11 @@ class Queued(Protocol):
     key: bytes
     """By which entries are brought next to each other."""
     serial: int
-    """Tells entries with equal keys apart; those asked for first have lower ones."""
+    """Breaks ties between equal keys; earlier submissions have lower numbers."""
     arrived: int
     """Turn in which it was added; set by the order."""
     abandoned: bool
-    """Whether nobody waits for it any more."""
+    """Whether the caller no longer waits for it."""
     done: bool
     """Whether it has run, or was dropped."""
 
@@ -60,7 +60,7 @@ class Order(Generic[E]):
     def pop(self, most: int) -> list[E]:
         """Take the next entry, and up to `most` - 1 that follow it in order.
 
-        Those nobody waits for are dropped.
+        Entries that no caller waits for are dropped.
         """
         chosen: list[E] = []
         self._turn += 1
@@ -102,9 +102,9 @@ class Order(Generic[E]):
         return max(self._neighbours(), key=self._shared_at)
 
     def _neighbours(self) -> list[int]:
-        """Places next to where the last key belongs.
+        """Return the places next to where the last key would be inserted.
 
-        In a sorted list, the longest common prefix is always there.
+        In a sorted list, the entry with the longest common prefix is always one of them.
         """
         after = bisect.bisect_left(self._sorted, (self._last, -1))
         return [place for place in (after, after - 1) if 0 <= place < len(self._sorted)]

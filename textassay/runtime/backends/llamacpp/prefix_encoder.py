@@ -142,7 +142,7 @@ class PrefixEncoder:
         return int(self._lengths[self._vocabulary.encode("word")].sum()) - len("word")
 
     def _splits_at_borders(self) -> bool:
-        """Try it on a text that has everything in it, against a pre-tokenizer that nobody knows."""
+        """Test the borders on a text with all kinds of content, in case of unknown pre-tokenizers."""
         if self._added_space not in (0, 1):
             return False
         whole, borders = self._vocabulary.encode(_PROBE), 0

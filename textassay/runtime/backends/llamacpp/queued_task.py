@@ -34,7 +34,7 @@ class WorkerTask(Protocol[R_contra, T_co]):
     def run(self, resource: R_contra, abandoned: Callable[[], bool]) -> T_co:
         """Do the work, on the owner thread.
 
-        Once `abandoned()` is true nobody wants the result.
+        Once `abandoned()` is true, the result is no longer needed.
         """
         ...
 
@@ -43,7 +43,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class QueuedTask(Generic[R]):
-    """A task in the queue with the future of its asker."""
+    """A task in the queue, with the future that its caller awaits."""
 
     def __init__(self, task: WorkerTask[R, object], serial: int) -> None:
         self.task, self.serial = task, serial
@@ -59,7 +59,7 @@ class QueuedTask(Generic[R]):
         self.done = False
 
     def deliver(self, result: object) -> None:
-        """Hand the result, or the exception, to the asker's event loop."""
+        """Hand the result, or the exception, to the caller's event loop."""
         self.done = True
         try:
             self.loop.call_soon_threadsafe(self._settle, result)

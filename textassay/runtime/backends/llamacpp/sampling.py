@@ -45,13 +45,13 @@ class Grammar:
         self._all["id"] = np.arange(weights.size)
 
     def allows(self, token: int) -> bool:
-        """Return whether the text may go on with `token`."""
+        """Return whether `token` may come next."""
         one = np.zeros(1, _CANDIDATE)
         one["id"] = token
         return bool(np.isfinite(self._applied(one)[0]))
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Return for every token whether the text may go on with it."""
+        """Return for every token whether it may come next."""
         self._all["logit"] = 0.0
         return np.isfinite(self._applied(self._all))
 
@@ -66,7 +66,7 @@ class Grammar:
         return np.asarray(candidates["logit"])
 
     def accept(self, token: int) -> None:
-        """Go on with `token`, which must be allowed: llama.cpp ends the process otherwise."""
+        """Advance by `token`, which must be allowed: llama.cpp ends the process otherwise."""
         self._lib.llama_sampler_accept(self._handle, token)
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Sampler:
         return self._draw(np.where(allowed, row, -np.inf).astype(np.float32))
 
     def accepted(self, token: int) -> None:
-        """Tell the grammar that the text goes on with `token`."""
+        """Advance the grammar by `token`."""
         if self._grammar is not None:
             self._grammar.accept(token)
 

@@ -168,9 +168,9 @@ class ChoicesPlan:
 
     @staticmethod
     def _alone(path: Path, whole: Mapping[Path, float]) -> float:
-        """Return the log-probability that a path ends there, and is not the start of a longer one.
+        """Return the log-probability that a path ends there rather than begins a longer one.
 
-        As 1 may be the start of 10.
+        The path of 1 may be the beginning of that of 10.
         """
         # A choice that begins another ("1" and "10") means that the text ends there: what goes to
         # the longer

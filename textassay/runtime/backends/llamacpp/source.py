@@ -1,6 +1,6 @@
-"""What stands after `llamacpp/`.
+"""Resolves what follows `llamacpp/`: a path, or a file in a Hugging Face repository.
 
-A path, or a file in a Hugging Face repository, which is downloaded once.
+Repository files are downloaded once.
 """
 
 from __future__ import annotations

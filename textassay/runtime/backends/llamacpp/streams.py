@@ -137,7 +137,7 @@ class _Waiting(NamedTuple):
 
 @dataclass
 class _Growing:
-    """A sample on a sequence, with the token that it goes on with."""
+    """A sample being written on a sequence, with its next token to decode."""
 
     sample: _Waiting
     token: int
@@ -178,9 +178,9 @@ def _write_all(
 def _begin(
     engine: LlamaEngine, sequence: int, ids: Ids, known: Row | None, abandoned: Callable[[], bool]
 ) -> Row:
-    """Bring a sequence to exactly `ids`, by a copy where another one has more of them.
+    """Bring a sequence to exactly `ids` and return the logits that follow.
 
-    Return what follows.
+    If another sequence holds more of `ids`, its memory is copied.
     """
     shared = [common_prefix(cached, ids) for cached in engine.cached]
     donor = max(range(engine.sequences), key=shared.__getitem__)

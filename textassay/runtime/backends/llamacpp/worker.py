@@ -1,9 +1,9 @@
 """One thread that owns a resource, runs tasks on it, and serves asyncio tasks from any loop.
 
 Knows nothing of llama.cpp. Tasks run in the order of the keys that they give themselves
-(`order.py`), and results return to their askers. A second thread prepares what is submitted while
-the owner runs something else. Where a task belongs to a chain that goes on, the owner waits a
-moment for the task that follows, while their common prefix is still there.
+(`order.py`), and results are delivered to their callers. A second thread prepares what is submitted
+while the owner runs something else. If a task belongs to a chain with more requests to come, the
+owner waits briefly for the next one while their common prefix is still cached.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from textassay.runtime.errors import ModelClosed
 
 SEQUEL_SECONDS = 0.2
 """How long the next task of a chain is waited for. It comes in a hundredth of that, unless the
-machine is busy or the asker does something else in between, and evaluating a long prompt anew takes
-most models longer."""
+machine is busy or the caller does something else in between, and evaluating a long prompt anew
+takes most models longer."""
 _EXIT_SECONDS = 10.0
 
 T = TypeVar("T")
@@ -230,7 +230,7 @@ class Worker(Generic[R]):
                 self._wake.notify_all()
 
     def _prepare(self, entry: QueuedTask[R]) -> bool:
-        """Return whether a task can be run; if not, its asker has the error."""
+        """Prepare a task; if that fails, deliver the error to its caller and return `False`."""
         try:
             entry.key = entry.task.prepare(self._resource)
         except Exception as error:

@@ -93,7 +93,8 @@ class TransformersEngine:
     def first_logits(self, prompts: Sequence[Ids]) -> list[Floats]:
         """Return the logits of the answer's first token after each prompt, shape (vocabulary,).
 
-        Of encoder-decoder models. A prompt's ids are what the encoder reads, its end mark included.
+        For encoder-decoder models only. A prompt's ids are what the encoder reads, with its end
+        mark.
         """
         with self._torch.inference_mode():
             hidden, mask, rows = self._encode(prompts)

@@ -1,6 +1,6 @@
-"""What stands after `transformers/`.
+"""Resolves what follows `transformers/`: a folder, or a Hugging Face repository.
 
-A folder, or a repository of the Hugging Face hub, downloaded once.
+Repositories are downloaded once.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class EncodedPrompt:
     def followed_by(self, text: str) -> Ids:
         """Return the decoder's ids for a text.
 
-        A leading space is none, since nothing stands before it.
+        A leading space is dropped, since the decoder's text begins here.
         """
         return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
 

@@ -40,7 +40,7 @@ def row(
 
 
 def number(value: Any) -> float | None:
-    """Return a score as a number; `None` if it is none, such as an error's or NaN."""
+    """Return a score as a number; `None` if it is not a finite number."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
