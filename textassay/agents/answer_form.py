@@ -32,9 +32,7 @@ class Point(NamedTuple):
 
 @lru_cache(maxsize=256)
 def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
-    """Return the whole ratings of a scale, lowest first.
-
-    Or its two ends where they are fractions or far apart.
+    """Return the whole ratings of a scale, lowest first, or its ends if fractional or far apart.
 
     Raises:
         ConfigurationError: Letters are asked for on a scale that does not fit A to Z.

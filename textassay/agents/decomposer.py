@@ -1,6 +1,4 @@
-"""Asks a model to take a criterion apart.
-
-Into sub-criteria, or into a chain of aspects that are relevant to it.
+"""Asks a model to split a criterion into sub-criteria or a chain of relevant aspects.
 
 Knows how to ask again where the answer is no list or too short, and how a tree grows layer by
 layer. Nothing of files.

@@ -164,9 +164,9 @@ class JointScorer:
 
 
 def whole_lines(sample: Sample) -> str:
-    """Return an answer without the line at which it was cut: "Score: 4" may have become "Score.
+    """Return an answer without the line at which it was cut, which may be incomplete.
 
-    4.5".
+    "Score: 4" may have become "Score: 4.5".
     """
     return sample.text.rpartition("\n")[0] if sample.finish_reason == "length" else sample.text
 

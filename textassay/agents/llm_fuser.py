@@ -198,10 +198,7 @@ class LLMFuser:
         return "\n\n".join(lines)
 
     async def _answers(self, prompt: Prompt) -> list[Answer[JointAnswer]]:
-        """Ask for `n` samples.
-
-        Or for one, and for others in its place while it leaves something out.
-        """
+        """Ask for `n` samples; a single incomplete one is retried."""
         aspects = len(self.ask.task.aspects)
         answers = [
             await self.ask.answer(

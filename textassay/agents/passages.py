@@ -63,7 +63,8 @@ class Wording(Message):
         return self
 
     def published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
-        """Return a published prompt's text before the given text, and from there to the scored."""
+        """Return a published prompt's text before the given text, and between it and the scored
+        one."""
         prompt = (self.printed if printed else {}).get(aspect) or self.prompts.get(aspect)
         if prompt is None:
             return None

@@ -58,8 +58,7 @@ class Profile(Message):
     ratings: RatingSource = "written"
     """How ratings are read."""
     scale: Scale | None = None
-    """On which ratings are asked for, where that is not the aspect's own; they are mapped onto
-    that."""
+    """Scale on which ratings are requested, if not the aspect's own; they are mapped onto that."""
     least_mass: float = Field(default=0.0, ge=0, lt=1)
     """Probability of all labels together below which there is no rating; only for ratings that are
     choices."""

@@ -211,7 +211,7 @@ def _is_overall(aspect: Aspect) -> bool:
 
 
 def as_noun(aspect: Aspect) -> Aspect:
-    """Return the aspect under a name that a sentence can have in the place of a noun."""
+    """Return the aspect under a name that works as a noun in a sentence (`overall quality`)."""
     if not _is_overall(aspect):
         return aspect
     return aspect.model_copy(update={"name": f"{aspect.name.strip()} quality"})

@@ -62,7 +62,7 @@ class Qualities(Message):
         return next((quality for quality in self.aspects if wanted in quality.names), None)
 
     def of(self, aspect: Aspect) -> Quality:
-        """Return the quality for an aspect, described by its definition if that is not a known one."""
+        """Return the quality for an aspect; one of unknown definition is described by it."""
         known = self.find(aspect.name)
         # An aspect of a known name with a definition of its own means something else: published
         # words about

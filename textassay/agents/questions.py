@@ -320,8 +320,10 @@ def _filled(pattern: str, words: Mapping[str, str]) -> str:
 
 
 def templated(task: Task, aspect: Aspect) -> QuestionForm:
-    """Return the form for an aspect that no table has: its own question, or one from its
-    definition."""
+    """Return the form for an aspect without a table entry.
+
+    Its own question is used, or one made from its name and definition.
+    """
     noun = task.output_name.lower()
     inputs = {
         "source?": task.source_name.lower(),

@@ -1,7 +1,4 @@
-"""Makes scores of what a judge answered.
-
-One rating that it wrote, or the mean of several samples.
-"""
+"""Makes scores from a judge's answers: one written rating, or the mean of several samples."""
 
 from __future__ import annotations
 

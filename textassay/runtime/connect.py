@@ -198,7 +198,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         store: AnswerStore | None,
         identity: Mapping[str, Any] | None,
     ) -> Model:
-        """Return a backend that masks, keeps time and keeps its answers."""
+        """Return a backend with masking, a time limit, and storage of its answers."""
         if identity is not None:
             backend = WithIdentity(backend, identity)
         # a local model's queue is its own: what waits there is not stuck

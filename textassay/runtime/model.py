@@ -275,9 +275,9 @@ class Wrapper:
         return await call(request)
 
     def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
-        """Answer through `around`, whose coroutine this returns.
+        """Answer through `around`.
 
-        One a wrapper is enough to step through.
+        Returns its coroutine, so that each wrapper adds only one to step through.
         """
         return self.around(request, self.wrapped.generate)
 

@@ -1,7 +1,4 @@
-"""Base of the tools that rest on a transformer model.
-
-Which model, which engine, and a runner of its own or shared.
-"""
+"""Base of the tools that use a transformer model, with a runner that is shared if possible."""
 
 from __future__ import annotations
 

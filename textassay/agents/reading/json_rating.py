@@ -89,10 +89,7 @@ def json_rating(
 
 
 def _is_quoted(text: str, found: FoundJson) -> bool:
-    """Return whether quotation marks stand around the JSON, within a longer answer: '{"rating".
-
-    5}'.
-    """
+    """Return whether the JSON is quoted within a longer answer: `'{"rating": 5}'`."""
     before, after = text[: found.start].rstrip(" \t"), text[found.end :].lstrip(" \t")
     # A quotation of the text under evaluation, unless the marks stand around the whole answer.
     around = before[-1:] in {"'", '"'} and after[:1] == before[-1:]

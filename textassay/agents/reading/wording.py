@@ -272,8 +272,7 @@ def last_of(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
 def _label(aspect: str | None) -> re.Pattern[str]:
     """Return the pattern of a labeled rating.
 
-    It finds `Coherence: 3`, `"coherence_score": 3`, `Rating (1-3) = 2` and `Score for fluency is:
-    2`.
+    It finds `Coherence: 3`, `"coherence_score": 3`, `Rating (1-3) = 2`, `Score for fluency is: 2`.
     """
     own = _stem(aspect)
     name = rf"(?P<own>{own})" if own else r"(?P<own>(?!))"

@@ -100,7 +100,7 @@ def _check_readable(*paths: Path | None) -> None:
 
 
 def split_address(api_base: str) -> tuple[str, dict[str, str]]:
-    """Return the address without its query, and the query, to be added to each request's path."""
+    """Return the address without its query, and the query, which is sent with every request."""
     parts = urlsplit(api_base)
     address = parts._replace(query="", fragment="").geturl().rstrip("/")
     return address, dict(parse_qsl(parts.query, keep_blank_values=True))

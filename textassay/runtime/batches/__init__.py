@@ -1,4 +1,1 @@
-"""Half-price batches of requests.
-
-The queue that cuts them, its journal, and the providers that run them.
-"""
+"""Half-price batches of requests: the queue, its journal, and the providers that run them."""

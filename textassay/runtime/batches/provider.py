@@ -1,7 +1,4 @@
-"""What a provider of batches is.
-
-Encodes requests, takes a batch, finds it again, and gives its results.
-"""
+"""The protocol of batch providers, and the types that it exchanges."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Answers that were paid for once are not asked again.
-
-What makes two requests equal, and the wrapper that looks it up.
+"""Answers from a store instead of asking twice: cache keys, and the wrappers that use them.
 
 Knows requests, responses and an `AnswerStore`; knows nothing of files. Errors are never kept.
 """

@@ -33,7 +33,7 @@ class Conversation:
             listener()
 
     def end(self) -> None:
-        """Say that nothing more will be asked."""
+        """Mark the chain as ended, and notify its listeners."""
         self.ended = True
         for listener in self._told:
             listener()

@@ -62,7 +62,7 @@ class Endpoint:
         self.answered = 0
         """Requests that it answered."""
         self.credit = 0.0
-        """By how much its part of the requests is due."""
+        """Credit of the smooth weighted round robin."""
         self._failed_in_a_row = 0
         self._rested_until = float("-inf")
 

@@ -199,17 +199,11 @@ class Limiter:
         self._overload(grant, AdaptiveLimit.CUT)
 
     def overloaded(self, grant: Permit | None = None) -> None:
-        """Learn that the server has too much to do (503).
-
-        Like `rate_limited`, with a milder cut.
-        """
+        """Record an overload (503); like `rate_limited`, with a milder cut."""
         self._overload(grant, AdaptiveLimit.OVERLOAD_CUT)
 
     def timed_out(self, grant: Permit) -> None:
-        """Learn that a request was given up.
-
-        Like `rate_limited` if other answers come late as well.
-        """
+        """Record a timeout; handled like `rate_limited` if other answers are slow, too."""
         if self._adaptive is not None and self._adaptive.answers_come_late:
             self._overload(grant, AdaptiveLimit.TIMEOUT_CUT)
 

@@ -1,7 +1,4 @@
-"""Asks for several samples one by one where a model gives only one a request.
-
-Knows nothing of what is asked.
-"""
+"""Requests several samples one by one if a model returns only one per request."""
 
 from __future__ import annotations
 

@@ -41,10 +41,7 @@ class MeteredModel(Wrapper):
         self.total = UsageTotal()
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer and count.
-
-        A failed request counts with what its answers cost that could not be used.
-        """
+        """Answer and count; a failed request counts with the cost of its unusable answers."""
         try:
             response = await call(request)
         except ModelError as error:

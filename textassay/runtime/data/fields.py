@@ -306,7 +306,7 @@ class FieldReader:
 
 
 def with_means(example: Example) -> Example:
-    """Return the example with mean human ratings for aspects that have single raters' only."""
+    """Return the example with its annotators' mean for each aspect without a human rating."""
     means = {
         aspect: math.fsum(given) / len(given)
         for aspect, ratings in example.annotators.items()

@@ -1,7 +1,4 @@
-"""Pairs of texts to compare.
-
-What they are called in the data, and how the systems of a group are paired.
-"""
+"""Pairs of texts to compare: their field names, and how systems are paired within groups."""
 
 from __future__ import annotations
 

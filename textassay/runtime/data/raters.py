@@ -1,7 +1,4 @@
-"""Data with one row per rater.
-
-The rows of one text become one row with the ratings of all raters.
-"""
+"""Data with one row per rater: joins the rows of each text into one with all ratings."""
 
 from __future__ import annotations
 

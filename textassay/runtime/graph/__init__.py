@@ -1,7 +1,4 @@
-"""Graphs of agents.
-
-Nodes with typed inputs and outputs, wiring that is checked when built, and the run of a graph.
-"""
+"""Graphs of agents: typed nodes, wiring that is checked when built, and their execution."""
 
 from textassay.runtime.graph.graph import Graph, Node, each, fixed
 

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class _CancelledInside(Exception):
-    """A child was canceled by none that holds its task, e.g. through a shared future."""
+    """A child task was canceled from inside, e.g. through a shared future."""
 
 
 def leading(error: BaseException) -> BaseException:

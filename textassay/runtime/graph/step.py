@@ -1,6 +1,4 @@
-"""How one node of a graph runs.
-
-Fetch its inputs, call its agent (once, or once an item), make its failure.
+"""Runs one node of a graph: fetches inputs, calls its agent once or per item, makes failures.
 
 The one place where an agent's exception becomes a `Failure`.
 """

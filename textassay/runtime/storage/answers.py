@@ -129,10 +129,7 @@ class RemoteStore(AnswerStore, Protocol):
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
-    """Takes and gives text keys and inline bytes.
-
-    Never pickles, never unpickles, never touches another file.
-    """
+    """Stores text keys and inline bytes; never pickles, unpickles or touches another file."""
 
     def put(self, key: Any) -> tuple[str, bool]:
         """Return the key as it is stored."""

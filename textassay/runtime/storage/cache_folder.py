@@ -74,7 +74,7 @@ def is_cache_folder(folder: Path) -> bool:
 
 
 def was_begun(folder: Path) -> bool:
-    """Return whether a folder holds no more than a cache folder whose maker was killed at once."""
+    """Return whether a folder holds only what an interrupted creation of a cache folder leaves."""
     return folder.is_dir() and all(
         entry.name == _LOCK or is_unfinished(entry.name, MARKER) for entry in folder.iterdir()
     )

@@ -206,9 +206,9 @@ class GroupCommit(Generic[T]):
         self._bell.put(False)
 
     def _listen(self) -> tuple[int, bool]:
-        """Wait for the bell.
+        """Wait for the bell; return how often it rang and whether to close.
 
-        Return how often it rang, 0 after a quiet time, and whether that was to close.
+        The count is 0 after a quiet time.
         """
         try:
             closing = self._bell.get(timeout=self._idle_seconds)

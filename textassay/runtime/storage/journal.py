@@ -197,10 +197,7 @@ class _LineWriter:
             raise self._refused(error) from error
 
     def _refuse_absence(self) -> None:
-        """Stop a run whose folder was deleted or moved.
-
-        What it writes would be lost, and is paid for.
-        """
+        """Raise if the file was deleted or moved: what is written to it then would be lost."""
         if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
             raise FileNotFoundError(errno.ENOENT, "was replaced by another file", str(self._path))
 

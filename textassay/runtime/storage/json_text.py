@@ -1,6 +1,4 @@
-"""JSON as bytes, without loss.
-
-Orjson, and the standard library for the few values that orjson refuses.
+"""JSON as bytes, without loss: by orjson, or the standard library for values orjson refuses.
 
 Models do now and then send half of a surrogate pair, which is legal in JSON's escapes and in
 Python's strings but not in UTF-8. Such texts are written escaped in ASCII, so that they come back

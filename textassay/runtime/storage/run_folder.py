@@ -476,7 +476,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _is_ours(entry: Path) -> bool:
-    """Return whether a folder holds leftovers of a run that ended before its first score."""
+    """Return whether a folder's entry is left over from a run that ended before its first score."""
     if entry.is_symlink():
         return False
     if entry.name == ANSWERS:

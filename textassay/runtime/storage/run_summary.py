@@ -46,7 +46,7 @@ class ExactSum:
     def mean(self, n: int) -> float:
         """Return the mean of `n` values.
 
-        What `math.fsum(values) / n` gives, but for sums beyond the largest float.
+        Equals `math.fsum(values) / n`, but also works for sums beyond the largest float.
         """
         try:
             return self.value / n
@@ -137,7 +137,7 @@ class RunSummary:
             self._sums[aspect].add(kind, times)
 
     def pay(self, usage: Usage) -> None:
-        """Count cost beside that of the added scores, such as of a score that was replaced."""
+        """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         # One unknown cost makes the sum unknown: a partial sum would be taken for the whole.
         if usage.cost is None:

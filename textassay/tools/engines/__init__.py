@@ -1,4 +1,1 @@
-"""Engines that run transformer encoders.
-
-PyTorch with transformers, or onnxruntime with tokenizers.
-"""
+"""Engines that run transformer models: PyTorch, onnxruntime, and tables of static vectors."""

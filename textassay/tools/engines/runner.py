@@ -1,7 +1,4 @@
-"""A model behind a batcher.
-
-Found and read at first use, one worker thread, shared by the tools that name it alike.
-"""
+"""A model behind a batcher: loaded at first use, with one worker thread, shared among tools."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ class LlamaCppModel:
         return await self._submit(Writing(self._rules, request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return each choice's log-probability as the continuation, summed over its forms.
+        """Return the log of each choice's probability to come next, summed over its forms.
 
         Raises:
             RequestRefused: A form adds no token, or belongs to two choices.

@@ -142,7 +142,7 @@ class PrefixEncoder:
         return int(self._lengths[self._vocabulary.encode("word")].sum()) - len("word")
 
     def _splits_at_borders(self) -> bool:
-        """Test the borders on a text with all kinds of content, in case of unknown pre-tokenizers."""
+        """Test the borders on a varied text, in case the pre-tokenizer is an unknown one."""
         if self._added_space not in (0, 1):
             return False
         whole, borders = self._vocabulary.encode(_PROBE), 0

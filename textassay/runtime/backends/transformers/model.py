@@ -242,7 +242,7 @@ class TransformersModel:
         return cast(Response, await self._ask(request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return each choice's log-probability as the continuation, summed over its forms.
+        """Return the log of each choice's probability to come next, summed over its forms.
 
         Raises:
             RequestRefused: A form adds no token, or belongs to two choices.

@@ -80,7 +80,7 @@ def _download(repo: str, revision: str | None) -> Path:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256, in hex, of every file in a model's folder that affects its answers."""
+    """Return one SHA-256, in hex, over the files in a model's folder that affect its answers."""
     whole = hashlib.sha256()
     named = {path for pattern in _PARTS for path in folder.glob(pattern) if path.is_file()}
     for path in sorted(named):

@@ -1,7 +1,4 @@
-"""What the readers of result files share.
-
-Rows in our format, numbers out of verdicts, texts out of chats.
-"""
+"""Helpers of the readers of result files: rows, numbers from verdicts, texts from chats."""
 
 from __future__ import annotations
 
