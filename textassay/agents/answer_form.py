@@ -42,6 +42,8 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
     if form != "letters":
         values = (
             [low + i for i in range(steps + 1)]
+            # A scale of 0 to 100 is still listed; beyond that a prompt would hold more labels than
+            # text.
             if is_whole(scale) and steps < MAX_POINTS
             else [low, high]
         )

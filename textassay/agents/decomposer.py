@@ -96,6 +96,9 @@ class Decomposer:
             )
             notes.append({"text": said.strip()[:MAX_QUOTED], "problem": problem})
             values = {"aspect": aspect, "count": self.count, "exact": self.exact}
+            # The model sees its own answer and what is wrong with it; the bare question again would
+            # mostly
+            # give the same answer.
             prompt = prompt.followed_by(said, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(
@@ -133,6 +136,7 @@ class Decomposer:
         listing = parse_listing(
             sample.text, most=self.count, unwanted=[aspect.name, as_noun(aspect).name]
         )
+        # A list that was cut off is used all the same: only its last entry may be incomplete.
         if sample.finish_reason != "length":
             return listing
         last = [

@@ -96,6 +96,8 @@ class JointScorer:
             (joint,) = answer.read
             # Only what was missing is asked again, so nothing that was rated before is replaced.
             found |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
+            # Names that were not requested often mean that the judge renamed an aspect: worth
+            # seeing.
             notes += joint.invented
             left = tuple(aspect for aspect in aspects if isinstance(found[aspect.id], NoRating))
             if not left:
@@ -110,6 +112,7 @@ class JointScorer:
     async def _ask(
         self, example: Example, aspects: tuple[Aspect, ...], repeat: int
     ) -> Answer[JointAnswer]:
+        # Only the aspects that are left: a prompt with all of them would invite all ratings again.
         prompt = self.ask.render(
             example,
             aspects=_shown(aspects, self.form),

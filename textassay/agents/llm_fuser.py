@@ -214,6 +214,7 @@ class LLMFuser:
         for repeat in range(1, self.parse_retries + 1):
             ratings = answers[-1].read[0].ratings[:aspects]
             problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
+            # A judge that declines has answered; only omissions are worth another call.
             if not problems or problems == {DECLINED}:
                 break
             answers.append(
@@ -257,6 +258,8 @@ class LLMFuser:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
         said = [(at, _explanation(read[at].texts[place])) for at in usable]
         explained = [(at, text) for at, text in said if text]
+        # With several samples no single explanation stands for the mean, so all of them become
+        # evidence.
         if len(usable) > 1:
             told = [{"text": text, "explains_sample": at} for at, text in explained]
             evidence = (*evidence, *told)

@@ -63,8 +63,7 @@ class Wording(Message):
         return self
 
     def published(self, aspect: str, printed: bool = False) -> tuple[str, str] | None:
-        """Return a published prompt's text before the given text, and between it and the scored
-        one."""
+        """Return a published prompt's text before the given text, and that between the two."""
         prompt = (self.printed if printed else {}).get(aspect) or self.prompts.get(aspect)
         if prompt is None:
             return None
@@ -268,6 +267,8 @@ class PassageWriter:
             asked=instruction,
             prompt=render(pair.texts, given=pair.given, **values),
             scored=f"{values['separator']}{pair.scored}",
+            # The same words around an empty text: what is taken off is the likelihood of the scored
+            # text itself.
             alone=render({}, given="", **values) if self.alone else None,
             reference=pair.reference,
             source=given if pair.direction == "src-hypo" else None,
@@ -310,6 +311,7 @@ class PassageWriter:
 
     def _question(self, example: Example, aspect: Aspect, quality: Quality) -> Passages:
         asks = self.template.task.asks
+        # A response can only be asked about within its conversation.
         if asks == "response" and not (example.source or "").strip():
             return _lacks("source")
         if quality.needs_context and not (example.context or "").strip():
@@ -400,6 +402,8 @@ class PassageWriter:
         if self.template.task.asks == "conversation":
             return output
         opening = _SPEAKER.match(output)
+        # A label counts only if a turn of the conversation has it: "Note: ..." begins an answer,
+        # too.
         named = opening is not None and opening[1] in _SPEAKER.findall(source)
         return f"{source}\n{output if named else f'AI: {output}'}"
 

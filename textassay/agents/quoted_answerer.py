@@ -88,6 +88,8 @@ class QuotedAnswerer:
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
+        # Only if it is known: a server that merely ignores the schema gives lines, which are read
+        # as well.
         structured = self.ask.model.capabilities.json_schema is True
         answers = await self.ask.until_usable(
             self.ask.render(example, question=question),
@@ -141,6 +143,8 @@ class QuoteCheck:
         found = find_quote(answer.quote, quotable(example))
         piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
         piece |= {"quote": answer.quote, "found_in": found.where if found else None}
+        # Recorded before the verdict is judged, so that an abstention shows the quotation that was
+        # not found.
         about |= {"evidence": (piece,)}
         if answer.verdict == "unsure":
             message = "the judge could not tell"

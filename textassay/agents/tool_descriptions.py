@@ -55,6 +55,7 @@ def assistants_of(tools: Iterable[Tool]) -> tuple[Assistant, ...]:
 def reading_of(score: Score) -> str:
     """Return a tool's score as text for a prompt; a missing one with the name of its reason."""
     if score.value is not None:
+        # Four digits: more would suggest a precision that no tool has, and cost tokens.
         return f"{score.value:.4g}"
     return f"missing ({score.error.type})" if score.error is not None else "missing"
 

@@ -115,11 +115,14 @@ class ConnectedModel(AsyncResource, Wrapper):
         self.settings, self.budget = settings, budget
         self._backends = list(backends)
         self.backend = backends[0][0]
+        # Answers of one endpoint are answers of the others, so the address leaves the identity.
         if settings.endpoints:
             self._backends = [(without_address(each), own) for each, own in backends]
             self.backend = self._backends[0][0]
         self._is_open = False
         self._queues: list[BatchQueue] = []
+        # Local models queue calls themselves and cost nothing; limits on rates would only slow them
+        # down.
         self._is_local = isinstance(self.backend, IN_PROCESS)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
@@ -177,6 +180,13 @@ class ConnectedModel(AsyncResource, Wrapper):
             for (each, own), endpoint in zip(self._backends, self._endpoints, strict=True)
         ]
         one = limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
+        # From the inside out. Storing is innermost but for time limit and mask, so that a slot of
+        # the limiter
+        # is held until the answer is safe. The limiter is inside of the budget: money is reserved
+        # while a
+        # request waits for its turn. Both are inside of retry, since each attempt may be billed and
+        # counts
+        # against the limits. Health is outside of retry: it sees what failed in every attempt.
         once = BudgetedModel(one, self.budget, self.price)
         retrying = RetryingModel(
             once,
@@ -189,6 +199,8 @@ class ConnectedModel(AsyncResource, Wrapper):
             if store is None or book is None:
                 return WithoutBatches(healthy)
             healthy = self._batched(healthy, backend, store, book, self._provider)
+        # Hits must cost nothing, so the cache is outside of all that; the answers were stored
+        # further in.
         return with_cache(healthy, store, keep=False)
 
     def _kept(
@@ -349,9 +361,12 @@ def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> 
         store: Where answers are looked up and kept; `None` for nowhere.
         keep: Whether new answers are kept; those of a dry run are not real.
     """
+    # Inside of the cache: whoever misses at the same time joins one request, and its answer is
+    # stored once.
     inner: Model = SharedModel(core)
     if store is not None:
         inner = CachedModel(inner, store, keep=keep)
+    # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
     return outer if WATCH.observer is None else WATCH.observer.model(outer)
 

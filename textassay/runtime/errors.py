@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from textassay.runtime.messages import Usage
 
 
+# Marks from the private use area: parameters are named when the message is shown, by Python's or
+# the
+# command line's words, and no text of a server holds them by accident.
 _PARAMETER = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
 
 
@@ -162,6 +165,7 @@ class UnknownParameter(UnknownName, TypeError):
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that `name` most likely stands for; `None` if none is near."""
     by_form = {_form(item): item for item in known}
+    # Below this cutoff difflib suggests names that share little but their length.
     near = get_close_matches(_form(name), by_form, n=1, cutoff=0.7)
     return by_form[near[0]] if near else None
 

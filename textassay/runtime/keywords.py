@@ -104,6 +104,7 @@ def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
         for name, item in Settings.model_fields.items()
     ]
     shown = cast("Any", function)
+    # For editors and `help`; the call itself still goes through `**overrides`.
     shown.__signature__ = signature.replace(parameters=[*own, *settings])
     # Python 3.13 strips the indentation of docstrings, earlier versions keep it
     shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(

@@ -65,6 +65,7 @@ class Usage(Message):
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of the two."""
+        # Most sums have one empty side; building a message takes longer than everything else here.
         if self is NO_USAGE:
             return other
         if other is NO_USAGE:
@@ -163,6 +164,7 @@ def content_id(fields: Mapping[str, Any]) -> str:
     """Return 16 hex digits that identify an example's texts, for rows without an id."""
     named = ("output", "source", "context", "references", "system", "group")
     values = [fields.get(name) for name in named]
+    # Tuples as lists: the same example from a file and from Python must have the same id.
     text = "\x1f".join(repr(list(value) if isinstance(value, tuple) else value) for value in values)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -224,6 +226,7 @@ class AspectTree(Message):
     def _whole(self) -> Self:
         if not self.aspects:
             raise ValueError("an aspect tree needs at least one aspect")
+        # Two passes: a parent may stand behind its children in the tuple.
         ids: set[str] = set()
         for aspect in self.aspects:
             if aspect.id in ids:
@@ -352,6 +355,7 @@ class Score(Message):
         """Return whether two scores say the same, whenever and however fast they were made."""
         if not isinstance(other, Score):
             return NotImplemented
+        # Two runs of the same evaluation are equal, though never equally fast.
         untimed = {"started": None, "seconds": None}
         return {**self.__dict__, **untimed} == {**other.__dict__, **untimed}
 

@@ -136,6 +136,7 @@ class ChoicesResponse(Message):
     @property
     def mass(self) -> float:
         """Probability of all labels together."""
+        # Rounding of single probabilities can lift the sum a hair above 1.
         return min(1.0, math.fsum(math.exp(lp) for lp in self.logprobs.values() if lp is not None))
 
 
@@ -300,6 +301,7 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
     Raises:
         CapabilityError: It cannot; the message says what would.
     """
+    # The protocol alone is not enough: wrappers have its methods whatever they wrap.
     if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
         return model
     wanted = (

@@ -211,6 +211,8 @@ class Settings(EndpointSettings):
 
     def at(self, endpoint: OneOfEndpoints) -> Settings:
         """Return the settings of one of the endpoints."""
+        # Only what was set: a default of the endpoint must not replace what the model's settings
+        # say.
         own = endpoint.model_dump(exclude_unset=True, exclude={"weight"})
         return self.model_copy(update={**own, "endpoints": ()})
 
@@ -232,6 +234,8 @@ class Settings(EndpointSettings):
                     raise ValueError(
                         f"models.{role}: unknown setting {name!r}; known: {', '.join(known)}"
                     )
+            # Validated now: a wrong value for a role that is used late would stop a run that has
+            # cost money.
             self.for_role(role)
         return self
 
@@ -294,6 +298,7 @@ def redis_address(given: str) -> str:
     """
     login = urlsplit(given).netloc.rpartition("@")[0]
     password = login.partition(":")[2]
+    # The address is written to manifests and logs.
     if "password=" in urlsplit(given).query or (
         password and not re.fullmatch(r"\$\{\w+\}", password)
     ):

@@ -49,6 +49,7 @@ class ComparingTool(ModelTool):
             name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens
         )
         self.against, self.splitter = against, splitter
+        # With `auto` nothing is required: what is missing shows per example, as an abstention.
         if against != "auto":
             self.needs = ("premise" if against == "source" else against,)
 

@@ -171,6 +171,7 @@ def build(
             tools += [_make(one, model) for one in _expand(spec, table or {})]
         else:
             tools.append(_make(spec, model) if isinstance(spec, ToolSpec) else spec)
+    # Names are columns of the results, and what plans refer to.
     names = [made.name for made in tools]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

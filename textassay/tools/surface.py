@@ -82,6 +82,7 @@ class Repetition(Computed):
 
     def compute(self, example: Example) -> Measurement | Abstention:
         """Return 1 - distinct / all."""
+        # Case is no difference: a loop that begins a sentence is a loop.
         grams = list(ngrams(folded_words(example.output), self.n))
         if not grams:
             return too_short(self.name, self.n)

@@ -7,12 +7,13 @@ ranges (`1-5`), legends (`1 = bad`), scale words (`5-point scale`), list numbers
 stands before a withdrawal (`Wait, no.`). Then rules are tried in the order of how sure they are,
 and the first that matches decides, even if its number turns out to be off the scale:
 
-1. JSON with a rating field, which decides even if it holds null, a list or an object; 2. nothing
-but a number (or `Four`); 3. a label for the judged aspect, or a final or plain one: `Coherence: 3`,
-`**Final score:** 4`; 4. a phrase: `a score of 3`, `scoring a one out of five`, `I would rate it a
-4` (the last counts); 5. `3 out of 5`, `4/5`; stars in words or as glyphs; 6. one line with an
-unknown label: `Flow: 3`; 7. a number that opens (`4 - The summary`) or closes (`... auction. 2.5`)
-the answer.
+1. JSON with a rating field, which decides even if it holds null, a list or an object;
+2. nothing but a number (or `Four`);
+3. a label for the judged aspect, or a final or plain one: `Coherence: 3`, `**Final score:** 4`;
+4. a phrase: `a score of 3`, `scoring a one out of five`, `I would rate it a 4` (the last counts);
+5. `3 out of 5`, `4/5`; stars in words or as glyphs;
+6. one line with an unknown label: `Flow: 3`;
+7. a number that opens (`4 - The summary`) or closes (`... auction. 2.5`) the answer.
 
 Two statements of equal rank that differ are no rating (`Contradictory`).
 

@@ -91,6 +91,8 @@ def open_backend(name: str, settings: Settings) -> Model:
         raise UnknownName("model", name, FORMS)
     if opener is not None:
         return opener(name, rest, settings)
+    # After our own prefixes, so that a package cannot take one over; before litellm, which takes
+    # any name.
     point = backend_points().get(prefix)
     if point is not None:
         return open_plugin(point, name, settings)
@@ -105,6 +107,7 @@ def open_backend(name: str, settings: Settings) -> Model:
 
 async def load_backend(name: str) -> None:
     """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
+    # In a thread: an import of seconds on the event loop would stall every other model.
     if name.partition("/")[0] not in ("", EMBEDDED, *BACKENDS):
         await asyncio.to_thread(load_litellm)
 
@@ -118,6 +121,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
     texts = (settings.proxy, settings.limits, settings.cache)
     for text in (*settings.headers.values(), *settings.query.values(), *texts):
         named += VARIABLE.findall(text) if isinstance(text, str) else ()
+    # Also secrets that no setting names: a gateway may echo a key that litellm found by itself.
     return known_secrets((os.environ.get(name, "") for name in named), os.environ)
 
 

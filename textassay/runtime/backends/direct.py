@@ -174,6 +174,9 @@ class DirectModel:
                 f"{self._shown} can tell the likelihood of a text only after a plain prompt, not a"
                 " chat"
             )
+        # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
+        # is found by
+        # the places of the tokens.
         full = request.prompt + request.continuation
         body = {
             "model": self._model,

@@ -185,6 +185,7 @@ async def _tells_logprobs(model: Model) -> Finding:
         )
     first = sampled[0]
     chances = [math.exp(logprob) for _, logprob in first.top]
+    # Above 1 in sum: some servers return logits or scaled scores under this name.
     if math.fsum(chances) > 1.01 or first.logprob > 0.01:
         return Finding(
             ability="logprobs",
@@ -207,6 +208,7 @@ async def _json(model: Model) -> Finding:
         return Finding(
             ability="json_schema", verdict="wrong", detail=f"the answer is no JSON: {text[:40]!r}"
         )
+    # Valid JSON is not enough: many servers accept a schema and only ask the model for JSON.
     kept = isinstance(answer, dict) and list(answer) == ["rating"] and answer["rating"] in (1, 2, 3)
     detail = (
         "the answer satisfies the schema"
@@ -315,6 +317,7 @@ async def _context(model: Model) -> Finding:
             detail=f"{stated} tokens stated, too long to probe",
         )
     request = await _form(model, max_tokens=1)
+    # Common words are one token each, so this is just longer than the stated length.
     long = " one two three four" * (stated // 4 + 2)
     longer = request.model_copy(
         update=(

@@ -67,6 +67,7 @@ class ScriptedModel:
         """
         self._name = name
         self._function = replies if callable(replies) else None
+        # A copy: the caller may go on to change the list.
         self._left = None if callable(replies) else iter(list(replies))
         self._choices, self._continuation = choices, continuation
         self._capabilities = capabilities or Capabilities(

@@ -109,6 +109,8 @@ class Examples:
         """
         if self._info is None:
             self._join_raters()
+            # Taken before reading: a file that changes meanwhile must not pass for the one that was
+            # checked.
             state = self._table.state()
             self._info = self._survey()
             self._state = state
@@ -166,6 +168,7 @@ class Examples:
                 raise self._bad(number, error) from None
             except RecursionError:
                 raise self._bad(number, FieldError(None, "is nested too deeply")) from None
+            # Digests in one bytearray: a set of a million ids would take ten times the memory.
             ids += hashlib.blake2b(example.id.encode(), digest_size=16).digest()
             for name in OPTIONAL:
                 if getattr(example, name):
@@ -175,6 +178,7 @@ class Examples:
             _count(example.metrics, metrics)
         if not ids:
             raise DataError(f"{self.name}: holds no examples")
+        # A misspelt name in the field map would otherwise lose a column in silence.
         if unused := self._reader.fields.keys() - self._reader.seen:
             raise DataError(
                 f"{self.name}: no row has the field {min(unused)!r} that the field map names"
@@ -222,6 +226,7 @@ def _canonical(example: Example, *, given: bool) -> bytes:
         given: Whether it was given as an `Example`, whose values have not been checked for JSON
             yet.
     """
+    # Rows from files were checked while they were read.
     if given:
         for name, value in example.__dict__.items():
             try:
@@ -270,5 +275,6 @@ def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
     repeats = np.flatnonzero((sorted_ids[1:] == sorted_ids[:-1]).all(axis=1))
     if not len(repeats):
         return None
+    # The repeat that comes first in the data, which is where its user will look.
     at = repeats[np.argmin(order[repeats + 1])]
     return int(order[at]), int(order[at + 1])

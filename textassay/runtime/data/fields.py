@@ -185,6 +185,7 @@ class FieldReader:
         ours: set[str] = set()
         for key, name, part in layout.parts:
             value = cell(key, f"{name}.")
+            # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
             if value is None and name != "meta":
                 continue
             parts = found.get(name)
@@ -196,6 +197,8 @@ class FieldReader:
                 ours.add(name)
             if not isinstance(parts, dict):
                 raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
+            # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
+            # silence.
             if part in parts:
                 raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
             parts[part] = value
@@ -216,8 +219,11 @@ class FieldReader:
 
     def _layout(self, row: Mapping[Any, Any]) -> _Layout:
         keys = tuple(row)
+        # Rows of a file mostly have the same keys; resolving aliases once makes reading several
+        # times faster.
         layout = self._layouts.get(keys)
         if layout is None:
+            # Rows with random keys must not fill the memory.
             if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[keys] = self._laid_out(keys)
@@ -228,6 +234,9 @@ class FieldReader:
         for key in keys:
             if not isinstance(key, str):
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
+        # Several columns may mean one field: the clearest name wins, equals are refused, and losers
+        # are kept
+        # in `meta`, so that nothing of the data is lost.
         claims: dict[str, tuple[int, str]] = {}
         meta = []
         raters = self._raters(keys)
@@ -319,6 +328,7 @@ def with_means(example: Example) -> Example:
 def _validated(found: dict[str, Any], layout: _Layout) -> Example:
     for name in ("id", "system", "group"):
         value = found.get(name)
+        # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
         if type(value) is int or (type(value) is float and value.is_integer()):
             found[name] = str(int(value))
     references = found.get("references")
@@ -390,6 +400,8 @@ def _from_text(key: str, name: str, text: str) -> Any:
 
     `None` where it is empty and the field may be missing.
     """
+    # An empty output is an output (and is judged as such); every other empty cell is a missing
+    # value.
     if name == "output" or name.startswith("meta."):
         return text
     if not text.strip():
@@ -408,6 +420,7 @@ def _from_text(key: str, name: str, text: str) -> Any:
 
 def _number(key: str, text: str) -> float:
     try:
+        # Python reads "1_000" as a number; in data it is a code.
         number = float(text) if "_" not in text else math.nan
     except ValueError:
         raise FieldError(key, f"should be a number or empty, not {shown(text)}") from None

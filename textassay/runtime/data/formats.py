@@ -72,6 +72,7 @@ def open_table(source: Any) -> Table:
     if isinstance(source, str | os.PathLike):
         return _open_file(Path(source))
     kind = type(source).__name__
+    # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed.
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
         return Frame(source, kind)
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
@@ -143,6 +144,7 @@ class Frame(Rows):
         """
         self._columns = [str(column) for column in frame.columns]
         _refuse_twins(self._columns, name)
+        # `itertuples` without names keeps columns whose names are no identifiers.
         super().__init__(_Again(lambda: frame.itertuples(index=False, name=None)), name)
 
     def rows(self) -> Iterator[Numbered]:
@@ -179,6 +181,7 @@ class _File:
         number = blank = 0
         try:
             with self._open() as file:
+                # Bounded: a compressed file of kilobytes can unpack to one line of gigabytes.
                 while line := file.readline(MAX_LINE + 1):
                     number += 1
                     if len(line) > MAX_LINE:
@@ -314,6 +317,7 @@ class Csv(_File):
         ):  # the module's only limit is global, and texts may be long
             csv.field_size_limit(MAX_LINE)
         lines = (self._decoded(number, line) for number, line in self._lines())
+        # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         header: list[str] | None = None
         start = 1
@@ -331,6 +335,7 @@ class Csv(_File):
                             f" {self._delimiter!r}"
                         )
                     yield start, dict(zip(header, cells, strict=True))
+                # A row is named by its first line; cells may hold line breaks.
                 start = reader.line_num + 1
         except csv.Error as error:
             raise DataError(f"{self.name}, line {start}: broken CSV: {error}") from error

@@ -38,6 +38,7 @@ def plain(value: Any, *, top: bool = False) -> Any:
         return {_name(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    # numpy, pandas and torch alike, none of which is imported here.
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         value = value.tolist()
         return (
@@ -85,6 +86,7 @@ def _text(text: str) -> str:
 
 def _finite(number: float) -> float:
     if isinstance(number, int):
+        # orjson's range, which writes all runs.
         if not -(2**63) <= number < 2**64:
             raise ValueError(f"holds a number of more than 64 bits: {shown(number)}")
     elif not math.isfinite(number):

@@ -28,12 +28,15 @@ def one_row_per_example(table: Table, fields: Mapping[str, str]) -> ByRater | No
     id_ = next((key for key, ours in fields.items() if ours == "id"), "id")
     named = [key for key, ours in fields.items() if ours == RATER]
     rater = next((key for key in (*named, *RATERS) if key in first), None)
+    # A column of raters without ids does not say which rows belong together.
     if rater is None or id_ not in first:
         return None
     seen: set[str] = set()
     for _, row in table.rows():
         key = str(row.get(id_))
         if key in seen:
+            # At the first repeat: a table with one row per text and a rater's name needs no
+            # joining.
             return ByRater(table, rater, id_, fields)
         seen.add(key)
     return None
@@ -53,6 +56,7 @@ class ByRater:
         self._table, self._rater, self._id, self._fields = table, rater, id_, fields
         self.name = table.name
         self.unit: Literal["line", "row"] = table.unit
+        # Ratings were read as numbers here, so joined rows are no longer text only.
         self.text_cells, self.plain, self.text_lists = False, False, True
         self.fields = {
             key: ours

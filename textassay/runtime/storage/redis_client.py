@@ -65,6 +65,7 @@ def told_as_unavailable(url: str) -> Iterator[None]:
     module = _import()
     try:
         yield
+    # The client lets some socket errors through as they are.
     except (module.exceptions.RedisError, OSError, TimeoutError) as error:
         raise RedisUnavailable(f"Redis at {url} does not answer: {error}") from error
 

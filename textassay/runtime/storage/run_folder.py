@@ -143,10 +143,12 @@ class RunFolder(AsyncResource):
         """
         path = Path(path)
         manifest = read_manifest(path)
+        # Before the lock, which writes a file: a linked `.lock` would be created elsewhere.
         _refuse_links(path)
         run = cls(path, lock_run(path))
         try:
             run.manifest, run._resumed = manifest, True
+            # Before reading: opening cuts off a torn last line, which would be read as damage.
             run._open_journal()
             run.tally = _tally_of(path)
             run._started, run._earlier_seconds = _timing_of(path, run._started)

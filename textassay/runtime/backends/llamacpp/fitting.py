@@ -53,6 +53,8 @@ def fit(
         raise ContextTooLong(
             f"{told}; ask for a larger n_ctx, or allow cutting the source (truncate='source')"
         )
+    # A template may have changed the text (stripped it, say); cutting elsewhere could cut the
+    # question.
     if not any(request.truncatable in text for text in _texts(request)):
         raise RequestRefused(
             f"{told}, and the text that may be cut does not occur in the prompt as it stands"
@@ -78,6 +80,7 @@ def _longest(
     place, guesses = high - (needed - limit) * per_token, GUESSES
     while low < high:
         guesses -= 1
+        # Guesses first, then halving, which ends even where tokens per character vary wildly.
         kept = _beginning(
             source, min(max(int(place), low), high - 1) if guesses >= 0 else (low + high) // 2
         )

@@ -223,6 +223,8 @@ class LlamaCppModel:
             self._check_open()
             if self._loaded is None:
                 path = await asyncio.to_thread(locate, self._spec)
+                # The digest before loading: it is the model's identity, and a damaged file should
+                # not be loaded.
                 digest = await asyncio.to_thread(file_digest, path)
                 self._check_digest(path, digest)
                 await self._load(path, digest)

@@ -69,6 +69,7 @@ class Scoring(Generic[Q, A]):
             truncate=self._rules.truncate,
             name=self._rules.name,
         )
+        # The longest one decides what stays in the cache, and so what the next task can share.
         return sort_key(max((evaluation.ids for evaluation in self.plan.evaluations), key=len))
 
     def run(self, resource: LoadedGGUF, abandoned: Callable[[], bool]) -> A:
@@ -132,6 +133,7 @@ def run_together(
         )
     written = generate_together(resource.engine, [task.generation for task in writings], abandoned)
     failed = dict(zip(map(id, writings), written, strict=True))
+    # By identity: two equal requests are two tasks.
     return [failed.get(id(task)) or _finished(task, resource) for task in tasks]
 
 

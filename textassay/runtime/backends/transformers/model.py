@@ -150,6 +150,7 @@ class TransformersModel:
             self._check_open()
             if self._loaded is None:
                 folder = await asyncio.to_thread(locate, self._spec)
+                # Hashing and loading read gigabytes, so neither may run on the event loop.
                 digest = await asyncio.to_thread(folder_digest, folder)
                 loaded = await asyncio.to_thread(self._load, folder)
                 self._check_open()
@@ -262,6 +263,7 @@ class TransformersModel:
         return cast(ContinuationResponse, await self._ask(request))
 
     async def _ask(self, request: Request | ChoicesRequest | ContinuationRequest) -> Any:
+        # Cheap once it is open: the lock is free and nothing is awaited but that.
         await self.open()
         assert self._batcher is not None
         [answer] = await self._batcher.ask([request])

@@ -155,6 +155,7 @@ class Writing:
             name=rules.name,
         )
         ids = prompt.encoded if isinstance(prompt, EncodedPrompt) else prompt.ids
+        # Models with relative positions have no length to bound an answer by.
         room = min(loaded.length, len(ids) + MAX_ANSWER)
         self.generation = Generation(
             loaded.vocabulary,  # type: ignore[arg-type]  # what a draft needs of a vocabulary

@@ -24,6 +24,7 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
         scores = sample.get("scores") or {}
         epoch = sample.get("epoch", 1)
         yield row(
+            # Inspect repeats a sample in epochs under one id.
             id=sample["id"] if epoch == 1 else f"{sample['id']}#{epoch}",
             output=answer,
             source=text(sample.get("input")),
@@ -124,6 +125,7 @@ def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
         return first
     if None in likelihoods or len(likelihoods) != len(requests):
         return None
+    # Multiple choice in the harness is a likelihood per choice: the answer is the likeliest one.
     best = max(range(len(requests)), key=lambda at: likelihoods[at] or 0.0)
     return text(requests[best][1])
 

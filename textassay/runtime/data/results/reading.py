@@ -79,6 +79,8 @@ def read_results(form: str, path: str | Path) -> Imported:
     rows = _unique([row for row in found if "output" in row])
     if not rows:
         raise DataError(f"{path}: holds no results of {form} with a text")
+    # Checked now, so that what is wrong is reported for the result file, not for a later copy of
+    # it.
     Examples(rows).check()
     return Imported(rows, len(found) - len(rows))
 
@@ -95,6 +97,7 @@ def _parsed(form: str, path: Path) -> Any:
 def _unzipped(path: Path) -> dict[str, Any]:
     """Return an Inspect log that is a zip file: a header, and a file per sample."""
     with zipfile.ZipFile(path) as archive:
+        # A log of a run that was interrupted has no header yet, only the journal's start.
         names = archive.namelist()
         head = "header.json" if "header.json" in names else "_journal/start.json"
         log: dict[str, Any] = json.loads(archive.read(head))
