@@ -74,8 +74,7 @@ def quotable(example: Example) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    # Translated twice: NFKC itself makes typographic marks out of others (a prime out of a double
-    # prime).
+    # Translated twice: NFKC itself yields such marks (primes out of a quadruple prime).
     return unicodedata.normalize("NFKC", text.translate(_PLAIN)).translate(_PLAIN).casefold()
 
 

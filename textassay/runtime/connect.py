@@ -121,8 +121,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             self.backend = self._backends[0][0]
         self._is_open = False
         self._queues: list[BatchQueue] = []
-        # Local models queue calls themselves and cost nothing; limits on rates would only slow them
-        # down.
+        # They queue calls themselves, without a time limit, and cost nothing.
         self._is_local = isinstance(self.backend, IN_PROCESS)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:

@@ -96,9 +96,7 @@ def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[i
         source: Words of the source.
         output: Words of the output.
     """
-    # Only places that begin with the same word can start a run; comparing with all of them, as the
-    # paper's
-    # pseudocode does, is quadratic.
+    # Only places that begin with the same word can start a run.
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(source):
         places[word].append(place)
@@ -121,7 +119,6 @@ def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[i
             longest = max(longest, length)
         if longest:
             lengths.append(longest)
-        # Greedy: a word belongs to one fragment only, the first and longest (Grusky et al., figure
-        # 3).
+        # Greedy: each word belongs to one fragment only, the longest that begins at its place.
         i += max(longest, 1)
     return lengths

@@ -81,7 +81,7 @@ class Rouge(Computed):
         scorer = _rouge_scorer(self.variant, self.stemmer)
         tokenize = _rouge_tokenizer(self.stemmer).tokenize
         targets = references(example)[: 1 if self.refs == "first" else None]
-        # rouge-score drops every other character in silence, and would give 0 to any Chinese text.
+        # rouge-score silently ignores all other characters, and would give 0 to any Chinese text.
         if not tokenize(example.output) or not any(tokenize(target) for target in targets):
             return Abstention(
                 type="UnsupportedScript",

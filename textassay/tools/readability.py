@@ -19,7 +19,7 @@ _CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNOR
 # rain   don't
 _ENGLISH_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)*", re.IGNORECASE)
 _VOWELS = re.compile(r"[aeiouy]+")
-# pairs of vowels that are two syllables: "di-al", "cru-el", "cre-ate", but not "na-tion"
+# pairs of vowels that are two syllables: "di-al", "ritu-al", "cre-ate", but not "na-tion"
 _HIATUS = re.compile(
     r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie"
     r"|ying\b"

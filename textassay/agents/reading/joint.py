@@ -49,7 +49,6 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
         aspects: What was asked for; the slugs of their names differ.
         form: How ratings were asked for.
     """
-    # Blanked before it is cut: reasoning of 40,000 characters must not push the ratings out.
     said = blank_thoughts(text)[:MAX_ANSWER]
     by_key = _by_key(aspects)
     named = _from_json(said)
@@ -274,7 +273,6 @@ def _head(line: str, by_key: dict[str, Aspect]) -> tuple[str, str] | None:
     for match in matches:
         if _key(match["name"], by_key) in by_key:
             return match["name"], match["rest"]
-    # A space separates only known names: any sentence has a number after some space.
     for match in matches[:2]:
         if (
             _looks_rated(match["rest"])

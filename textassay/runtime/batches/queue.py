@@ -294,9 +294,8 @@ class BatchQueue:
                 entry = self._book.entries[entry.tag]
             if entry.id is None:
                 batch_id = await self._submitted(entry, asked, look_first=not found)
-                # Between the provider's answer and this row a crash leaves a batch without an id;
-                # `find` is
-                # what such a batch is looked for with.
+                # A crash before this row leaves a batch without an id, which `find` looks for after
+                # a restart.
                 await self._book.note(entry.tag, "submitted", id=batch_id)
                 self._unsubmitted.discard(entry.tag)
             status = await self._ended(entry)

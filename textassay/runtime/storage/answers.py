@@ -55,9 +55,7 @@ __all__ = [
 
 
 _SETTINGS: dict[str, Any] = {
-    # diskcache is a cache and gives entries up by default; these were paid for. Zero culling alone
-    # is
-    # not enough: reaching `size_limit` would still cull on a later `set`.
+    # diskcache is a cache and evicts by default; these answers were paid for.
     "eviction_policy": "none",
     "cull_limit": 0,
     "size_limit": 2**62,

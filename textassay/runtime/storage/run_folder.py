@@ -148,7 +148,8 @@ class RunFolder(AsyncResource):
         run = cls(path, lock_run(path))
         try:
             run.manifest, run._resumed = manifest, True
-            # Before reading: opening cuts off a torn last line, which would be read as damage.
+            # Opened before it is read, which cuts off a torn last line: what is counted is what
+            # stays.
             run._open_journal()
             run.tally = _tally_of(path)
             run._started, run._earlier_seconds = _timing_of(path, run._started)

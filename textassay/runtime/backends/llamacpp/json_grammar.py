@@ -22,8 +22,8 @@ _NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly
     "$defs",
     "definitions",
 }
-# llama.cpp writes repetitions out as rules, and enumerated integers are rules here: beyond these
-# numbers grammars take seconds to parse.
+# llama.cpp writes repetitions out as rules, and integers are enumerated here: grammars beyond these
+# numbers are large and slow to parse.
 _MAX_REPEATS = 1000
 _MAX_INTEGERS = 2000
 _MAX_DEPTH = 64
@@ -34,7 +34,7 @@ _PRIMITIVES = {
     "ws": "[ ]?",
     "boolean": '("true" | "false")',
     "null": '"null"',
-    # Sixteen digits, the most that a double holds exactly.
+    # At most sixteen digits: parsers that read numbers as doubles round longer ones.
     "integer": '"-"? ("0" | [1-9] [0-9]{0,15})',
     "number": '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?',
     # Unicode scalar values by name: a complement would let through what is no UTF-8, and each such

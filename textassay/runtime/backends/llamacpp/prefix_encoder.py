@@ -170,7 +170,7 @@ class PrefixEncoder:
         """Return a text's ids: up to the border the earlier text's, then its own."""
         at = len(text[:border].encode())
         kept = int(np.searchsorted(earlier.ends, at, side="right"))
-        # The border lies within a token of the earlier text, as when a character has several bytes.
+        # The border is not between two tokens of the earlier text, so none of its ids can be kept.
         if not kept or earlier.ends[kept - 1] != at:
             return self._anew(text)
         try:

@@ -116,8 +116,6 @@ class Sampler:
             raise MalformedResponse(
                 "the JSON schema leaves no token of the model's vocabulary to go on with"
             )
-        # Rejecting and drawing again among the allowed ones gives each of them its renormalized
-        # probability, just as masking before the first draw would.
         return self._draw(np.where(allowed, row, -np.inf).astype(np.float32))
 
     def accepted(self, token: int) -> None:

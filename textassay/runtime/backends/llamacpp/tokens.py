@@ -82,7 +82,7 @@ class Tokenizer:
         if request.prompt is not None:
             return Prompt(self, self._joined(head), request.prompt)
         parts, text = self._messages(request.messages)
-        # Many templates write the token that begins a text themselves; two of them lower scores.
+        # Many templates write the token that begins a text themselves; no training text has two.
         if head and parts and parts[0][0] == bos:
             head = []
         return Prompt(self, self._joined([*head, *parts]), text)

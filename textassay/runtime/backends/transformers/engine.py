@@ -68,8 +68,8 @@ class TransformersEngine:
         self._torch, self._model, self._batch_tokens = loaded.torch, loaded.model, batch_tokens
         accepted = inspect.signature(type(loaded.model).forward).parameters
         self._takes_positions = "position_ids" in accepted
-        # Otherwise logits of all positions are computed: for a long prompt and a large vocabulary,
-        # gigabytes.
+        # Without it, logits of all positions are computed: gigabytes for long prompts and large
+        # vocabularies.
         self._keeps_logits = "logits_to_keep" in accepted
         self._vocabulary = int(loaded.model.config.get_text_config().vocab_size)
 
@@ -270,8 +270,8 @@ class _Writer:
             going = [row for row, token in enumerate(picked) if token is not None]
             if not going:
                 return
-            # Finished rows leave, or the longest answer would cost as much as all of its length
-            # times all rows.
+            # Finished rows leave the batch: otherwise each row would cost as much as the longest
+            # answer.
             if len(going) < len(alive):
                 self._select(going)
                 alive = [alive[row] for row in going]
