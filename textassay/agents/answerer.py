@@ -155,8 +155,7 @@ class AnswersInOrder:
             ModelError: The model could not be asked.
         """
         # Sentences judged by themselves do not wait for each other; sub-questions of one output do,
-        # since each
-        # prompt shows the answers before it.
+        # since each prompt shows the answers before it.
         if inquiry.parts:
             parts = await gather([self(part) for part in inquiry.parts])
             return Replies(

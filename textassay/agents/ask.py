@@ -171,8 +171,7 @@ class Ask:
                 samples += response.samples[: n - len(samples)]
                 truncated = max(truncated, response.truncated_tokens)
             # Read before it is decided whether to ask again: a rating that came early in an answer
-            # that was cut off
-            # is a rating all the same.
+            # that was cut off is a rating all the same.
             found = tuple([read(sample) for sample in samples])
             cut = all(map(is_cut, samples, found))
             server_limit = _server_limit(response, room) if cut else None

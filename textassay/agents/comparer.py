@@ -157,9 +157,8 @@ class Settler:
         ]
         if flipped:
             evidence.append({"text": "the choice flipped with the order", "flipped": True})
-        # Judges prefer the first text, or the second, whatever stands there (position bias); a
-        # choice that
-        # depends on it says nothing about the texts.
+        # Judges prefer the first text, or the second, whatever it says (position bias); a
+        # choice that depends on it says nothing about the texts.
         value = 0.5 if flipped else values[0]
         return Score(value=value, evidence=tuple(evidence), **about)
 

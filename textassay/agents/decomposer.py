@@ -97,8 +97,7 @@ class Decomposer:
             notes.append({"text": said.strip()[:MAX_QUOTED], "problem": problem})
             values = {"aspect": aspect, "count": self.count, "exact": self.exact}
             # The model sees its own answer and what is wrong with it; the bare question again would
-            # mostly
-            # give the same answer.
+            # mostly give the same answer.
             prompt = prompt.followed_by(said, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(

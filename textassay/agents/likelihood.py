@@ -144,9 +144,7 @@ class LikelihoodScorer:
         )
 
     def _value(self, items: Sequence[Likelihood]) -> float:
-        # Both directions under one reference first, then references: GPTScore's order, and the two
-        # kinds of
-        # mean do not commute.
+        # Directions under each reference first, then references: two kinds of mean do not commute.
         by_reference: dict[int | None, list[float]] = {}
         for item in items:
             by_reference.setdefault(item.passage.reference, []).append(item.value(self.weights))

@@ -103,9 +103,8 @@ class Planner:
             problems = (*reading.problems, *cut)
             if not problems:
                 return _plan(reading, aspects, said)
-            # The chat goes on with the unusable plan and what is wrong with it, rather than from
-            # the start: a model
-            # that is asked the same again mostly answers the same.
+            # The chat continues with the unusable plan and its faults rather than from the start:
+            # the same question mostly gets the same answer.
             values = {"problems": problems, "criteria": names, "tools": tools}
             prompt = prompt.followed_by(said, AGAIN_PROMPT, **values)
         return RefusedPlan(

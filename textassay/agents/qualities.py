@@ -65,8 +65,7 @@ class Qualities(Message):
         """Return the quality for an aspect; one of unknown definition is described by it."""
         known = self.find(aspect.name)
         # An aspect of a known name with a definition of its own means something else: published
-        # words about
-        # that name would not ask for it.
+        # words about that name would not ask for it.
         if known is None or aspect.definition not in {known.definition, *self.definitions}:
             return described(aspect)
         return known

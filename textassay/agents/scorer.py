@@ -190,8 +190,7 @@ class Scorer:
         )
         about["usage"] = sum((answer.usage for answer in answers), NO_USAGE)
         # Only the last answer can be usable; the ones before it become evidence, so that nothing
-        # paid for is
-        # hidden.
+        # paid for is hidden.
         *earlier, last = answers
         found = _rating_in(last)
         if isinstance(found, NoRating):

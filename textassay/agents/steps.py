@@ -18,8 +18,7 @@ to the criterion throughout, and note each place where it does not and how much 
 3. Assign a score on the scale that is given, where the lowest number is the worst and the \
 highest the best, based on the Evaluation Criteria."""
 """As long as those that a model wrote for G-Eval (figure 1)."""
-# "Example:" or "Evaluation Form (scores ONLY):", with which models go on after the steps, as the
-# prompt
+# "Example:" or "Evaluation Form (scores ONLY):", which models add after the steps, as the prompt
 # that they were shown does
 _AFTERWARDS = re.compile(r"(?im)^[\s*#]{0,8}(?:example|evaluation form)\b.*", re.DOTALL)
 

@@ -21,8 +21,7 @@ def nonce(texts: Iterable[str]) -> str:
     # With their lengths: texts cut differently must not give the same number.
     joined = "\x1f".join([f"{len(text)}:{text}" for text in known])
     # The texts are hashed into the number, so holding it would take a preimage; the loop is for the
-    # one
-    # chance in four billion per place.
+    # one chance in four billion per place.
     for attempt in count():
         number = hashlib.sha256(f"{attempt}:{joined}".encode("utf-8", "surrogatepass")).hexdigest()[
             :8

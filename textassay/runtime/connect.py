@@ -180,12 +180,10 @@ class ConnectedModel(AsyncResource, Wrapper):
         ]
         one = limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
         # From the inside out. Storing is innermost but for time limit and mask, so that a slot of
-        # the limiter
-        # is held until the answer is safe. The limiter is inside of the budget: money is reserved
-        # while a
-        # request waits for its turn. Both are inside of retry, since each attempt may be billed and
-        # counts
-        # against the limits. Health is outside of retry: it sees what failed in every attempt.
+        # the limiter is held until the answer is safe. The limiter is inside of the budget: money
+        # is reserved while a request waits for its turn. Both are inside of retry, since each
+        # attempt may be billed and counts against the limits. Health is outside of retry: it sees
+        # what failed in every attempt.
         once = BudgetedModel(one, self.budget, self.price)
         retrying = RetryingModel(
             once,
@@ -408,7 +406,6 @@ class WithIdentity(Wrapper):
     """A model under another identity: the same one at another address, say."""
 
     def __init__(self, wrapped: Model, identity: Mapping[str, Any]) -> None:
-        """Wrap a model; `identity` takes the place of its own."""
         super().__init__(wrapped)
         self._identity = identity
 

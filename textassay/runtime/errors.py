@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 
 # Marks from the private use area: parameters are named when the message is shown, by Python's or
-# the
-# command line's words, and no text of a server holds them by accident.
+# the command line's words, and no text of a server holds them by accident.
 _PARAMETER = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
 
 

@@ -18,7 +18,7 @@ R = TypeVar("R")
 def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Refuse unknown keyword arguments as `UnknownParameter`, before anything else happens.
 
-    Python's own `TypeError` names the nearest parameter from 3.13 on only, and one misspelt limit
+    Python's own `TypeError` names the nearest parameter from 3.13 on only, and one misspelled limit
     (`max_cots=1`) can cost money.
     """
     parameters = inspect.signature(function).parameters

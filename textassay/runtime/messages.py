@@ -64,7 +64,6 @@ class Usage(Message):
     """US dollars for `calls`; `None` where the price is unknown."""
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of the two."""
         # Most sums have one empty side; building a message takes longer than everything else here.
         if self is NO_USAGE:
             return other
@@ -87,7 +86,6 @@ class UsageTotal:
     """A running sum of usages."""
 
     def __init__(self) -> None:
-        """Start at nothing."""
         self.calls = self.cached_calls = self.prompt_tokens = self.completion_tokens = 0
         self.cost: float | None = 0.0
 
@@ -245,7 +243,6 @@ class AspectTree(Message):
 
     # pydantic's models iterate over their fields; a tree iterates over its nodes.
     def __iter__(self) -> Iterator[Aspect]:  # type: ignore[override]
-        """Iterate over the nodes."""
         return iter(self.aspects)
 
     @cached_property

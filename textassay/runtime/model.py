@@ -201,7 +201,7 @@ class Model(Protocol):
     def identity(self) -> Mapping[str, Any]:
         """JSON values that, with a request, determine the answer.
 
-        Model, address, quantisation, ...; never a key.
+        Model, address, quantization, ...; never a key.
         """
         ...
 

@@ -23,5 +23,4 @@ class AsyncResource:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
         await self.aclose()

@@ -175,8 +175,7 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
     found = [index for index, name in known.items() if name.strip().lower() == "entailment"]
     if len(found) != 1:
         # The order of labels differs between models (MNLI has two in use): taking one by its place
-        # could report
-        # contradiction as entailment.
+        # could report contradiction as entailment.
         names = ", ".join(known.values()) or "none"
         raise ConfigurationError(
             f"{label} is no NLI model: among its labels ({names}) there is not one 'entailment'; if"

@@ -14,7 +14,7 @@ from textassay.runtime.messages import Example
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Computed, Measurement
 
-# tokenised text writes "do n't" and "he 's"; both are one word
+# tokenized text writes "do n't" and "he 's"; both are one word
 _CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
 # rain   don't
 _ENGLISH_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)*", re.IGNORECASE)

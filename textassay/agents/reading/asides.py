@@ -105,8 +105,7 @@ def withdrawals(text: str) -> list[int]:
     if not _TURNS.search(text):
         return []
     # The last first: what stands behind the last withdrawal is what the judge ended with. The bound
-    # keeps
-    # the time of an answer that is nothing but withdrawals linear.
+    # keeps the time of an answer that is nothing but withdrawals linear.
     return [match.end() for match in _WITHDRAWN.finditer(text)][:-9:-1]
 
 

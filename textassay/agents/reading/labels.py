@@ -1,7 +1,7 @@
 """The expected rating under a judge's own token probabilities (G-Eval, section 2.3).
 
 Finds the place in the sampled answer where the rating stands, sums the probabilities of all
-spellings of each label there, and takes the mean over labels, renormalised by their total mass.
+spellings of each label there, and takes the mean over labels, renormalized by their total mass.
 Knows tokens and labels, no prompts.
 """
 
@@ -33,7 +33,7 @@ class Expectation:
     value: float
     """Mean rating."""
     mass: float
-    """Probability of all labels together before renormalising."""
+    """Probability of all labels together before renormalizing."""
     probabilities: dict[str, float]
     """Renormalised probability by label, lowest rating first."""
 

@@ -224,8 +224,7 @@ class _Line:
 
 def _from_lines(text: str) -> list[tuple[str, str]]:
     # First which kind of line opens an entry, then the entries: within numbered entries, bullets
-    # are part
-    # of the definition.
+    # are part of the definition.
     lines = [_read_line(line) for line in text.splitlines()]
     kind, indent = _kind_of_entries([line for line in lines if line.name])
     found: list[list[str]] = []

@@ -99,7 +99,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
                 future.cancel()  # does nothing to those that are done
 
     def submit(self, requests: Sequence[Asked]) -> list[Future[Answer]]:
-        """Queue requests and return a future for each; cancelling one takes it out of the queue.
+        """Queue requests and return a future for each; canceling one takes it out of the queue.
 
         Raises:
             ModelClosed: The batcher was closed.
@@ -179,7 +179,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         if not ready:
             return
         low, high = self._window(ready)
-        # From here on a request can no longer be cancelled; this is False for one that was.
+        # From here on a request can no longer be canceled; this is False for one that was.
         batch = [w for w in ready[low:high] if w.future.set_running_or_notify_cancel()]
         del ready[low:high]
         if not batch:

@@ -175,8 +175,7 @@ class DirectModel:
                 " chat"
             )
         # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
-        # is found by
-        # the places of the tokens.
+        # is found by the places of the tokens.
         full = request.prompt + request.continuation
         body = {
             "model": self._model,

@@ -88,8 +88,7 @@ class HttpClient:
         if length is not None and length > longest:
             raise self._too_long(response)
         # The stated length is that of the packed body, and a few kilobytes can unpack to gigabytes:
-        # only
-        # plain bodies are read in one go.
+        # only plain bodies are read in one go.
         if length is not None and "content-encoding" not in response.headers:
             return await response.read()
         pieces: list[bytes] = []

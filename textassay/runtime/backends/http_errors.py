@@ -218,8 +218,7 @@ def _of_status(
     )
     both = f"{codes} {said}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
-    # not
-    # fill it; a filter comes as 400 or 403 like a bad request or a bad key.
+    # not fill it; a filter comes as 400 or 403 like a bad request or a bad key.
     if status in (400, 402, 403, 429) and _spent(status, codes, said, wait):
         return QuotaExhausted(message)
     if status in (400, 403, 422) and _FILTER.search(both):
@@ -321,8 +320,7 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
         secret: The API key, which must not appear in the message.
     """
     # Libraries wrap each other's exceptions, and which is outermost changes between versions: all
-    # of
-    # them are looked at, the most telling kind first.
+    # of them are looked at, the most telling kind first.
     behind = list(causes(error))
     named = next((cause for cause in behind if _is_transport(cause)), error)
     what = quote(str(named) or type(named).__name__, secret)

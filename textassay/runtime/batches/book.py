@@ -73,8 +73,7 @@ class BatchBook:
         """
         path = self.run / BATCHES
         # Every state is on the disk before the next step is taken. A power cut that lost
-        # "submitted" would
-        # have the batch paid for twice.
+        # "submitted" would have the batch paid for twice.
         self._journal = Journal(path, sync_seconds=0)
         for row in read_rows(path):
             try:

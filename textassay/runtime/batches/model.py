@@ -44,8 +44,7 @@ class BatchedModel(Wrapper):
         """
         super().__init__(live)
         # Around the queue, so that a request holds its part of the budget while its batch is under
-        # way; the
-        # wrapped model has a budget wrapper of its own for what is asked singly.
+        # way; the wrapped model has a budget wrapper of its own for what is asked singly.
         self._batched = BudgetedModel(queue, budget, discounted(price))
         self._fallback = fallback
 

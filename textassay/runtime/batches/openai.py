@@ -76,8 +76,7 @@ class OpenAIBatches:
             told = await self._http.upload("/files", batch.file, {"purpose": "batch"})
             file = _id_of(told)
             # Noted before the batch is started: after a crash in between, the file is not uploaded
-            # again, and a
-            # batch that was started all the same is found by it.
+            # again, and a batch that was started all the same is found by it.
             await uploaded(file)
         body = {
             "input_file_id": file,

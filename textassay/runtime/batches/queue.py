@@ -288,8 +288,7 @@ class BatchQueue:
         try:
             if lines is not None:
                 # The states are passed in order, each on the disk before the next step: whatever a
-                # crash interrupts
-                # is taken up again by `_start` from the last one.
+                # crash interrupts is taken up again by `_start` from the last one.
                 await self._book.prepare(entry, asked.values(), lines)
                 entry = self._book.entries[entry.tag]
             if entry.id is None:

@@ -102,7 +102,6 @@ class Bucket:
     __slots__ = ("last", "live", "opened", "requests", "tokens")
 
     def __init__(self, now: float) -> None:
-        """Open the cell at a time."""
         self.opened = self.last = now
         self.requests = self.tokens = 0
         self.live = True
@@ -135,8 +134,8 @@ class Window:
         over_requests = self.requests + 1 > self.max_requests
         over_tokens = self.tokens > 0 and self.tokens + tokens > self.max_tokens
         # The oldest cell is the first to leave. Whether that frees enough is asked again then,
-        # which is
-        # simpler than adding up cells, and rare: the pace keeps the window below its limits.
+        # which is simpler than adding up cells, and rare: the pace keeps the window below its
+        # limits.
         return self._cells[0].last + WINDOW if over_requests or over_tokens else -math.inf
 
     def forget(self, now: float) -> None:

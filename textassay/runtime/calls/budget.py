@@ -121,7 +121,7 @@ class Budget:
         try:
             await future
         except BaseException:
-            # Let in and cancelled in the same turn of the loop: no `async with` will give it back.
+            # Let in and canceled in the same turn of the loop: no `async with` will give it back.
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._give_back(cost)
             self._waiting.pop(future, None)
@@ -143,7 +143,7 @@ class Budget:
         """Admit waiters in order while they fit; with nothing in flight, refuse the others."""
         while self._waiting:
             future, cost = next(iter(self._waiting.items()))
-            # A cancelled waiter stays in the queue until its own task runs; it is passed over.
+            # A canceled waiter stays in the queue until its own task runs; it is passed over.
             if not future.done():
                 if self._left(self.reserved, cost):
                     self._hold(cost)
@@ -202,8 +202,7 @@ class BudgetedModel(Wrapper):
             self.budget.spent += answer.usage.cost or 0.0
             return answer
         # Without a price, only an answer shows what a token costs. Sent together, the first
-        # requests
-        # would all reserve nothing, and pass the cap together.
+        # requests would all reserve nothing, and pass the cap together.
         if self.price is None and self._dearest_token is None:
             async with self._first:
                 if self._dearest_token is None:

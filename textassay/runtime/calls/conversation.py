@@ -16,7 +16,6 @@ class Conversation:
     """The requests of one caller in turn; notifies listeners when no further one will come."""
 
     def __init__(self) -> None:
-        """Begin, with more than one request to come."""
         self.continued = True
         """Whether another request will follow the next one; set it before that is asked."""
         self.ended = False

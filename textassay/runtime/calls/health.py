@@ -97,11 +97,10 @@ class HealthModel(Wrapper):
         health, asked_again = self.health, False
         while True:
             if health.outage is not None:
-                # Shielded: one caller that is cancelled must not end the probing for all others.
+                # Shielded: one caller that is canceled must not end the probing for all others.
                 await asyncio.shield(health.outage)
             # If anything is answered between asking and failing, the server is up and the failure
-            # is this
-            # request's own.
+            # is this request's own.
             answered_before = health.answered
             try:
                 answer = await call(request)
@@ -110,8 +109,7 @@ class HealthModel(Wrapper):
                     raise await self._own_refusal(error, request, answered_before) from error
                 down = isinstance(error, NothingListening) or health.answered == answered_before
                 # Waiting only helps a server that worked before. One that comes back and fails this
-                # request
-                # again fails the request: it is not waited for a second time.
+                # request again fails the request: it is not waited for a second time.
                 if not (
                     isinstance(error, _OUTAGE) and down and health.answered and not asked_again
                 ):

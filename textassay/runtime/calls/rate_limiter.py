@@ -117,7 +117,7 @@ class Limiter:
       overtaken for ever. One above the whole token limit is admitted alone, once a minute's window
       holds no tokens.
     - **Giving back**: leaving the block, however that comes, frees the place in flight. A request
-      cancelled while it waits leaves no trace. One that fails was sent, so it still counts as a
+      canceled while it waits leaves no trace. One that fails was sent, so it still counts as a
       request, but its tokens are given back unless `settle` was called. One that succeeds without
       `settle` counts with its reservation.
 
@@ -249,7 +249,7 @@ class Limiter:
         try:
             await future
         except BaseException:
-            # Admitted and cancelled in the same turn of the loop: `__aexit__` will not run.
+            # Admitted and canceled in the same turn of the loop: `__aexit__` will not run.
             if future.done() and not future.cancelled():
                 self._undo(grant)
             self._waiting.pop(future, None)
@@ -282,13 +282,12 @@ class Limiter:
             self._request_pace.take(now, 1, waited=waited)
         if self._token_pace is not None and grant.tokens:
             # The pace only has to be right on average, so it takes what such requests really use.
-            # The
-            # window must never be exceeded, so it holds the whole reservation.
+            # The window must never be exceeded, so it holds the whole reservation.
             grant._paced = grant.tokens * self._used_share.value
             self._token_pace.take(now, grant._paced, waited=waited)
 
     def _undo(self, grant: Permit) -> None:
-        """Take back an admission whose task was cancelled before it could send anything."""
+        """Take back an admission whose task was canceled before it could send anything."""
         self._correct(grant, 0)
         self._window.correct(grant._cell, -1, 0)
         if self._request_pace is not None:
@@ -381,7 +380,7 @@ class Limiter:
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:
-            # Cancelled timers stay in the loop's heap until they are due, so one that fits is kept.
+            # Canceled timers stay in the loop's heap until they are due, so one that fits is kept.
             if self._timer.when() == at:
                 return
             self._timer.cancel()

@@ -182,7 +182,7 @@ class SharedLimiter(Limiter):
         reserved = self._reserved.popleft()
         if self.tpm is not None:
             grant._paced = grant.tokens * self._used_share.value
-            # whoever the time was reserved for may have been cancelled meanwhile
+            # whoever the time was reserved for may have been canceled meanwhile
             self._owe(grant._paced - reserved.tokens)
         if self._last_reserved - now < BLOCK:
             self._ask()
@@ -261,8 +261,8 @@ class SharedLimiter(Limiter):
                 )
             except RedisUnavailable as error:
                 # Whether Redis got this message is unknown. A pause can be said twice without harm;
-                # a
-                # correction cannot, and is dropped: the window still keeps this process' own limit.
+                # a correction cannot, and is dropped: the window still keeps this process' own
+                # limit.
                 self._untold_pause = max(self._untold_pause, pause)
                 self._miss(error)
                 return

@@ -3,7 +3,7 @@
 Equal requests in flight, and agents whose result never changes.
 
 Nothing is kept on disk here; `cache.py` does that. The work runs in a task of its own, so that it
-outlives the caller that began it as long as anyone else waits, and is cancelled with the last one.
+outlives the caller that began it as long as anyone else waits, and is canceled with the last one.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SharedModel(Wrapper):
     """Asks equal requests that are in flight at the same time only once.
 
     One caller gets the response with its cost, the others with none. If the caller that asked is
-    cancelled, the request continues for the others; if it fails, it fails for all of them.
+    canceled, the request continues for the others; if it fails, it fails for all of them.
     """
 
     def __init__(self, wrapped: Model) -> None:

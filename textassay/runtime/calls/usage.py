@@ -22,13 +22,11 @@ class track_usage:
     _token: Token[UsageTotal | None]
 
     def __enter__(self) -> UsageTotal:
-        """Count in a new ledger."""
         ledger = UsageTotal()
         self._token = _current.set(ledger)
         return ledger
 
     def __exit__(self, *_: object) -> None:
-        """Count in the ledger that was there before."""
         _current.reset(self._token)
 
 
@@ -36,7 +34,6 @@ class MeteredModel(Wrapper):
     """Counts every answer in `total` and in the current ledger."""
 
     def __init__(self, wrapped: Model) -> None:
-        """Wrap a model."""
         super().__init__(wrapped)
         self.total = UsageTotal()
 

@@ -178,7 +178,7 @@ class Examples:
             _count(example.metrics, metrics)
         if not ids:
             raise DataError(f"{self.name}: holds no examples")
-        # A misspelt name in the field map would otherwise lose a column in silence.
+        # A misspelled name in the field map would otherwise lose a column in silence.
         if unused := self._reader.fields.keys() - self._reader.seen:
             raise DataError(
                 f"{self.name}: no row has the field {min(unused)!r} that the field map names"

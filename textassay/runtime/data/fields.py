@@ -235,8 +235,7 @@ class FieldReader:
             if not isinstance(key, str):
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
         # Several columns may mean one field: the clearest name wins, equals are refused, and losers
-        # are kept
-        # in `meta`, so that nothing of the data is lost.
+        # are kept in `meta`, so that nothing of the data is lost.
         claims: dict[str, tuple[int, str]] = {}
         meta = []
         raters = self._raters(keys)

@@ -306,7 +306,6 @@ class Csv(_File):
     text_cells = plain = True
 
     def __init__(self, path: Path, delimiter: str = ",") -> None:
-        """Say what stands between cells."""
         super().__init__(path)
         self._delimiter = delimiter
 

@@ -33,7 +33,6 @@ class Paired:
         self._examples = examples
 
     def __iter__(self) -> Iterator[Example]:
-        """Iterate over the pairs, group by group."""
         made = False
         for members in self._by_group().values():
             for first, second in combinations(sorted(members), 2):

@@ -94,8 +94,7 @@ async def _guarded(awaitable: Awaitable[T], gate: asyncio.Semaphore | None = Non
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         # `cancelling()` counts requests to cancel this very task: without one, the cancellation
-        # came from
-        # what was awaited, and the group would drop this task's result in silence.
+        # came from what was awaited, and the group would drop this task's result in silence.
         if task is None or task.cancelling():
             raise
         raise _CancelledInside from error
@@ -118,7 +117,7 @@ async def run_workers(
     An item is taken only when a worker is free for it and fewer than `2 * workers` results are
     being made or wait to be consumed: memory depends neither on the number of items nor on how slow
     the consumer is. An exception of `work` or of `items` cancels the other workers and is raised as
-    it is, after the results that were ready by then. Leaving early (`aclose`, or cancelling the
+    it is, after the results that were ready by then. Leaving early (`aclose`, or canceling the
     consumer) returns once all workers have stopped; what they had under way, errors included, goes
     with them.
 

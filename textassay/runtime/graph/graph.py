@@ -109,11 +109,10 @@ class Graph(Displayed):
         Raises:
             GraphError: The message is not of the graph's input type.
             TextassayError: An error with `stops_run` set, as an agent raised it; what else was
-                running is cancelled.
+                running is canceled.
         """
         # The wires were checked against this type when the graph was built; a message of another
-        # one would
-        # fail somewhere inside, in the name of a node that is not to blame.
+        # one would fail somewhere inside, in the name of a node that is not to blame.
         if not isinstance(input, self._classes):
             wanted = type_name(self.input)
             raise GraphError(

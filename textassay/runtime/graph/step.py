@@ -138,8 +138,7 @@ class Step:
     def _failure(self, caught: Exception) -> Failure:
         error = leading(caught)
         # Some errors (the budget is reached, the disk is full) concern every example: as a
-        # `Failure` of
-        # one item they would be repeated for each of the others.
+        # `Failure` of one item they would be repeated for each of the others.
         if getattr(error, "stops_run", False) or not isinstance(error, Exception):
             raise error
         _log.debug("node %r failed", self.name, exc_info=error)

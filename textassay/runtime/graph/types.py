@@ -53,8 +53,7 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
     function = _function_of(agent)
     try:
         # Types come from the function, parameters from the agent: a `partial` has bound some of
-        # them, and
-        # a bound method its `self`.
+        # them, and a bound method its `self`.
         hints = get_type_hints(function)
         parameters = inspect.signature(agent).parameters
     except (NameError, TypeError, ValueError) as error:

@@ -72,8 +72,7 @@ _SETTINGS: dict[str, Any] = {
         0
     ),  # a truncated file is an error when it is read, and a crash when it is mapped
     # In WAL mode, NORMAL can lose the last commits in a power cut but never damages the file, and
-    # saves
-    # a sync for each batch.
+    # saves a sync for each batch.
     "sqlite_synchronous": 1,
     "sqlite_wal_autocheckpoint": 8192,
 }
@@ -96,7 +95,7 @@ class AnswerStore(Protocol):
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return once it would survive the death of this process.
 
-        The value is taken before the first suspension, and a cancelled `put` still waits until it
+        The value is taken before the first suspension, and a canceled `put` still waits until it
         is kept: `CancelledError` means that it is.
 
         Raises:
@@ -276,7 +275,7 @@ class DiskStore(AsyncResource):
         return None
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return after the commit, which a cancelled `put` waits for as well.
+        """Keep `value`; return after the commit, which a canceled `put` waits for as well.
 
         Raises:
             StorageError: The disk is full, a file is damaged, or the store is closed; so are all

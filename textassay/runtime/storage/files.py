@@ -115,8 +115,7 @@ def _write(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             # Before the rename: file systems may write the new name before the content, and a power
-            # cut
-            # would leave an empty file in place of the old one.
+            # cut would leave an empty file in place of the old one.
             os.fsync(file.fileno())
         except BaseException:
             unfinished.unlink(missing_ok=True)

@@ -75,7 +75,7 @@ class _Waiting(Generic[T]):
     async def until_settled(self) -> None:
         """Return once `settle` was called; a cancellation waits for that as well.
 
-        A cancelled task takes the future that it awaits with it, so the next wait is for a new one.
+        A canceled task takes the future that it awaits with it, so the next wait is for a new one.
         """
         cancelled: asyncio.CancelledError | None = None
         while not self.settled:
@@ -131,7 +131,7 @@ class GroupCommit(Generic[T]):
     async def put(self, value: T) -> None:
         """Return once `value` is written.
 
-        The value is taken before the first suspension. A cancelled `put` still waits for the write,
+        The value is taken before the first suspension. A canceled `put` still waits for the write,
         which takes milliseconds: `CancelledError` means that the value has been written.
 
         Raises:
@@ -188,8 +188,7 @@ class GroupCommit(Generic[T]):
                 self._attempt(self._writer.idle)
                 continue
             # Turns that follow each other quickly are worth one commit: its cost hardly depends on
-            # the number
-            # of values. A lone value never waits for others.
+            # the number of values. A lone value never waits for others.
             if linger and not closing and len(self._handed) < MAX_BATCH:
                 time.sleep(LINGER_SECONDS)
                 more, closing = self._heard()

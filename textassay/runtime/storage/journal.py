@@ -51,7 +51,7 @@ class Journal(AsyncResource):
     async def append(self, *rows: bytes) -> None:
         """Append rows, next to each other; return once the kernel has them.
 
-        A cancelled `append` still waits for that: `CancelledError` means that the rows are written.
+        A canceled `append` still waits for that: `CancelledError` means that the rows are written.
 
         Args:
             *rows: JSON, each without a line break.

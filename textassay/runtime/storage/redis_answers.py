@@ -37,7 +37,6 @@ class RedisWriter:
     """Writes `(key, value)` pairs; all its methods run on the one writing thread."""
 
     def __init__(self, url: str) -> None:
-        """Store the address of Redis."""
         self._url = url
 
     def open(self) -> None:
@@ -65,8 +64,7 @@ class RedisWriter:
             try:
                 with told_as_unavailable(self._url):
                     # MSET is atomic, and setting the same values again is harmless: a batch whose
-                    # reply was lost can
-                    # simply be sent again.
+                    # reply was lost can simply be sent again.
                     self._client.mset(sealed)
                 return
             except RedisUnavailable:
@@ -148,12 +146,12 @@ class RedisStore:
             if not self._asked:
                 loop.call_soon(self._read_soon)
             future = self._asked[key] = loop.create_future()
-        # Shielded: several callers may wait for the same key, and one that is cancelled must not
+        # Shielded: several callers may wait for the same key, and one that is canceled must not
         # cancel the read of the others.
         return await asyncio.shield(future)
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return once Redis has it, which a cancelled `put` waits for as well.
+        """Keep `value`; return once Redis has it, which a canceled `put` waits for as well.
 
         Raises:
             StorageError: Redis is full or was away for too long; so are all later `put`.

@@ -187,7 +187,7 @@ class RunFolder(AsyncResource):
     async def append(self, scores: Iterable[Score]) -> None:
         """Append scores next to each other; return once a killed process could not lose them.
 
-        A cancelled `append` still waits for that: `CancelledError` means that the scores are
+        A canceled `append` still waits for that: `CancelledError` means that the scores are
         written.
 
         Raises:

@@ -12,15 +12,15 @@ R = TypeVar("R")
 async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
     """Return what `work` returns, which runs in a thread; a cancellation waits for its end.
 
-    `asyncio.to_thread` leaves a cancelled caller without the result, so that it is never closed,
+    `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
     and drops work that no thread has begun yet, such as closing a file.
 
     Args:
         work: Called once, in a thread of its own.
-        discard: Called with the result where the caller was cancelled meanwhile.
+        discard: Called with the result where the caller was canceled meanwhile.
 
     Raises:
-        asyncio.CancelledError: The caller was cancelled; `work` has ended.
+        asyncio.CancelledError: The caller was canceled; `work` has ended.
         Exception: Whatever `work` raised.
     """
     # a future and no task, so that a loop that ends and cancels all its tasks waits for it too

@@ -75,9 +75,8 @@ class Runner:
         with self._lock:
             if self._loading is None:
                 self._loading = Future()
-                # A thread of its own rather than the caller's task: a caller that is cancelled must
-                # not leave
-                # the others without a model.
+                # A thread of its own rather than the caller's task: a caller that is canceled must
+                # not leave the others without a model.
                 threading.Thread(target=self._load, args=(self._loading,), daemon=True).start()
             loading = self._loading
         return await shared_result(loading)

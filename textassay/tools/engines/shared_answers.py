@@ -114,7 +114,7 @@ class SharedAnswers:
 
 
 async def shared_result(future: Future[T]) -> T:
-    """Await a thread's future that others may await too: cancelling one waiter leaves it alone."""
+    """Await a thread's future that others may await too: canceling one waiter leaves it alone."""
     wrapped = asyncio.wrap_future(future)
     # a waiter that gave up never looks at the error, of which asyncio would complain at length
     wrapped.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -79,10 +79,8 @@ class ChatTemplate:
 
 def _environment() -> ImmutableSandboxedEnvironment:
     # Templates come with model files from anywhere, so they run in a sandbox. The settings are
-    # those of
-    # transformers, for which they are written: with others a prompt has line breaks or blanks that
-    # the
-    # model never saw in training.
+    # those of transformers, for which they are written: with others a prompt has line breaks or
+    # blanks that the model never saw in training.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )

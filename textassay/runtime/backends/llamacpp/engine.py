@@ -79,8 +79,7 @@ class LlamaEngine:
         self.decodes = 0
         """Batches decoded so far, for checks of how well they are filled."""
         # llama.cpp reserves memory for that many rows of logits; a vocabulary of 128,000 tokens
-        # takes half a
-        # megabyte for each.
+        # takes half a megabyte for each.
         self._outputs = max(
             SMALLEST_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size))
         )

@@ -28,9 +28,8 @@ _MAX_REPEATS = 1000
 _MAX_INTEGERS = 2000
 _MAX_DEPTH = 64
 _PRIMITIVES = {
-    # One space at most: where white space is unlimited, small models go on writing it until they
-    # run out
-    # of tokens.
+    # One space at most: where white space is unlimited, small models keep writing it until they
+    # run out of tokens.
     "ws": "[ ]?",
     "boolean": '("true" | "false")',
     "null": '"null"',

@@ -64,8 +64,7 @@ class Loader:
         try:
             n_ctx = self._context(weights)
             # After the weights, whose memory is then accounted for; before the context, whose
-            # allocation
-            # the kernel may answer by killing the process.
+            # allocation the kernel may answer by killing the process.
             check_memory(
                 weights,
                 n_ctx=n_ctx,

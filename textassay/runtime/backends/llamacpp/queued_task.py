@@ -67,7 +67,7 @@ class QueuedTask(Generic[R]):
             self.abandoned = True  # the loop is closed: nobody is left to tell
 
     def _settle(self, result: object) -> None:
-        # Cancelled between the worker's call and this turn of the loop.
+        # Canceled between the worker's call and this turn of the loop.
         if self.future.done():
             return
         if isinstance(result, BaseException):

@@ -93,8 +93,7 @@ class Sampler:
         """
         self._temperature, self._top_p, self._grammar = temperature, top_p, grammar
         # A sequence of two numbers: adding the sample's number to the seed would make sample 1 of
-        # seed 7
-        # equal to sample 0 of seed 8.
+        # seed 7 equal to sample 0 of seed 8.
         entropy = None if seed is None else [seed[0] % 2**64, seed[1]]
         self._rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 

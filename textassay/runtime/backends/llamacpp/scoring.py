@@ -173,8 +173,7 @@ class ChoicesPlan:
         The path of 1 may be the beginning of that of 10.
         """
         # A choice that begins another ("1" and "10") means that the text ends there: what goes to
-        # the longer
-        # ones is taken off, or the probabilities would add up to more than 1.
+        # the longer ones is taken off, or the probabilities would add up to more than 1.
         longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
         nearest = [
             one
@@ -194,8 +193,7 @@ class ChoicesPlan:
 def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
     """Return the place from which on continuations are counted."""
     # Text that follows may change the prompt's last tokens ("the" + "re"): what counts as
-    # continuation
-    # begins where the ids part.
+    # continuation begins where the ids part.
     base = min(common_prefix(prompt.ids, joint) for joint in joints)
     if base == 0:
         raise RequestRefused(

@@ -55,8 +55,8 @@ class Tokenizer:
         self._weights, self._template = weights, template
         special = dict(weights.special_texts)
         # User-defined tokens that neither end a text nor occur in the template are ordinary words
-        # of the
-        # vocabulary (runs of spaces, say): reading them as llama.cpp does is what training did.
+        # of the vocabulary (runs of spaces, say): reading them as llama.cpp does is what training
+        # did.
         harmless = {
             text
             for text in weights.always_parsed

@@ -35,7 +35,7 @@ class Weights:
             gpu_layers: Layers to put on the GPU, -1 for all.
             check_tensors: Whether to look for NaN and infinity in the whole file first.
             repack: Whether weights may be laid out anew for this CPU: up to a third faster for some
-                quantisations, but rows then round differently by their place in a batch.
+                quantizations, but rows then round differently by their place in a batch.
 
         Raises:
             ModelNotFound: There is no such file.
@@ -126,7 +126,7 @@ class Weights:
 
     @cached_property
     def quantisation(self) -> str:
-        """llama.cpp's description of size and quantisation, such as `llama 8B Q4_K - Medium`."""
+        """llama.cpp's description of size and quantization, such as `llama 8B Q4_K - Medium`."""
         buffer = ctypes.create_string_buffer(256)
         self._lib.llama_model_desc(self.handle, buffer, 256)
         return buffer.value.decode("utf-8", "replace")

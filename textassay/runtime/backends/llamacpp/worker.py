@@ -81,7 +81,7 @@ class Worker(Generic[R]):
         loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[R] = loop.create_future()
         self._opening_loop = loop
-        # Marks an error as retrieved: a caller that was cancelled will not ask for it.
+        # Marks an error as retrieved: a caller that was canceled will not ask for it.
         self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
         self._thread.start()
         weakref.finalize(self, _join_at_exit, weakref.ref(self))
@@ -89,7 +89,7 @@ class Worker(Generic[R]):
         return await asyncio.shield(self._opened)
 
     async def submit(self, task: WorkerTask[R, T]) -> T:
-        """Queue a task and return its result; cancelling the caller takes effect at once.
+        """Queue a task and return its result; canceling the caller takes effect at once.
 
         Raises:
             ModelClosed: The worker is stopped, or is being stopped before the task could run.
