@@ -39,8 +39,8 @@ def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
 
     Their parts are loaded from that folder, or else from this package.
     """
-    # Prompt files may come from users. `StrictUndefined`: a misspelled name is an error, not an empty
-    # place in a prompt that is paid for.
+    # Prompt files may come from users. `StrictUndefined`: a misspelled name is an error, not an
+    # empty place in a prompt that is paid for.
     return ImmutableSandboxedEnvironment(
         loader=FileSystemLoader([folder, FOLDER]),
         undefined=StrictUndefined,

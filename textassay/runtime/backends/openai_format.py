@@ -283,7 +283,7 @@ def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, fl
 
 
 def _log_probability(told: Any) -> float:
-    """Return a reported log-probability, checked and rounded down to 0.
+    """Return a reported log-probability, checked, and at most 0.
 
     Raises:
         ValueError: It is above 0, or no number.
