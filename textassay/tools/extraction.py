@@ -96,7 +96,7 @@ def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[i
         source: Words of the source.
         output: Words of the output.
     """
-    # Only places that begin with the same word can start a run.
+    # Only places that begin with the same word can start a run, so no others are compared.
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(source):
         places[word].append(place)

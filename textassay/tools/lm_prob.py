@@ -82,7 +82,7 @@ class LMProb(TextTool):
         """Ask for the log-probabilities of the output's tokens."""
         model = await self._model()
         text = "" if self.unconditional else premise(example) or ""
-        # Not `format`: braces in the premise would be taken for places.
+        # Not `format`: other braces in a template are text.
         before, _, after = self.template.partition(_PLACE)
         request = ContinuationRequest(
             prompt=f"{before}{text}{after}", continuation=example.output.strip()

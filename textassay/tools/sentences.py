@@ -151,7 +151,7 @@ class RuleSplitter:
         if after[0].islower():
             return False
         if low in self.abbreviations:
-            # "No. 5" goes on, "He said no. Then" does not.
+            # "No. 5" continues a sentence, "He said no. Then" ends one.
             return low == "no" and not after[0].isdigit()
         next_word = re.split(r"[\s,]", after.lstrip("\"'\u2018\u201c(["), maxsplit=1)[0]
         if low in _MAY_END or re.fullmatch(r"(?:[a-z]\.)+[a-z]", low):

@@ -72,7 +72,6 @@ class BatchProvider(Protocol):
     name: str
     limits: Limits
 
-    # One batch has one endpoint, so requests that differ in this are cut into batches of their own.
     def group(self, request: Request) -> str:
         """Return what requests of one batch have in common, such as the endpoint.
 

@@ -108,7 +108,7 @@ class RetryingModel(Wrapper):
             # once.
             return asked + self._rng.uniform(0, 0.1 * asked + 0.05)
         shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT
-        # The exponent is bounded, since a float overflows long before a patient caller gives up.
+        # The exponent is bounded, since a float overflows after a thousand attempts.
         ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))
         # From zero ("full jitter"): callers that failed together must not come back together.
         return self._rng.uniform(0, ceiling)

@@ -219,8 +219,8 @@ class FieldReader:
 
     def _layout(self, row: Mapping[Any, Any]) -> _Layout:
         keys = tuple(row)
-        # Rows of a file mostly have the same keys; resolving aliases once makes reading several
-        # times faster.
+        # Rows of a file mostly have the same keys, so aliases are resolved once rather than per
+        # row.
         layout = self._layouts.get(keys)
         if layout is None:
             # Rows with random keys must not fill the memory.

@@ -104,8 +104,8 @@ class Step:
         for inlet, items in zip(self.fans, lists, strict=True):
             if isinstance(items, Failure):
                 return items
-            # Messages hold tuples, and `isinstance` with an abstract class takes longer than all
-            # the rest here.
+            # Messages hold tuples; `isinstance` with an abstract class is far slower than this
+            # comparison.
             if type(items) is not tuple and not _is_list(items):
                 return self._failure(
                     TypeError(f"each() wants a list for {inlet.parameter!r}, not {items!r:.80}")

@@ -50,8 +50,7 @@ class QueuedTask(Generic[R]):
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[object] = self.loop.create_future()
         self.chain = current_chain()
-        # Read now, on the asker's thread: by the time the task runs it may stand for the next
-        # request.
+        # Read now, on the caller's thread: once the task runs it may concern the next request.
         self.continued = self.chain is not None and self.chain.continued
         self.key = b""
         self.arrived = 0

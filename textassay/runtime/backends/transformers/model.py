@@ -263,7 +263,7 @@ class TransformersModel:
         return cast(ContinuationResponse, await self._ask(request))
 
     async def _ask(self, request: Request | ChoicesRequest | ContinuationRequest) -> Any:
-        # Cheap once it is open: the lock is free and nothing is awaited but that.
+        # Cheap once it is open: only an uncontended lock is taken.
         await self.open()
         assert self._batcher is not None
         [answer] = await self._batcher.ask([request])
