@@ -306,6 +306,20 @@ def test_what_is_unscored_is_counted_with_its_reasons(data, run):
     assert "resume" not in done.out  # nothing to ask again: the judge has answered
 
 
+@pytest.mark.parametrize(
+    ("count", "varies", "said"), [(10, False, True), (10, True, False), (4, False, False)]
+)
+def test_samples_that_never_differ_are_reported(tmp_path, run, count, varies, said):
+    """A server that ignores the temperature makes further samples worthless; few scores show nothing."""
+    data = write_examples(tmp_path / "some.jsonl", count)
+    drawn = iter(range(10_000))
+    with served(reply=lambda body, draw: f"Rating: {2 + next(drawn) % 2 * varies}") as judge:
+        done = score(data, run, judge, "--n", 3, "--temperature", 1)
+    assert done.code == 0
+    text = " ".join(done.out.split())
+    assert ("the samples of each of 20 scores gave one rating" in text) == said
+
+
 def test_errors_are_asked_again_by_resume(data, run):
     """A server that fails gives errors and exit 1; once it is well, resume asks those and nothing
     else."""
@@ -313,6 +327,7 @@ def test_errors_are_asked_again_by_resume(data, run):
         done = score(data, run, ill, "--set", "attempts=2")
         assert done.code == 1
         assert f"ask again for errors with: textassay resume {run}" in done.out
+        assert "0 calls answered, 24 failed, 0 from the cache" in " ".join(done.out.split())
         assert ill.counters.requests == 24
         ill.options.p500 = 0.0
         again = textassay("resume", run)

@@ -343,6 +343,12 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens, cost {cost}"
     )
+    if run.progress is not None and run.progress.samples_never_differ:
+        console.print(
+            f"the samples of each of {run.progress.sampled} scores gave one rating: the server may"
+            " ignore the temperature, and more than one sample tells nothing more",
+            style="yellow",
+        )
     unscored = {
         kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
     }

@@ -77,6 +77,7 @@ class Engine:
         self._total, self._adjust = total, adjust
         self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
+        self._sampled = self._unanimous = 0
         self._ledger = UsageTotal()
         self._began = time.monotonic()
         self._stop: BudgetReached | ModelError | None = None
@@ -97,6 +98,8 @@ class Engine:
             outcomes=dict(self._outcomes),
             usage=self._ledger.usage,
             failures=dict(failures),
+            sampled=self._sampled,
+            unanimous=self._unanimous,
             limiters={name: model.limiter_state for name, model in self._models.items()},
         )
 
@@ -176,6 +179,10 @@ class Engine:
         self._done += 1
         for score in scores:
             self._outcomes[score.outcome] += 1
+            if score.spread is not None and score.samples is not None and score.samples > 1:
+                self._sampled += 1
+                # ratings that are equal up to the rounding of their mean
+                self._unanimous += score.spread < 1e-9
             if self._observed is not None:
                 self._observed.scored(score, assignment.example)
         return scores

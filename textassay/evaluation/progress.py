@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from textassay.runtime.calls.limit import LimiterState
 from textassay.runtime.messages import Usage
 
+MIN_SAMPLED = 20
+"""Scores after which equal samples are no coincidence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -26,8 +29,20 @@ class Progress:
     """Those of `done` that an earlier session of the run had settled."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed attempts by error class, those that a retry mended included."""
+    sampled: int = 0
+    """Scores of this session that are the mean of several samples."""
+    unanimous: int = 0
+    """Those of `sampled` whose samples all gave the same rating."""
     limiters: dict[str, LimiterState] = field(default_factory=dict)
     """State of each model's limiter, by model name."""
+
+    @property
+    def samples_never_differ(self) -> bool:
+        """Whether further samples told nothing, over at least `MIN_SAMPLED` scores.
+
+        Either the server ignores the temperature, or the judge is certain of every rating.
+        """
+        return self.unanimous == self.sampled >= MIN_SAMPLED
 
     @property
     def rate(self) -> float:
