@@ -15,8 +15,8 @@ from textassay.report.source import DataSource, RunSource
 REASONS = {
     "scored": "has a value",
     "abstained": "the judge declined",
-    "invalid": "it answered, unusably",
-    "error": "it could not be asked",
+    "invalid": "the judge answered, but not usably",
+    "error": "the judge could not be asked",
 }
 
 
@@ -81,7 +81,7 @@ def _list(run: RunSource, usage: dict[str, Any]) -> list[tuple[str, str]]:
     spec, data = run.manifest.get("spec") or {}, run.manifest.get("data") or {}
     models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
     cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
-    calls = f"{usage['calls']:,} asked, {usage['cached_calls']:,} from the cache"
+    calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     count = data.get("count")
     return [
