@@ -693,6 +693,7 @@ def test_a_row_of_many_unknown_fields_takes_as_long_as_it_is(tmp_path: Path) -> 
         (b" " * (MAX_LINE + 1), "line 1: is longer than"),
         (b"\n" * (MAX_BLANK_LINES + 2), "blank lines"),
     ],
+    ids=["one line", "blank lines"],  # else the megabytes themselves
 )
 def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path, content: bytes, told: str) -> None:
     """Blanks without end on one line, or lines without end: reading stops at a bound."""
