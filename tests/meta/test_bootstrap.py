@@ -120,12 +120,12 @@ def test_too_few_groups_or_systems_have_no_interval_and_say_so():
 
 def test_systems_that_differ_by_chance_alone_have_no_interval():
     rng = np.random.default_rng(1)
-    scores, human = rng.normal(size=(2, 200))
+    scores, human = rng.normal(size=(2, 400))
     found = meta.correlate(
         scores,
         human,
-        groups=np.arange(200) // 10,
-        systems=np.arange(200) % 10,
+        groups=np.arange(400) // 10,
+        systems=np.arange(400) % 10,
         level="system",
         bootstrap=1,
     )

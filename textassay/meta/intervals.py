@@ -33,10 +33,12 @@ from textassay.meta.ranks import Codes, Floats
 MIN_GROUPS = 5
 """Fewest groups that an interval is given for; below, simulated coverage falls under 90 %."""
 MIN_DEFINED_GROUPS = 15
-"""Fewest groups with a coefficient at group level, and behind system means: with 12 of them
-simulated coverage on skewed ratings is 90 to 93 %."""
-MIN_SYSTEMS = 6
-"""Fewest systems that an interval is given for."""
+"""Fewest groups with a coefficient at group level: with 12 of them simulated coverage on skewed
+ratings is 90 to 93 %."""
+MIN_SYSTEMS, MIN_SYSTEM_GROUPS = 10, 40
+"""Fewest systems, and groups behind their means, that an interval at system level is given for:
+simulated coverage of those given is 96 % here, 91 % with 30 groups, 89 % with 8 systems, and 81 %
+with 15 groups and 6 systems."""
 _CERTAIN = 1 - 1e-9
 """Coefficients beyond have no place on the z scale."""
 _Z_LIMIT = 1 - 1e-6
@@ -195,8 +197,8 @@ def _over_systems(
     systems = len(x)
     if systems < MIN_SYSTEMS:
         return _too_few("systems", systems, MIN_SYSTEMS)
-    if pairs.groups is not None and number_of_groups(pairs) < MIN_DEFINED_GROUPS:
-        return _too_few("groups behind the systems", number_of_groups(pairs), MIN_DEFINED_GROUPS)
+    if pairs.groups is not None and number_of_groups(pairs) < MIN_SYSTEM_GROUPS:
+        return _too_few("groups behind the systems", number_of_groups(pairs), MIN_SYSTEM_GROUPS)
     shift = _attenuation(pairs, x, y)
     if shift is None:
         return Intervals(

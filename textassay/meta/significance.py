@@ -62,7 +62,7 @@ class Difference:
         a: Coefficient of the first; `None` if undefined.
         b: Coefficient of the second; `None` if undefined.
         difference: `a - b`; `None` where either is undefined.
-        ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (6 systems).
+        ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems).
         p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1); `None` where
             that is.
         williams: Williams' test; `None` for rank coefficients, at group level, if several rows
