@@ -1,6 +1,9 @@
 """Files written in one step: the old or the new content, and nothing beside them."""
 
+import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -34,13 +37,11 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
 def test_no_link_is_written_through(tmp_path):
-    """Neither one in the file's place nor one where the unfinished file was known to be: both lead
-    elsewhere."""
+    """A link in the file's place, which leads elsewhere, is replaced."""
     foreign, path = tmp_path / "foreign", tmp_path / "run" / "summary.json"
     foreign.write_text("not ours")
     path.parent.mkdir()
-    for name in ("summary.json", ".summary.json.tmp"):
-        path.with_name(name).symlink_to(foreign)
+    path.symlink_to(foreign)
     write_json(path, {"a": 1})
     assert foreign.read_text() == "not ours"
     assert decode(path.read_bytes()) == {"a": 1}
@@ -48,13 +49,40 @@ def test_no_link_is_written_through(tmp_path):
     assert [entry.name for entry in path.parent.iterdir()] == ["summary.json"]
 
 
-def test_what_a_killed_process_began_is_removed_by_the_next(tmp_path):
-    """Unfinished files have random names, and do not pile up; files of other names stay."""
+@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
+def test_what_a_killed_process_began_is_removed_by_a_later_one(tmp_path):
+    """Unfinished files do not pile up, links included; files of other names stay."""
+    two_hours_ago = time.time() - 7200
+    (tmp_path / "foreign").write_text("not ours")
+    (tmp_path / ".a.json.fedcba9876543210.tmp").symlink_to(tmp_path / "foreign")
     for name in (".a.json.0123456789abcdef.tmp", ".a.json.tmp", ".b.json.tmp", "a.json.tmp"):
         (tmp_path / name).write_text("{")
+    for entry in tmp_path.iterdir():
+        os.utime(entry, (two_hours_ago, two_hours_ago), follow_symlinks=False)
     write_json(tmp_path / "a.json", {})
     assert sorted(entry.name for entry in tmp_path.iterdir()) == [
         ".b.json.tmp",
         "a.json",
         "a.json.tmp",
+        "foreign",
     ]
+    assert (tmp_path / "foreign").read_text() == "not ours"
+
+
+def test_several_processes_write_to_one_path(tmp_path):
+    """None removes what another is writing, and the file is always whole."""
+    path = tmp_path / "a.json"
+    unfinished = tmp_path / ".a.json.0123456789abcdef.tmp"
+    unfinished.write_text("{")
+    write_json(path, {"writer": 0})
+    assert unfinished.exists()
+    unfinished.unlink()
+
+    def write(writer):
+        for _ in range(100):
+            write_json(path, {"writer": writer})
+            assert decode(path.read_bytes())["writer"] in range(4)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]

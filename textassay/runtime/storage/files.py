@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from textassay.runtime.storage.json_text import encode
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 # Opening a named pipe waits for its other end, unless it is opened without blocking.
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
+# A younger unfinished file may belong to another process that is still writing it.
+_ABANDONED_SECONDS = 3600.0
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -28,7 +31,8 @@ def write_json(path: Path, value: Any) -> None:
     The replacement survives a crash and a power cut.
 
     The new content is first written to a file of a random name beside it, `.NAME.RANDOM.tmp`; what
-    an earlier process left there is removed. One process at a time may write to a path.
+    a killed process left there an hour ago or earlier is removed. If several processes write to a
+    path at once, the last one wins.
 
     Args:
         path: The file; its folder exists. A link at this place is replaced, never followed.
@@ -132,8 +136,15 @@ def _write(path: Path, content: bytes) -> None:
 def _remove_unfinished(path: Path) -> None:
     """Remove what a process that was killed in the middle of a write has left."""
     for entry in path.parent.iterdir():
-        if is_unfinished(entry.name, path.name):
+        if is_unfinished(entry.name, path.name) and _is_abandoned(entry):
             entry.unlink(missing_ok=True)
+
+
+def _is_abandoned(entry: Path) -> bool:
+    try:
+        return time.time() - entry.lstat().st_mtime > _ABANDONED_SECONDS
+    except FileNotFoundError:  # renamed by its writer just now
+        return False
 
 
 def _sync_folder(folder: Path) -> None:
