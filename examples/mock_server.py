@@ -107,6 +107,8 @@ class Options:
     hang_s: float = 30.0
     p_filter: float = 0.0
     """Share of answers that a content filter empties."""
+    hold_after: int = 0
+    """Number of requests after which all others wait until this is 0; 0 holds none."""
     rpm: float = 0.0
     """Requests per minute; a second's worth may come at once. 0 for no limit."""
     tpm: float = 0.0
@@ -232,7 +234,7 @@ class MockServer:
         return Refusal(404, f"no such path: {request.path}", "not_found").response()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        options = self.options
+        options, number = self.options, self.counters.requests
         raw = await request.content.read()  # `request.read` takes no more than a megabyte
         repeat = self.counters.bodies[hash(raw)]
         self.counters.bodies[hash(raw)] += 1
@@ -242,6 +244,8 @@ class MockServer:
         prompt = _prompt(body)
         self._check(request, body, prompt)
         self._check_limits(prompt, body)
+        while 0 < options.hold_after < number:  # noqa: ASYNC110  # set by any thread
+            await asyncio.sleep(0.005)
         highest = max(options.latency_ms, options.latency_max_ms)
         if highest:
             await asyncio.sleep(self._rng.uniform(options.latency_ms, highest) / 1000)

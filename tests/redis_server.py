@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import free_port, until
 
 REDIS = shutil.which("redis-server")
 
@@ -20,9 +21,7 @@ class RedisServer:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder, self.options = folder, options
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port: int = found.getsockname()[1]
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -34,16 +33,17 @@ class RedisServer:
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as asked:
-                    asked.sendall(b"PING\r\n")
-                    if asked.recv(16).startswith(b"+PONG"):
-                        return
-            except OSError:
-                assert time.monotonic() < deadline, "redis-server did not start"
-            time.sleep(0.01)
+        until(self._answers)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "redis-server ended"
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10) as asked:
+                asked.sendall(b"PING\r\n")
+                return asked.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
 
     def stop(self) -> None:
         """Kill it; what it did not write to a file is lost."""

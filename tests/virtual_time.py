@@ -30,6 +30,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._virtual_now = max(self._virtual_now, timers[0].when() + self._lateness())
 
 
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """The real clock, which a test puts forward once others have done what it waits for."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        return super().time() + self._skipped
+
+    def skip(self, seconds: float) -> None:
+        """Have so many seconds be over."""
+        self._skipped += seconds
+
+
 class _Jumping(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
     def __init__(self, loop: VirtualTimeLoop) -> None:
         super().__init__()
@@ -54,3 +69,10 @@ def run_virtual(
         loop_factory=lambda: VirtualTimeLoop(start=start, lateness=lateness)
     ) as runner:
         return runner.run(main)
+
+
+def run_skipping(main: Callable[[SkippingLoop], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine that is given its loop, whose clock it may put forward."""
+    loop = SkippingLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(main(loop))

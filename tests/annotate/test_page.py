@@ -5,12 +5,12 @@ import json
 import random
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from tests.report.browser import browsing, complaints, wait_for
+from tests.waiting import free_port
 from textassay.meta.raters import krippendorff_alpha
 from textassay.runtime.messages import Example
 
@@ -26,14 +26,14 @@ HOSTILE = [
 class Server:
     """`textassay annotate` as a process that can be killed and started again at the same port."""
 
-    def __init__(self, folder, examples, *, raters=1, port=0):
+    def __init__(self, folder, examples, *, raters=1):
         self.out = folder / "ratings.jsonl"
         data = folder / "data.jsonl"
         data.write_text("".join(example.model_dump_json() + "\n" for example in examples))
         self.command = [sys.executable, "-c", SERVE, "annotate", str(data), "-o", str(self.out)]
         self.command += ["--task", "summarization", "--aspects", "fluency,relevance"]
         self.command += ["--raters", str(raters), "--repeat", "0"]
-        self.process, self.links, self.port = None, [], port
+        self.process, self.links, self.port = None, [], free_port()
 
     def start(self):
         self.process = subprocess.Popen(
@@ -44,7 +44,6 @@ class Server:
             assert line, "the server ended"
             if "/rate/" in line:
                 self.links.append(line.split()[-1])
-        self.port = int(self.links[0].split(":")[2].partition("/")[0])
         return self
 
     def kill(self):
@@ -160,9 +159,7 @@ def test_three_raters_and_a_server_that_is_killed(tmp_path):
             for driver, link in zip(drivers, server.links, strict=True):
                 driver.get(link)
                 wait_for(driver, "document.querySelector('.output') !== null")
-            until = time.monotonic() + 90
             for turn in itertools.count():
-                assert time.monotonic() < until, "the raters do not get on"
                 if kills and turn == kills[0]:
                     kills.pop(0)
                     server.kill()

@@ -6,14 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
 from tests.batch_server import Faults, batches_served
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
 from tests.cli.test_interruptions import MAIN, ROOT
+from tests.waiting import until
 
 QUICK = ("--set", "batch_wait=0.2", "--set", "batch_poll=0.05")
 
@@ -105,6 +104,12 @@ def test_models_without_a_batch_api_are_refused(data, run):
 def test_killed_processes_find_their_batches(run, tmp_path):
     """`kill -9` while the batch is prepared, submitted or under way; then resume."""
     data = write_examples(tmp_path / "data.jsonl", 40)
+
+    def has_reached(process: subprocess.Popen[bytes], state: str) -> bool:
+        assert process.poll() is None
+        path = run / "batches.jsonl"
+        return path.exists() and state in path.read_text()
+
     with batches_served(Faults(hold=True)) as server:
         command = [sys.executable, "-c", MAIN]
         first = [*command, *map(str, flags(data, run, server, "--batch", *QUICK))]
@@ -113,12 +118,7 @@ def test_killed_processes_find_their_batches(run, tmp_path):
             ([*command, "resume", str(run)], "submitted"),
         ):
             with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE) as process:
-                deadline, never = time.monotonic() + 60, threading.Event()
-                path = run / "batches.jsonl"
-                while not path.exists() or reached not in path.read_text():
-                    assert process.poll() is None
-                    assert time.monotonic() < deadline
-                    never.wait(0.002)
+                until(lambda: has_reached(process, reached), every=0.002)  # noqa: B023
                 process.send_signal(signal.SIGKILL)
         server.faults.hold = False
         done = textassay("resume", run)

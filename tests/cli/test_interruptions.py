@@ -9,9 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import pytest
 
 from examples.mock_server import MockServer
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 # a test run that was started in the background hands its children an interrupt that is ignored; a
@@ -31,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and ter
 
 
 def command(data: Path, run: Path, server: MockServer, *more: object) -> list[str]:
-    """The command line of a run of 240 calls that takes some seconds."""
+    """The command line of a run of 240 calls."""
     flags = ("--method", "llm-score", "--model", "direct/mock", "--api-base", server.url)
     more = ("--aspects", "coherence,fluency", "--concurrency", IN_FLIGHT, "--out", run, *more)
     return [sys.executable, "-c", MAIN, "score", *map(str, (data, *flags, *more))]
@@ -44,17 +43,16 @@ def begun(arguments: list[str], run: Path, lines: int) -> Iterator[subprocess.Po
         arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            deadline, never = time.monotonic() + 30, threading.Event()
-            while (
-                not (run / "scores.jsonl").exists()
-                or (run / "scores.jsonl").read_bytes().count(b"\n") < lines
-            ):
-                assert process.poll() is None, process.stderr and process.stderr.read()
-                assert time.monotonic() < deadline
-                never.wait(0.02)
+            until(lambda: has_written(process, run / "scores.jsonl", lines))
             yield process
         finally:
             process.kill()
+
+
+def has_written(process: subprocess.Popen[str], scores: Path, lines: int) -> bool:
+    """Whether a run that is under way has so many scores."""
+    assert process.poll() is None, process.stderr and process.stderr.read()
+    return scores.exists() and scores.read_bytes().count(b"\n") >= lines
 
 
 @pytest.fixture
@@ -66,15 +64,15 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("lines", [1, 50])
 def test_a_killed_run_loses_no_finished_score_and_repeats_only_what_was_in_flight(data, run, lines):
     """`kill -9`, then resume: each score once, the same as in an undisturbed run."""
-    with served(latency_ms=20) as server:
+    with served(hold_after=lines + IN_FLIGHT) as server:
         with begun(command(data, run, server, "--progress", "none"), run, lines) as process:
             process.send_signal(signal.SIGKILL)
-            process.wait(10)
+            process.wait()
         raw = (run / "scores.jsonl").read_bytes()
         finished = {tuple(json.loads(line)[key] for key in ("id", "aspect", "value")) for line in raw.splitlines(True)
                     if line.endswith(b"\n")}  # fmt: skip
         assert len(finished) >= lines
-        server.options.latency_ms = 0
+        server.options.hold_after = 0
         done = textassay("resume", run)
         assert done.code == 0
         assert server.counters.requests - 2 * COUNT <= IN_FLIGHT
@@ -91,10 +89,10 @@ def test_a_killed_run_loses_no_finished_score_and_repeats_only_what_was_in_fligh
 def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
     """Ctrl-C and SIGTERM: exit 3 soon, a summary that fits the scores, a word on how to go on, and
     it does."""
-    with served(latency_ms=20) as server:
+    with served(hold_after=20) as server:
         with begun(command(data, run, server), run, 10) as process:
             process.send_signal(sent)
-            out, err = process.communicate(timeout=10)
+            out, err = process.communicate()
         assert process.returncode == 3
         assert out == ""
         assert "Traceback" not in err
@@ -107,8 +105,8 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
             "invalid": 0,
             "error": 0,
         }
-        assert server.counters.in_flight == 0
-        server.options.latency_ms = 0
+        until(lambda: server.counters.in_flight == 0)
+        server.options.hold_after = 0
         assert textassay("resume", run).code == 0
         assert len(rows_of(run)) == 2 * COUNT
         assert server.counters.requests - 2 * COUNT <= IN_FLIGHT
@@ -117,14 +115,14 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
 def test_a_second_process_on_one_run_is_refused(data, run):
     """Whether it wants to resume or to start anew; the first goes on undisturbed. Reading is
     allowed."""
-    with served(latency_ms=20) as server, begun(command(data, run, server), run, 10) as process:
+    with served(hold_after=20) as server, begun(command(data, run, server), run, 10) as process:
         second = textassay("resume", run)
         assert second.code == 2
         assert "in use by another process" in second.err
         assert textassay(*command(data, run, server)[3:]).code == 2
         assert textassay("meta", run, data, "--bootstrap", "0").code == 0
-        server.options.latency_ms = 0
-        _, err = process.communicate(timeout=30)
+        server.options.hold_after = 0
+        _, err = process.communicate()
         assert process.returncode == 0, err
     assert len(rows_of(run)) == 2 * COUNT
 
@@ -133,21 +131,30 @@ def test_two_runs_may_share_a_cache_at_the_same_time(data, run, tmp_path):
     """Both finish, and the cache is sound."""
     cache = tmp_path / "cache"
     with (
-        served(latency_ms=10) as server,
+        served(hold_after=20) as server,
         begun(command(data, run, server, "--cache", cache), run, 10) as process,
     ):
+        server.options.hold_after = 0
         other = textassay(*command(data, tmp_path / "other", server, "--cache", cache)[3:])
         assert other.code == 0
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate()
         assert process.returncode == 0, err
     assert verdicts(run) == verdicts(tmp_path / "other")
     assert textassay("cache", "verify", cache).code == 0
 
 
 def in_terminal(
-    arguments: list[str], *, columns: int, typed: bytes = b"", after: bytes = b""
+    arguments: list[str],
+    *,
+    columns: int,
+    typed: bytes = b"",
+    after: bytes = b"",
+    watch: Callable[[str], object] = str,
 ) -> tuple[int, str]:
-    """Run a command in a terminal of its own; type something once it has shown `after`."""
+    """Run a command in a terminal of its own; type something once it has shown `after`.
+
+    `watch` is called with all that was shown whenever there is more.
+    """
     import fcntl
     import pty
     import struct
@@ -170,23 +177,36 @@ def in_terminal(
             if not part:
                 break
             shown += part
+            watch(shown.decode(errors="ignore"))
             if typed and after in shown:
                 os.write(main, typed)
                 typed = b""
-        code = process.wait(10)
+        code = process.wait()
     os.close(main)
     return code, shown.decode()
+
+
+def uncolored(shown: str) -> str:
+    """Return what was shown without the codes that color it and move the cursor."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
 
 
 def test_a_terminal_shows_a_live_line_that_fits(data, run):
     """Two lines that are drawn over, no wider than the terminal; the final state and the result
     stay."""
-    with served(latency_ms=20) as server:
-        code, shown = in_terminal(command(data, run, server), columns=60)
+
+    def states_of(shown: str) -> list[str]:
+        return re.findall(r"(\d+)% (\d+)/120 \| \d+\.\d/s", uncolored(shown))
+
+    def release(shown: str) -> None:
+        seen = len(set(states_of(shown)))
+        server.options.hold_after = 80 * (seen + 1) if seen < 2 else 0
+
+    with served(hold_after=80) as server:
+        code, shown = in_terminal(command(data, run, server), columns=60, watch=release)
     assert code == 0
     assert "\x1b[1A" in shown  # goes back up to draw over the line
-    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
-    states = re.findall(r"(\d+)% (\d+)/120 \| \d+\.\d/s", plain)
+    plain, states = uncolored(shown), states_of(shown)
     assert len(set(states)) > 2
     assert states[-1] == ("100", "120")
     assert (
@@ -198,7 +218,7 @@ def test_a_terminal_shows_a_live_line_that_fits(data, run):
 
 def test_ctrl_c_in_a_terminal_stops_the_run_and_says_how_to_go_on(data, run):
     """The terminal's own interrupt, as a person types it."""
-    with served(latency_ms=20) as server:
+    with served(hold_after=80) as server:
         code, shown = in_terminal(
             command(data, run, server), columns=100, typed=b"\x03", after=b"/s"
         )

@@ -10,13 +10,12 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
 from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
+from tests.waiting import until
 from textassay.evaluation.shards import Shard
 from textassay.runtime.storage.answers import info
 
@@ -196,40 +195,37 @@ def children_of(parent: int) -> list[int]:
 def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, tmp_path):
     """Children die, then all of it dies, and resume finishes; nothing lost, little asked twice."""
     data = write_examples(tmp_path / "data.jsonl", 60)
-    rng, never = random.Random(5), threading.Event()
-    with served(latency_ms=60) as server:
+    rng = random.Random(5)
+    with served(hold_after=10) as server:
         command = flags(data, run, server, "--processes", "4", "--concurrency", "8")
         arguments = [sys.executable, "-c", MAIN, *map(str, command)]
         with subprocess.Popen(
             arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as parent:
 
-            def wait_for(requests: int) -> None:
-                deadline = time.monotonic() + 60
-                while server.counters.requests < requests:
-                    assert parent.poll() is None
-                    assert time.monotonic() < deadline
-                    never.wait(0.02)
+            def have_asked(requests: int) -> bool:
+                assert parent.poll() is None
+                return server.counters.requests >= requests
 
             kills = 0
             for requests in (10, 40):
-                wait_for(requests)
+                server.options.hold_after = requests
+                until(lambda: have_asked(requests))  # noqa: B023  # called in this turn only
                 if children := children_of(parent.pid):
                     os.kill(rng.choice(children), signal.SIGKILL)
                     kills += 1
-            wait_for(60)
+            server.options.hold_after = 60
+            until(lambda: have_asked(60))
             parent.kill()
             parent.wait()
+            server.options.hold_after = 0
         assert kills == 2
-        deadline = time.monotonic() + 30
         while (done := textassay("resume", run)).code == 2:  # orphans stop by themselves
             assert "in use by another process" in done.err, done.err
-            assert time.monotonic() < deadline
         assert done.code == 0, done.err
         assert server.counters.requests <= 120 + 8 * (kills + 1)
         assert len(rows_of(run)) == len(verdicts(run)) == 120
         whole = tmp_path / "whole"
-        server.options.latency_ms = 0
         assert score(data, whole, server).code == 0
         assert verdicts(run) == verdicts(whole)
 
@@ -238,7 +234,7 @@ def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, 
 def test_ctrl_c_leaves_processes_that_resume(run, tmp_path):
     """Typed in a terminal: exit 3, how to go on, and no process stays behind."""
     data = write_examples(tmp_path / "data.jsonl", 80)
-    with served(latency_ms=30) as server:
+    with served(hold_after=20) as server:
         command = flags(data, run, server, "--processes", "2", "--concurrency", "4")
         code, told = in_terminal(
             [sys.executable, "-c", MAIN, *map(str, command)],
@@ -246,7 +242,7 @@ def test_ctrl_c_leaves_processes_that_resume(run, tmp_path):
         )  # fmt: skip
         assert code == 3, told
         assert f"textassay resume {run}" in re.sub(r"\s+", " ", told)
-        server.options.latency_ms = 0
+        server.options.hold_after = 0
         done = textassay("resume", run)
         assert done.code == 0, done.err
         assert len(rows_of(run)) == 160

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import textassay
+from tests.waiting import eventually
 from textassay import Aspect, Example, Graph, Node, Score, each, evaluate, evaluate_sync
 from textassay.evaluation.run import Run
 from textassay.methods import LLMScore
@@ -322,8 +323,7 @@ async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server,
     }  # fmt: skip
     task = asyncio.create_task(evaluate(rows, **wanted))
     scores = tmp_path / "run" / "scores.jsonl"
-    while not scores.exists() or scores.read_bytes().count(b"\n") < 10:  # noqa: ASYNC110  # no event tells of a file
-        await asyncio.sleep(0.005)
+    await eventually(lambda: scores.exists() and scores.read_bytes().count(b"\n") >= 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

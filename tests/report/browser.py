@@ -57,7 +57,7 @@ def complaints(driver: Any) -> list[str]:
     return [entry["message"] for entry in driver.get_log("browser")]
 
 
-def wait_for(driver: Any, condition: str, *, seconds: float = 20) -> Any:
+def wait_for(driver: Any, condition: str, *, seconds: float = 100) -> Any:
     """Wait until a JavaScript expression is true, and return its value."""
     from selenium.webdriver.support.ui import WebDriverWait
 

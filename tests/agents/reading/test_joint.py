@@ -112,6 +112,6 @@ def test_any_text_gives_ratings_on_the_scale_or_none(text):
     "unit", ["Relevance: ", "a: 3, ", "1. ", "| 4 ", "{", "a: 4\n", " \n", "Relevance\n", "★"]
 )
 def test_hostile_text_is_read_in_linear_time(unit):
-    began = time.perf_counter()
+    began = time.thread_time()
     parse_joint(unit * (2 * MAX_ANSWER // len(unit)), ASPECTS)
-    assert time.perf_counter() - began < 3
+    assert time.thread_time() - began < 3

@@ -92,6 +92,6 @@ def test_any_text_gives_at_most_the_number_asked_for_and_no_repeats(text, most):
     "unit", ["1. ", "- a: ", "**", "a:", "| a ", "[", "# a\n", "(", " \n", "1. a: b\n"]
 )
 def test_hostile_text_is_read_in_linear_time(unit):
-    began = time.perf_counter()
+    began = time.thread_time()
     parse_listing(unit * (2 * MAX_ANSWER // len(unit)))
-    assert time.perf_counter() - began < 3
+    assert time.thread_time() - began < 3

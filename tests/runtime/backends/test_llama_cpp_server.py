@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import free_port, until
 from textassay import connect, evaluate
 from textassay.runtime.model import ChoicesRequest, Request
 
@@ -24,7 +22,6 @@ gguf_fixture = pytest.importorskip("tests.gguf_fixture")
 
 pytestmark = pytest.mark.asyncio
 
-STARTS_WITHIN = 120.0
 CONTEXT = 1024
 EXAMPLES = [
     {"output": "the cat sat on the mat", "source": "A cat – the “old” one – sat: é 😀."},
@@ -44,9 +41,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(model_file: Path) -> Iterator[str]:
     """The address of a llama_cpp.server that has loaded the model."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "llama_cpp.server", "--model", model_file]
     command += ["--host", "127.0.0.1", "--port", port, "--n_ctx", CONTEXT, "--n_threads", 1]
     said = model_file.with_suffix(".log")
@@ -59,22 +54,20 @@ def address(model_file: Path) -> Iterator[str]:
         )
     base = f"http://127.0.0.1:{port}/v1"
     try:
-        _wait_for(base, server, said)
+        until(lambda: _answers(base, server, said), every=0.05)
         yield base
     finally:
         server.terminate()
         server.wait()
 
 
-def _wait_for(base: str, server: subprocess.Popen[bytes], said: Path) -> None:
-    deadline = time.monotonic() + STARTS_WITHIN
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"{base}/models", timeout=5).close()
-            return
-        assert server.poll() is None, said.read_text()
-        time.sleep(0.05)  # a process of its own, whose clock is the real one
-    pytest.fail(f"llama_cpp.server did not answer: {said.read_text()}")
+def _answers(base: str, server: subprocess.Popen[bytes], said: Path) -> bool:
+    assert server.poll() is None, said.read_text()
+    try:
+        urllib.request.urlopen(f"{base}/models", timeout=60).close()
+    except OSError:
+        return False
+    return True
 
 
 async def scores(model: str, **settings: Any) -> dict[tuple[str, str], float]:

@@ -136,7 +136,7 @@ async def test_every_request_ends_whatever_a_batch_lacks(tmp_path, faults, bad, 
     """Expired rows go to one more batch; missing, refused and deleted ones are errors, never a
     hang."""
     async with serve_batches(faults) as server:
-        told = await asyncio.wait_for(session(tmp_path, server, asked(10)), 20)
+        told = await session(tmp_path, server, asked(10))
         assert sum(isinstance(answer, ModelError) for answer in told) == bad
         assert sum(not isinstance(answer, BaseException) for answer in told) == 10 - bad
         assert sum(server.billed.values()) == billed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 
 import pytest
 from hypothesis import given
@@ -170,24 +169,24 @@ async def test_the_time_of_the_attempts_counts():
         return errors.ServerFailed("no", retry_after=0.0)
 
     model = ScriptedModel(slow)
-    began = time.monotonic()
     with pytest.raises(errors.ServerFailed):
         await RetryingModel(model, attempts=100, total_timeout=0.15).generate(ASK)
-    assert 1 < len(model.requests) < 5
-    assert time.monotonic() - began < 1
+    assert len(model.requests) <= 3
 
 
 async def test_cancellation_is_prompt_and_never_retried():
-    """Cancelling during a wait ends it; no further attempt is made."""
-    model, failed = always(errors.RateLimited, retry_after=30.0), asyncio.Event()
-    retrying = RetryingModel(model, on_failure=lambda error: failed.set())
-    task = asyncio.create_task(retrying.generate(ASK))
-    await failed.wait()
+    """Cancelling during a wait ends it, however long it is; no further attempt is made."""
+    model, waits = always(errors.RateLimited, retry_after=30.0), asyncio.Event()
+
+    async def sleep(seconds):
+        waits.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(RetryingModel(model, sleep=sleep).generate(ASK))
+    await waits.wait()
     task.cancel()
-    began = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - began < 1
     assert len(model.requests) == 1
 
 
