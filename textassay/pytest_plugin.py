@@ -72,7 +72,7 @@ def assay(request: pytest.FixtureRequest) -> Assay:
     checks = item.stash.setdefault(_CHECKS, [])
     strict = config.getoption("textassay_inconclusive") == "fail"
 
-    def found(check: Check) -> None:
+    def report(check: Check) -> None:
         __tracebackhide__ = True
         checks.append(check)
         item.user_properties += _properties(check)
@@ -83,7 +83,7 @@ def assay(request: pytest.FixtureRequest) -> Assay:
     # module
     for mark in reversed(list(item.iter_markers("textassay"))):
         defaults |= mark.kwargs
-    return Assay(_judge(config), found, defaults)
+    return Assay(_judge(config), report, defaults)
 
 
 def _judge(config: pytest.Config) -> Judge:
@@ -104,11 +104,11 @@ def _judge(config: pytest.Config) -> Judge:
 
 
 def _properties(check: Check) -> list[tuple[str, object]]:
-    found = check.as_dict()
+    fields = check.as_dict()
     plain = ("verdict", "value", "low", "high", "threshold", "n")
-    named = [(f"{PROPERTY}.{check.aspect}.{name}", found[name]) for name in plain]
+    named = [(f"{PROPERTY}.{check.aspect}.{name}", fields[name]) for name in plain]
     # as text: user properties travel between xdist's processes and into JUnit files
-    return [(PROPERTY, json.dumps({**found, "text": str(check)})), *named]
+    return [(PROPERTY, json.dumps({**fields, "text": str(check)})), *named]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -163,8 +163,8 @@ class Summary:
             self._failed += 1
             self._inconclusive += getattr(report, "textassay_outcome", "") == "inconclusive"
         if report.when == "call":
-            found = (value for name, value in report.user_properties if name == PROPERTY)
-            self._checks += [(report.nodeid, json.loads(str(value))) for value in found]
+            checks = (value for name, value in report.user_properties if name == PROPERTY)
+            self._checks += [(report.nodeid, json.loads(str(value))) for value in checks]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -122,9 +122,9 @@ class Answerer:
         return Prompt(messages, inquiry.source)
 
     def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
-        found = {label: response.logprobs.get(label) for label in ("yes", "no")}
+        logprobs = {label: response.logprobs.get(label) for label in ("yes", "no")}
         usage, cut, mass = response.usage, response.truncated_tokens, response.mass
-        unreported = [label for label, logprob in found.items() if logprob is None]
+        unreported = [label for label, logprob in logprobs.items() if logprob is None]
         # An unreported word is not impossible: the other one must be likely enough to outweigh it.
         least = max(self.least_mass, SURE if unreported else 0.0)
         if len(unreported) == 2 or mass < least:
@@ -132,7 +132,7 @@ class Answerer:
                 type="NoLabelMass", message=_no_mass(self.ask.model, mass, unreported, least)
             )
             return Reply(question=question, problem=problem, truncated_tokens=cut, usage=usage)
-        answer = Answer(question=question, p_yes=p_yes(found["yes"], found["no"]), mass=mass)
+        answer = Answer(question=question, p_yes=p_yes(logprobs["yes"], logprobs["no"]), mass=mass)
         rest = unreported[0] if unreported else None
         return Reply(
             question=question, answer=answer, unreported=rest, truncated_tokens=cut, usage=usage

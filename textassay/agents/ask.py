@@ -172,12 +172,12 @@ class Ask:
                 truncated = max(truncated, response.truncated_tokens)
             # Read before it is decided whether to ask again: a rating that came early in an answer
             # that was cut off is a rating all the same.
-            found = tuple([read(sample) for sample in samples])
-            cut = all(map(is_cut, samples, found))
+            parsed = tuple([read(sample) for sample in samples])
+            cut = all(map(is_cut, samples, parsed))
             server_limit = _server_limit(response, room) if cut else None
             if not cut or server_limit is not None:
                 break  # more room does not help where the server holds less than it was given
-        return Answer(tuple(samples), found, usage, truncated, room, cut, server_limit)
+        return Answer(tuple(samples), parsed, usage, truncated, room, cut, server_limit)
 
     async def until_usable(
         self,

@@ -32,7 +32,7 @@ class Choice(Message):
     value: float | None = None
     """How much better `output` is than `output_b`: 1, 0.5 or 0; `None` if the answer is
     unusable."""
-    said: str = ""
+    reply: str = ""
     """The judge's words."""
     problem: str | None = None
     """Why there is no value; `Declined` if the judge refused."""
@@ -78,18 +78,18 @@ class Comparer:
             dry_run_answer=_DRY,
         )
         usage = sum((answer.usage for answer in answers), NO_USAGE)
-        said, found = answers[-1].samples[0].text.strip(), _found(answers[-1])
-        if isinstance(found, NoRating):
+        reply, rating = answers[-1].samples[0].text.strip(), _rating_of(answers[-1])
+        if isinstance(rating, NoRating):
             return Choice(
                 order=self.order,
-                said=said,
-                problem=found.reason,
-                message=found.message,
+                reply=reply,
+                problem=rating.reason,
+                message=rating.message,
                 usage=usage,
             )
         # A and B are places, not texts: shown back to front, A is `output_b`.
-        value = found if self.order == "forth" else 1 - found
-        return Choice(order=self.order, value=value, said=said, usage=usage)
+        value = rating if self.order == "forth" else 1 - rating
+        return Choice(order=self.order, value=value, reply=reply, usage=usage)
 
     def _prompt(self, example: Example, aspect: Aspect) -> Prompt:
         prepare = self.ask.template.prepare_text
@@ -112,12 +112,12 @@ class Comparer:
         return Prompt(messages, example.source)
 
     def _read(self, sample: Sample) -> float | NoRating:
-        found = parse_choice(sample.text, ties=self.ties)
-        if isinstance(found, NoRating) and sample.finish_reason == "filtered":
+        rating = parse_choice(sample.text, ties=self.ties)
+        if isinstance(rating, NoRating) and sample.finish_reason == "filtered":
             raise ContentRefused(
                 "the provider's content filter cut the answer off before its choice"
             )
-        return found
+        return rating
 
 
 @dataclass(frozen=True)
@@ -144,12 +144,12 @@ class Settler:
             "how": "text",
             "signature": self.signature,
             "usage": sum((one.usage for one in choices), NO_USAGE),
-            "explanation": "\n\n".join(one.said for one in choices if one.said) or None,
+            "explanation": "\n\n".join(one.reply for one in choices if one.reply) or None,
         }
         for one in choices:
             if one.problem is not None:
-                said = f"; the judge said: {one.said[:MAX_QUOTED]!r}" if one.said else ""
-                return Score.unscored(one.problem, one.message + said, **about)
+                reply = f"; the judge said: {one.reply[:MAX_QUOTED]!r}" if one.reply else ""
+                return Score.unscored(one.problem, one.message + reply, **about)
         values = [one.value for one in choices if one.value is not None]
         flipped = len(set(values)) > 1
         evidence = [
@@ -168,15 +168,15 @@ def other_output(example: Example) -> str:
     return str(example.meta.get(OTHER_OUTPUT) or "")
 
 
-def _found(answer: Answer[float | NoRating]) -> float | NoRating:
+def _rating_of(answer: Answer[float | NoRating]) -> float | NoRating:
     if answer.cut and not isinstance(answer.read[0], NoRating):
         return NoRating("NoScoreFound", "the answer was cut before its end; raise max_tokens")
     return answer.read[0]
 
 
 def _problem(answer: Answer[float | NoRating]) -> str | None:
-    found = _found(answer)
-    return found.reason if isinstance(found, NoRating) else None
+    rating = _rating_of(answer)
+    return rating.reason if isinstance(rating, NoRating) else None
 
 
 def _in_words(choice: Choice) -> str:

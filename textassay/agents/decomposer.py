@@ -199,7 +199,7 @@ async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) ->
 def _depth_first(
     aspects: tuple[Aspect, ...], children: dict[str, tuple[Aspect, ...]]
 ) -> list[Aspect]:
-    found: list[Aspect] = []
+    ordered: list[Aspect] = []
     for aspect in aspects:
-        found += [aspect, *_depth_first(children.get(aspect.id, ()), children)]
-    return found
+        ordered += [aspect, *_depth_first(children.get(aspect.id, ()), children)]
+    return ordered

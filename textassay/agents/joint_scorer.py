@@ -86,7 +86,7 @@ class JointScorer:
                     for a in aspects
                 )
             )
-        found: dict[str, float | NoRating] = {}
+        ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, truncated = Usage(), aspects, 0
         for repeat in range(self.parse_retries + 1):
@@ -95,18 +95,18 @@ class JointScorer:
             truncated = max(truncated, answer.truncated_tokens)
             (joint,) = answer.read
             # Only what was missing is asked again, so nothing that was rated before is replaced.
-            found |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
+            ratings |= {a.id: rating for a, rating in zip(left, joint.ratings, strict=True)}
             # Names that were not requested often mean that the judge renamed an aspect: worth
             # seeing.
             notes += joint.invented
-            left = tuple(aspect for aspect in aspects if isinstance(found[aspect.id], NoRating))
+            left = tuple(aspect for aspect in aspects if isinstance(ratings[aspect.id], NoRating))
             if not left:
                 break
             notes.append(_incomplete(answer, left))
             # A refusal is an answer, and is not asked for again.
-            if all(getattr(found[aspect.id], "reason", None) == DECLINED for aspect in left):
+            if all(getattr(ratings[aspect.id], "reason", None) == DECLINED for aspect in left):
                 break
-        scores = tuple(_score(example, aspect, found[aspect.id]) for aspect in aspects)
+        scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
         return Ratings(scores=scores, notes=(*notes, *truncation_note(truncated)), usage=usage)
 
     async def _ask(

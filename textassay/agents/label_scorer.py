@@ -69,12 +69,12 @@ class LabelScorer(Scorer):
         points: tuple[Point, ...],
         about: dict[str, Any],
     ) -> Score:
-        found = {point.label: response.logprobs.get(point.label) for point in points}
-        known = {label: logprob for label, logprob in found.items() if logprob is not None}
+        logprobs = {point.label: response.logprobs.get(point.label) for point in points}
+        known = {label: logprob for label, logprob in logprobs.items() if logprob is not None}
         profile, name = self.ask.profile, self.ask.model.name
         # If a label is not among those reported, the others need enough mass to speak for
         # themselves.
-        least = max(profile.least_mass, MIN_MASS if len(known) < len(found) else 0.0)
+        least = max(profile.least_mass, MIN_MASS if len(known) < len(logprobs) else 0.0)
         if not known or response.mass < least:
             message = (
                 f"all labels together have probability {response.mass:.3g} for {name!r}, less than"

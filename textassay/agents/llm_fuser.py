@@ -314,8 +314,8 @@ def _explanation(text: str) -> str:
     return _NEXT_HEADING.sub("", _BEFORE_WORDS.sub("", text, count=1)).strip(" \t\n*_|")
 
 
-def _as_rating(found: float | NoRating) -> Rating | NoRating:
-    return found if isinstance(found, NoRating) else Rating(found, (0, 0))
+def _as_rating(rating: float | NoRating) -> Rating | NoRating:
+    return rating if isinstance(rating, NoRating) else Rating(rating, (0, 0))
 
 
 def _counted(notes: list[Json]) -> list[Json]:

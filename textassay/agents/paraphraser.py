@@ -121,14 +121,14 @@ def _shown(ask: Ask, texts: list[tuple[str, str, str]]) -> Prompt:
 
 def _text(sample: Sample) -> str:
     _refuse_filtered(sample)
-    found = _MARK.split(sample.text)
-    return found[-1].strip() if len(found) > 1 else ""
+    parts = _MARK.split(sample.text)
+    return parts[-1].strip() if len(parts) > 1 else ""
 
 
 def _yes(sample: Sample) -> bool:
     _refuse_filtered(sample)
-    found = _YES_NO.match(sample.text)
-    return found is not None and found[1].lower() == "yes"
+    match = _YES_NO.match(sample.text)
+    return match is not None and match[1].lower() == "yes"
 
 
 def _refuse_filtered(sample: Sample) -> None:

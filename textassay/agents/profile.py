@@ -135,12 +135,14 @@ def _unlabelled(source: str, output: str) -> tuple[str, str]:
     """Return a conversation and its answer without speakers' labels, where every turn has one."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
     labels = [_SPEAKER.match(turn) for turn in turns]
-    found = [label for label in labels if label is not None]
+    present = [label for label in labels if label is not None]
     # A line without a label is the rest of a turn, or no dialogue at all: then nothing is taken
     # away.
-    if not turns or len(found) < len(turns):
+    if not turns or len(present) < len(turns):
         return source, output
     named = _SPEAKER.match(output)
-    if named is not None and named[1] in {label[1] for label in found}:
+    if named is not None and named[1] in {label[1] for label in present}:
         output = output[named.end() :]
-    return "\n".join(turn[label.end() :] for turn, label in zip(turns, found, strict=True)), output
+    return "\n".join(
+        turn[label.end() :] for turn, label in zip(turns, present, strict=True)
+    ), output

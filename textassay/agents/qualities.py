@@ -77,15 +77,15 @@ class Qualities(Message):
             UnknownName: A name is unknown.
         """
         own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
-        found = []
+        qualities = []
         for name in names:
             quality = own.get(name.casefold()) or self.find(name)
             if quality is None:
                 raise UnknownName(
                     "aspect to combine", name, [*own, *(q.name for q in self.aspects)]
                 )
-            found.append(quality)
-        return tuple(found)
+            qualities.append(quality)
+        return tuple(qualities)
 
 
 def described(aspect: Aspect) -> Quality:

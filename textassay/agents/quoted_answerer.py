@@ -140,16 +140,16 @@ class QuoteCheck:
                 f"no yes or no could be read; it said: {answer.said[:MAX_QUOTED]!r}",
                 **about,
             )
-        found = find_quote(answer.quote, quotable(example))
+        match = find_quote(answer.quote, quotable(example))
         piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
-        piece |= {"quote": answer.quote, "found_in": found.where if found else None}
+        piece |= {"quote": answer.quote, "found_in": match.where if match else None}
         # Recorded before the verdict is judged, so that an abstention shows the quotation that was
         # not found.
         about |= {"evidence": (piece,)}
         if answer.verdict == "unsure":
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
-        if found is None and self.required:
+        if match is None and self.required:
             message = f"no text holds the passage that it quotes: {answer.quote[:MAX_QUOTED]!r}"
             return Score.unscored("QuoteNotFound", message, outcome="abstained", **about)
         return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
@@ -181,10 +181,10 @@ def read_quoted(sample: Sample) -> _Read:
 
 
 def _fields(said: str) -> Json:
-    found = [part.value for part in find_json(said) if isinstance(part.value, dict)]
-    if found:
+    objects = [part.value for part in find_json(said) if isinstance(part.value, dict)]
+    if objects:
         # The last object: reasoning models draft one before they decide.
-        return {key_of(key): value for key, value in found[-1].items()}
+        return {key_of(key): value for key, value in objects[-1].items()}
     lines = (line.strip(" *-").partition(":") for line in said.splitlines())
     return {
         key_of(name.strip(" *")): value.strip().strip("*").strip()

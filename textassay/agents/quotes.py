@@ -95,10 +95,10 @@ def _stripped(tokens: list[str]) -> list[str]:
 def _in_order(parts: Sequence[list[str]], said: Sequence[str]) -> int | None:
     first, at = None, 0
     for part in parts:
-        found = _position(part, said, at)
-        if found is None:
+        position = _position(part, said, at)
+        if position is None:
             return None
-        first, at = (found if first is None else first), found + len(part)
+        first, at = (position if first is None else first), position + len(part)
     return first
 
 

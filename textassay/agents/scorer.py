@@ -192,40 +192,40 @@ class Scorer:
         # Only the last answer can be usable; the ones before it become evidence, so that nothing
         # paid for is hidden.
         *earlier, last = answers
-        found = _rating_in(last)
-        if isinstance(found, NoRating):
-            return _unusable(answers, found, about)
+        rating = _rating_in(last)
+        if isinstance(rating, NoRating):
+            return _unusable(answers, rating, about)
         notes = truncation_note(last.truncated_tokens)
         about["evidence"] = (*map(_as_note, earlier), *notes)
         if self.how == "logprob":
-            return self._from_labels(last.samples[0], found, aspect, about)
-        return from_text(last.samples[0], found, **about)
+            return self._from_labels(last.samples[0], rating, aspect, about)
+        return from_text(last.samples[0], rating, **about)
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
-        found = parse_rating(sample.text, scale=aspect.scale, form=self.form, aspect=aspect.name)
-        if isinstance(found, NoRating) and sample.finish_reason == "filtered":
+        rating = parse_rating(sample.text, scale=aspect.scale, form=self.form, aspect=aspect.name)
+        if isinstance(rating, NoRating) and sample.finish_reason == "filtered":
             raise ContentRefused(
                 "the provider's content filter cut the answer off before its rating"
             )
-        return found
+        return rating
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         """Read one of several samples.
 
         A rating at which the answer was cut off may not be the whole of it.
         """
-        found = self._read(sample, aspect)
-        if isinstance(found, Rating) and self._is_cut(sample, found):
+        rating = self._read(sample, aspect)
+        if isinstance(rating, Rating) and self._is_cut(sample, rating):
             return NoRating("NoScoreFound", "the answer was cut at its rating")
-        return found
+        return rating
 
-    def _is_cut(self, sample: Sample, found: Rating | NoRating) -> bool:
+    def _is_cut(self, sample: Sample, rating: Rating | NoRating) -> bool:
         if sample.finish_reason != "length":
             return False
-        if isinstance(found, NoRating):
+        if isinstance(rating, NoRating):
             return True
         return (
-            self.how != "logprob" and not sample.text[found.span[1] :].strip()
+            self.how != "logprob" and not sample.text[rating.span[1] :].strip()
         )  # "4" may have become "4.5"
 
     def _from_labels(
@@ -237,13 +237,13 @@ class Scorer:
         if rating.value not in {point.value for point in points}:
             message = f"the judge said {rating.value:g}, which is none of the labels; use n=20"
             return Score.unscored("NotALabel", message, **about)
-        found = expected_rating(sample, rating.span[0], points)
-        if not isinstance(found, Expectation):
-            return Score.unscored(found.reason, found.message, **about)
+        expected = expected_rating(sample, rating.span[0], points)
+        if not isinstance(expected, Expectation):
+            return Score.unscored(expected.reason, expected.message, **about)
         about["evidence"] += tuple(
-            {"text": label, "probability": share} for label, share in found.probabilities.items()
+            {"text": label, "probability": share} for label, share in expected.probabilities.items()
         )
-        return Score(value=found.value, mass=found.mass, **about)
+        return Score(value=expected.value, mass=expected.mass, **about)
 
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         answer = await self.ask.answer(
@@ -293,8 +293,8 @@ def _rating_in(answer: Answer[Rating | NoRating]) -> Rating | NoRating:
 
 
 def _problem(answer: Answer[Rating | NoRating]) -> str | None:
-    found = _rating_in(answer)
-    return found.reason if isinstance(found, NoRating) else None
+    rating = _rating_in(answer)
+    return rating.reason if isinstance(rating, NoRating) else None
 
 
 def _as_note(answer: Answer[Rating | NoRating]) -> Json:
@@ -302,13 +302,13 @@ def _as_note(answer: Answer[Rating | NoRating]) -> Json:
 
 
 def _unusable(
-    answers: list[Answer[Rating | NoRating]], found: NoRating, about: dict[str, Any]
+    answers: list[Answer[Rating | NoRating]], problem: NoRating, about: dict[str, Any]
 ) -> Score:
     """Return the score if no answer is usable, with the problem of the last one."""
     said = answers[-1].samples[0].text.strip()
     return Score.unscored(
-        found.reason,
-        f"{found.message}; the judge said: {said[:MAX_QUOTED]!r}",
+        problem.reason,
+        f"{problem.message}; the judge said: {said[:MAX_QUOTED]!r}",
         evidence=tuple(map(_as_note, answers)),
         explanation=said or None,
         **about,

@@ -25,7 +25,7 @@ SAMPLING_PROBABILITY = "sampling_probability"
 
 def rows(ratings: Answers) -> list[dict[str, Any]]:
     """Return one row per example that somebody rated, in the order of the data."""
-    found = []
+    lines = []
     again: dict[str, dict[str, Any]] = {}
     for visit, _, second in ratings.repeats():
         again.setdefault(visit.key, {})[visit.rater] = dict(second.ratings)
@@ -34,12 +34,12 @@ def rows(ratings: Answers) -> list[dict[str, Any]]:
         if answers:
             given = example.model_dump(exclude_defaults=True, exclude={"human", "annotators"})
             meta = given.pop("meta", {})
-            found.append({**given, **meta, **_rated(ratings, answers)})
+            lines.append({**given, **meta, **_rated(ratings, answers)})
             if key in again:
-                found[-1]["repeated"] = again[key]
+                lines[-1]["repeated"] = again[key]
             if example.id in ratings.study.probabilities:
-                found[-1][SAMPLING_PROBABILITY] = ratings.study.probabilities[example.id]
-    return found
+                lines[-1][SAMPLING_PROBABILITY] = ratings.study.probabilities[example.id]
+    return lines
 
 
 def write(ratings: Answers, path: Path) -> int:
@@ -72,7 +72,7 @@ def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
         `n` pairs of ratings, `same` (share of equal ones) and `mean_difference`; the last two are
         `None` without pairs.
     """
-    found = {}
+    by_aspect = {}
     for question in ratings.study.questions:
         pairs = [
             (a, b)
@@ -81,12 +81,12 @@ def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
             and (b := second.ratings[question.aspect]) is not None
         ]
         differences = [abs(a - b) for a, b in pairs]
-        found[question.aspect] = {
+        by_aspect[question.aspect] = {
             "n": len(pairs),
             "same": sum(d == 0 for d in differences) / len(pairs) if pairs else None,
             "mean_difference": math.fsum(differences) / len(pairs) if pairs else None,
         }
-    return found
+    return by_aspect
 
 
 def _rated(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict[str, Any]:

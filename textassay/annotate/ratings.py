@@ -96,8 +96,8 @@ class Answers:
 
     def first_ratings(self, key: str) -> dict[str, RaterAnswer]:
         """Return the answers to an item by rater, repeated showings left out."""
-        found = {rater: self.answers.get(Visit(rater, key)) for rater in self.raters}
-        return {rater: answer for rater, answer in found.items() if answer is not None}
+        answers = {rater: self.answers.get(Visit(rater, key)) for rater in self.raters}
+        return {rater: answer for rater, answer in answers.items() if answer is not None}
 
     def repeats(self) -> list[tuple[Visit, RaterAnswer, RaterAnswer]]:
         """Return the second showings, each with the first and the second answer."""

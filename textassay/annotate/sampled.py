@@ -19,7 +19,7 @@ def read_sampled(path: str | Path) -> dict[str, float]:
         DataError: A line lacks one of the two, or a probability is not above 0 and at most 1.
         StorageError: The file cannot be read.
     """
-    found: dict[str, float] = {}
+    probabilities: dict[str, float] = {}
     for number, row in enumerate(read_rows(path), start=1):
         name, probability = row.get("id"), row.get(SAMPLING_PROBABILITY)
         if not isinstance(name, str):
@@ -33,7 +33,7 @@ def read_sampled(path: str | Path) -> dict[str, float]:
                 f"{path}:{number}: field {SAMPLING_PROBABILITY!r} must be above 0 and at most 1, "
                 f"not {probability!r}"
             )
-        found[name] = float(probability)
-    if not found:
+        probabilities[name] = float(probability)
+    if not probabilities:
         raise DataError(f"{path} names no example to rate")
-    return found
+    return probabilities

@@ -194,22 +194,24 @@ class _Trial:
         """Test scores without gaps against every rater."""
         from scipy.stats import false_discovery_control  # takes a second to import
 
-        found, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
+        differences, total, times = [], np.zeros(len(scores)), np.zeros(len(scores))
         for rater, rows in self._rows.items():
             judge, own = self._against(scores, rater), self._own[rater]
             # a tie is a win for both sides, as published: it raises rho but cancels out of the
             # excess, so ties neither help nor harm the test
             won = (judge >= own).astype(float)
             excess = _clustered_mean((own >= judge) - won, self.units[rows])
-            found.append((rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon)))
+            differences.append(
+                (rater, len(rows), float(won.mean()), _p_below(excess, self._epsilon))
+            )
             total[rows] += won
             times[rows] += 1
         # Benjamini-Yekutieli, as in the paper: the same judge takes part in every test, so their
         # p-values depend on each other in an unknown way, which rules out Benjamini-Hochberg
-        adjusted = false_discovery_control([p for *_, p in found], method="by")
+        adjusted = false_discovery_control([p for *_, p in differences], method="by")
         tests = tuple(
             RaterTest(rater + 1, n, rho, p, bool(q <= _ALPHA))
-            for (rater, n, rho, p), q in zip(found, adjusted, strict=True)
+            for (rater, n, rho, p), q in zip(differences, adjusted, strict=True)
         )
         return Standing(
             omega=sum(test.wins for test in tests) / len(tests),
@@ -235,8 +237,8 @@ class _Trial:
                 best = shares[:, inside & (fold != number)].sum(axis=1).argmax()
                 chosen[inside & (fold == number)] = values[best]
                 picked.append(values[best])
-            found, times = np.unique(picked, return_counts=True)
-            usual.append(float(found[times.argmax()]))
+            constants, times = np.unique(picked, return_counts=True)
+            usual.append(float(constants[times.argmax()]))
         return chosen, tuple(usual)
 
     def _won(self, scores: Floats) -> Floats:

@@ -138,17 +138,17 @@ def read_judged(path: str | Path) -> dict[str, Judged]:
         RunFolderError: A folder without scores, or of a newer format.
     """
     path = Path(path)
-    found: dict[str, Judged] = {}
+    judged: dict[str, Judged] = {}
     if path.is_file() and _holds_metrics(path):
         for example in Examples(path, needs_output=False):
             for name, value in example.metrics.items():
-                _add(found, name, example.id, value, {})
+                _add(judged, name, example.id, value, {})
     else:
         for row in read_rows(path):
-            _add(found, row.aspect, row.id, row.value, row.fields)
-    if not found:
+            _add(judged, row.aspect, row.id, row.value, row.fields)
+    if not judged:
         raise DataError(f"{path} holds no scores")
-    return found
+    return judged
 
 
 def _holds_metrics(path: Path) -> bool:
@@ -164,9 +164,9 @@ def _holds_metrics(path: Path) -> bool:
 
 
 def _add(
-    found: dict[str, Judged], aspect: str, id_: str, value: float | None, row: dict[str, Any]
+    columns: dict[str, Judged], aspect: str, id_: str, value: float | None, row: dict[str, Any]
 ) -> None:
-    judged = found.setdefault(aspect, Judged())
+    judged = columns.setdefault(aspect, Judged())
     # score files are journals: a resumed run appends a new line for an id that failed before, and
     # the last line counts, so its earlier outcome must not be counted among the unscored
     judged.values[id_] = value
@@ -322,15 +322,15 @@ def read_plan(path: str | Path) -> dict[str, float]:
     Raises:
         DataError: The file cannot be read, or a line has no usable `id` and `sampling_probability`.
     """
-    found: dict[str, float] = {}
+    probabilities: dict[str, float] = {}
     for number, row in _plan_lines(Path(path)):
         value = _probability(str(row.get("id")), row.get(PROBABILITY))
         if value is None or not isinstance(row.get("id"), str):
             raise DataError(f"{path}, line {number}: needs an id and a {PROBABILITY}")
-        found[row["id"]] = value
-    if not found:
+        probabilities[row["id"]] = value
+    if not probabilities:
         raise DataError(f"{path} holds no lines with an id and a {PROBABILITY}")
-    return found
+    return probabilities
 
 
 def _plan_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -124,7 +124,7 @@ def agreement_difference(
     Aspects without ratings of their name are left out. At dataset level, with a bootstrap over
     sources that both sides share.
     """
-    found = []
+    rows = []
     for name in aspects:
         if name not in people.aspects:
             continue
@@ -140,7 +140,7 @@ def agreement_difference(
         for coefficient in COEFFICIENTS:
             delta: Difference = getattr(both, coefficient)
             low, high = delta.ci if delta.ci is not None else (None, None)
-            found.append(
+            rows.append(
                 {
                     "aspect": name,
                     "level": "dataset",
@@ -154,7 +154,7 @@ def agreement_difference(
                     "p": delta.p,
                 }
             )
-    return found
+    return rows
 
 
 def gate(rows: Iterable[CompareRow], fail_below: float) -> Verdict:
@@ -201,21 +201,21 @@ def _row(
     if not pairs:
         raise DataError(f"no text has a score of {aspect!r} in both runs; all are unscored in one")
     codes = group_codes(None if sources is None else sources.get(id_) for id_, *_ in pairs)
-    found = paired_difference(
+    difference = paired_difference(
         np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs]), codes, seed=seed
     )
     return CompareRow(
         aspect=aspect,
-        n=found.n,
-        groups=found.groups,
-        a=found.a,
-        b=found.b,
-        difference=found.difference.estimate(confidence),
-        p=found.p,
+        n=difference.n,
+        groups=difference.groups,
+        a=difference.a,
+        b=difference.b,
+        difference=difference.difference.estimate(confidence),
+        p=difference.p,
         p_holm=None,
-        wins=found.wins,
-        ties=found.ties,
-        losses=found.losses,
+        wins=difference.wins,
+        ties=difference.ties,
+        losses=difference.losses,
         unscored=len(shared) - len(pairs),
         signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
     )

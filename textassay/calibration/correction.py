@@ -144,8 +144,8 @@ def _whole_groups(
     """
     rated = ~np.isnan(ratings)
     sizes = np.bincount(groups)
-    found = np.bincount(groups, weights=rated)
-    whole, none = (found == sizes) & (sizes > 0), (found == 0) & (sizes > 0)
+    rated_sums = np.bincount(groups, weights=rated)
+    whole, none = (rated_sums == sizes) & (sizes > 0), (rated_sums == 0) & (sizes > 0)
     if (whole | none | (sizes == 0)).all() and none.any():
         sums = np.bincount(groups, weights=np.where(rated, ratings, 0.0))
         judged = np.bincount(groups, weights=scores)

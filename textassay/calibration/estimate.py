@@ -163,16 +163,16 @@ class Estimates(Displayed):
             )
         ]  # fmt: skip
         if self.differences:
-            found = [
+            lines = [
                 (one.aspect, f"{one.a} - {one.b}", _ends(one.difference), one.p, one.p_holm)
                 for one in self.differences
             ]
-            tables.append(first(found, "", "aspect", "systems", "difference", "p", "p (Holm)"))
+            tables.append(first(lines, "", "aspect", "systems", "difference", "p", "p (Holm)"))
         return tables
 
 
-def _ends(found: Estimate) -> tuple[float | None, float | None, float | None]:
-    return found.value, found.low, found.high
+def _ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
+    return estimate.value, estimate.low, estimate.high
 
 
 def estimate_means(
@@ -206,11 +206,11 @@ def estimate_means(
     rows = [work.row(None, everything)[0]]
     differences: list[SystemDifference] = []
     if by_system:
-        found = {name: work.row(name, work.of(name)) for name in work.names}
+        estimates = {name: work.row(name, work.of(name)) for name in work.names}
         differences = work.differences(
-            {name: point for name, (_, point) in found.items() if point is not None}
+            {name: point for name, (_, point) in estimates.items() if point is not None}
         )
-        rows += _ranked([row for row, _ in found.values()], differences)
+        rows += _ranked([row for row, _ in estimates.values()], differences)
     told = assumptions(columns, chosen=chosen)
     return Estimates(tuple(rows), tuple(differences), tuple(told), work.kind)
 
@@ -263,17 +263,17 @@ class _Work:
         refused = self._refusal(outside)
         # with fewer rated sources of its own, the system's error would be estimated worse than by
         # that of all systems
-        found = self._corrected(inside) if own >= MIN_OWN or system is None else None
-        method = "borrowed" if found is None else "ppi++"
-        point = self._borrowed(inside) if found is None else found.corrected
+        corrected = self._corrected(inside) if own >= MIN_OWN or system is None else None
+        method = "borrowed" if corrected is None else "ppi++"
+        point = self._borrowed(inside) if corrected is None else corrected.corrected
         # for yes/no answers the classical correction for prevalence replaces PPI++ if its
         # denominator is safely away from 0
-        if found is not None and (share := self._yes_no(inside)) is not None:
+        if corrected is not None and (share := self._yes_no(inside)) is not None:
             method, point = "rogan-gladen", share
         drawn = None if scored.probabilities is None else scored.probabilities[inside][rated]
         labels = (
-            found.labels_only
-            if found is not None
+            corrected.labels_only
+            if corrected is not None
             else _plain_mean(y[rated], groups[rated], drawn, self.count)
         )
         return EstimateRow(
@@ -287,8 +287,8 @@ class _Work:
             judge_only=self._judge_only(scored.scores[inside], groups),
             labels_only=self._told(labels),
             corrected=NOTHING if refused else self._told(point),
-            weight=None if found is None or method != "ppi++" else found.weight,
-            worth=None if found is None or labels is None else _worth(labels, point),
+            weight=None if corrected is None or method != "ppi++" else corrected.weight,
+            worth=None if corrected is None or labels is None else _worth(labels, point),
             method=method,
             unscored=self._unscored(system, None if refused else self._told(point)),
             outside=outside,
@@ -297,18 +297,18 @@ class _Work:
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
         """Compare each two systems."""
-        found = []
+        differences = []
         for a, b in combinations(points, 2):
             # pairing removes how hard each source is; without common ratings the linearized means
             # are subtracted, which still pairs them through the sources they share
             delta = self._paired(a, b) or points[a].minus(points[b])
             told = delta.estimate(self.confidence)
             p = None if self.chosen else delta.p_value()
-            found.append((a, b, Estimate(told.value) if self.chosen else told, p))
-        adjusted = holm([p for *_, p in found])
+            differences.append((a, b, Estimate(told.value) if self.chosen else told, p))
+        adjusted = holm([p for *_, p in differences])
         return [
             SystemDifference(self.columns.score, a, b, told, p, q)
-            for (a, b, told, p), q in zip(found, adjusted, strict=True)
+            for (a, b, told, p), q in zip(differences, adjusted, strict=True)
         ]
 
     def _paired(self, a: str, b: str) -> Linearized | None:
@@ -360,27 +360,27 @@ class _Work:
         given = y[~np.isnan(y)]
         if self.columns.probabilities is not None or not (_binary(scores) and _binary(given)):
             return None
-        found = rogan_gladen(scores, y, self.groups[inside], confidence=self.confidence)
-        if found is None or not found.usable:
+        prevalence = rogan_gladen(scores, y, self.groups[inside], confidence=self.confidence)
+        if prevalence is None or not prevalence.usable:
             return None
         influence = np.zeros(self.count)
-        influence[: len(found.share.influence)] = found.share.influence
-        return Linearized(found.share.value, influence, found.share.clusters)
+        influence[: len(prevalence.share.influence)] = prevalence.share.influence
+        return Linearized(prevalence.share.value, influence, prevalence.share.clusters)
 
     def _judge_only(self, scores: Floats, groups: Codes) -> Estimate:
         slope = self.scales.slope
         if slope is None or self.scales.judge is None:
             return NOTHING
         on_scale = self.scales.raters[0] + slope * (scores - self.scales.judge[0])
-        found = mean_over_groups(on_scale, groups, self.count)
-        return found.estimate(self.confidence).clipped(*self.scales.raters)
+        estimate = mean_over_groups(on_scale, groups, self.count)
+        return estimate.estimate(self.confidence).clipped(*self.scales.raters)
 
-    def _told(self, found: Linearized | None) -> Estimate:
-        if found is None:
+    def _told(self, linearized: Linearized | None) -> Estimate:
+        if linearized is None:
             return NOTHING
-        told = found.estimate(self.confidence).clipped(*self.scales.raters)
+        told = linearized.estimate(self.confidence).clipped(*self.scales.raters)
         # ratings that are all equal do not show how far others would differ
-        promised = not self.chosen and (found.clusters < 2 or found.variance > 0)
+        promised = not self.chosen and (linearized.clusters < 2 or linearized.variance > 0)
         return told if promised else Estimate(told.value)
 
     def _refusal(self, outside: float) -> str | None:
@@ -428,8 +428,8 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
     ranks = paired_ranks([row.corrected.value or 0.0 for row in ranked], tests, _ALPHA)
     if ranks is None:
         return rows
-    found = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
-    return [replace(row, rank=found.get(row.system)) for row in rows]
+    rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
+    return [replace(row, rank=rank_of.get(row.system)) for row in rows]
 
 
 def _mean_residual(f: Floats, y: Floats, groups: Codes, count: int) -> Linearized:
@@ -446,10 +446,10 @@ def _plain_mean(
     ).labels_only
 
 
-def _worth(labels: Linearized, found: Linearized) -> float | None:
-    if labels.clusters < 2 or found.clusters < 2 or found.variance <= 0:
+def _worth(labels: Linearized, corrected: Linearized) -> float | None:
+    if labels.clusters < 2 or corrected.clusters < 2 or corrected.variance <= 0:
         return None
-    return labels.variance / found.variance
+    return labels.variance / corrected.variance
 
 
 def _means(values: Floats, groups: Codes, count: int) -> Floats:

@@ -73,11 +73,11 @@ class Calibration:
         if own is None or score.value is None:
             return score
         self.check(score.aspect, score.signature, allow_change=allow_change)
-        found = own.apply(np.array([score.value]))
+        calibrated = own.apply(np.array([score.value]))
         # extrapolating would look as certain as the rest; the raw score stays, marked as outside
-        if found.outside[0]:
+        if calibrated.outside[0]:
             return score.model_copy(update={"outside": True})
-        ends = (found.values[0], found.low[0], found.high[0])
+        ends = (calibrated.values[0], calibrated.low[0], calibrated.high[0])
         values = dict(zip(("calibrated", "low", "high"), map(float, ends), strict=True))
         return score.model_copy(update={**values, "outside": False})
 

@@ -267,9 +267,9 @@ def _probability_so_far(scored: Columns, rated: Any) -> Floats:
 def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
     """Return how many rows to draw from each stratum; the rest of a full one goes to the others."""
     sizes = np.bincount(strata, minlength=len(spread))
-    found = np.zeros(len(spread), int)
-    while (left := count - int(found.sum())) > 0:
-        room = sizes - found
+    shares = np.zeros(len(spread), int)
+    while (left := count - int(shares.sum())) > 0:
+        room = sizes - shares
         weight = np.where(room > 0, sizes * spread, 0.0)
         exact = left * weight / weight.sum()
         step = np.minimum(np.floor(exact).astype(int), room)
@@ -278,5 +278,5 @@ def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:
         if not step.any():
             order = np.argsort(-np.where(room > 0, exact - np.floor(exact), -1.0), kind="stable")
             step[order[: min(left, int((room > 0).sum()))]] = 1
-        found += step
-    return [int(one) for one in found]
+        shares += step
+    return [int(one) for one in shares]

@@ -87,8 +87,8 @@ def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats | None = None) 
     counts = np.zeros((len(cells), len(grid)))
     np.add.at(counts, (cell_of, codes), weight)
     model = _Likelihood((cells - center) / spread, counts)
-    found = minimize(model, model.start(), jac=True, method="L-BFGS-B")
-    thresholds, slope = model.unpack(found.x)
+    solution = minimize(model, model.start(), jac=True, method="L-BFGS-B")
+    thresholds, slope = model.unpack(solution.x)
     return Ordinal(grid, thresholds + slope * center / spread, slope / spread)
 
 

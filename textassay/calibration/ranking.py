@@ -160,14 +160,14 @@ def rank_systems(
             not among them.
     """
     known = _pairs_by_id(pairs)
-    found = _read(scores, known)
-    wanted = list(dict.fromkeys(aspects)) if aspects is not None else list(found)
+    judged = _read(scores, known)
+    wanted = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
     for name in wanted:
-        if name not in found:
+        if name not in judged:
             raise ConfigurationError(
-                f"{scores} has no comparisons on {name!r}; it has {', '.join(found)}"
+                f"{scores} has no comparisons on {name!r}; it has {', '.join(judged)}"
             )
-    return [_ranked(name, found[name], known, confidence) for name in wanted]
+    return [_ranked(name, judged[name], known, confidence) for name in wanted]
 
 
 @dataclass(slots=True)
@@ -185,7 +185,7 @@ class _Pair:
 
 
 def _pairs_by_id(pairs: Iterable[Example]) -> dict[str, _Pair]:
-    found: dict[str, _Pair] = {}
+    pairs_by_id: dict[str, _Pair] = {}
     for one in pairs:
         other = one.meta.get(OTHER_SYSTEM)
         if one.system is None or not isinstance(other, str) or not other:
@@ -198,26 +198,26 @@ def _pairs_by_id(pairs: Iterable[Example]) -> dict[str, _Pair]:
             )
         if one.system == other:
             raise DataError(f"the comparison {one.id!r} is of {other!r} with itself")
-        found[one.id] = _Pair(one.system, other, one.group)
-    return found
+        pairs_by_id[one.id] = _Pair(one.system, other, one.group)
+    return pairs_by_id
 
 
 def _read(scores: str | Path, known: Mapping[str, _Pair]) -> dict[str, _Judged]:
-    found: dict[str, _Judged] = {}
+    judged: dict[str, _Judged] = {}
     seen = None
     for row in read_rows(scores):
         seen = row.id
         if row.id in known:
-            _keep(found.setdefault(row.aspect, _Judged()), row, scores)
+            _keep(judged.setdefault(row.aspect, _Judged()), row, scores)
     if seen is None:
         raise DataError(f"{scores} holds no scores")
-    if not found:
+    if not judged:
         shown = next(iter(known), "nothing")
         raise DataError(
             f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
             f"a run with {parameter('pair', 'system')} needs it here too unless it is a run folder"
         )
-    return found
+    return judged
 
 
 def _keep(judged: _Judged, row: RecordedRow, scores: str | Path) -> None:
@@ -321,16 +321,17 @@ def _row(
 def _differences(
     aspect: str, names: list[str], order: Any, by_model: bool, confidence: float
 ) -> list[RankDifference]:
-    found = []
+    differences = []
     for a, b in combinations(range(len(names)), 2):
         if order[a].value < order[b].value:
             a, b = b, a
         delta = order[a].minus(order[b])
         wins = float(expit(delta.value)) if by_model else None
-        found.append((names[a], names[b], _told(delta, confidence), wins, delta.p_value()))
-    adjusted = holm([p for *_, p in found])
+        differences.append((names[a], names[b], _told(delta, confidence), wins, delta.p_value()))
+    adjusted = holm([p for *_, p in differences])
     return [
-        RankDifference(aspect, *one, p_holm) for one, p_holm in zip(found, adjusted, strict=True)
+        RankDifference(aspect, *one, p_holm)
+        for one, p_holm in zip(differences, adjusted, strict=True)
     ]
 
 
@@ -345,11 +346,11 @@ def _in_order(
     return tuple(ranked[at] for at in sorted(range(len(rows)), key=lambda at: -values[at]))
 
 
-def _told(found: Linearized, confidence: float) -> Estimate:
-    told = found.estimate(confidence)
+def _told(linearized: Linearized, confidence: float) -> Estimate:
+    told = linearized.estimate(confidence)
     # sources that agree to the last digit do not show how far others would differ
-    return told if found.variance > 1e-24 else Estimate(told.value)
+    return told if linearized.variance > 1e-24 else Estimate(told.value)
 
 
-def _ends(found: Estimate) -> tuple[float | None, float | None, float | None]:
-    return found.value, found.low, found.high
+def _ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
+    return estimate.value, estimate.low, estimate.high

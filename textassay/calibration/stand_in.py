@@ -92,7 +92,7 @@ def may_stand_in(
     scores = _on_raters_scale(columns, scales)
     # exact matches need labels; a number of words read as a rating is not one
     measures = {} if metric == "match" else _length(columns, scales, seed)
-    found = alt_test(
+    test = alt_test(
         scores,
         columns.raters,
         None if rows_independent else columns.groups,
@@ -107,7 +107,7 @@ def may_stand_in(
         columns.human,
         # without a field 'group' each row got a source of its own: reporting their number would
         # suggest that sources were known
-        found if rows_independent or columns.has_groups else replace(found, groups=None),
+        test if rows_independent or columns.has_groups else replace(test, groups=None),
         epsilon,
         metric,
         rater_agreement(columns.raters, judge=scores),
@@ -134,7 +134,7 @@ def may_stand_in_pooled(
         np.pad(c.raters, ((0, 0), (0, width - c.raters.shape[1])), constant_values=np.nan)
         for c, _ in tables
     ]
-    found = alt_test(
+    test = alt_test(
         np.concatenate([_on_raters_scale(*table) for table in tables]),
         np.concatenate(ratings),
         None if rows_independent else np.concatenate([c.groups for c, _ in tables]),
@@ -145,7 +145,7 @@ def may_stand_in_pooled(
         seed=seed,
     )
     humans = "+".join(dict.fromkeys(columns.human for columns, _ in tables))
-    return StandIn(POOLED, humans, found, epsilon, metric, None)
+    return StandIn(POOLED, humans, test, epsilon, metric, None)
 
 
 def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:

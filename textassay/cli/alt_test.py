@@ -49,27 +49,27 @@ def show(
         one_signature(columns)
     scaled = [(columns, scales_of(columns, scales)) for columns in tables]
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
-    found = [
+    results = [
         may_stand_in(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
         for columns, own in scaled
     ]
     if pool and len(scaled) > 1:
-        found.append(may_stand_in_pooled(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
+        results.append(may_stand_in_pooled(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
     if as_json:
-        print_json({"rows": [one.as_dict() for one in found]})
+        print_json({"rows": [one.as_dict() for one in results]})
         return
-    _draw(found)
+    _draw(results)
     if not rows_independent and not all(columns.has_groups for columns in tables):
         say("every row counts as a source of its own: the data have no field 'group'")
 
 
-def _draw(found: Sequence[StandIn]) -> None:
+def _draw(tests: Sequence[StandIn]) -> None:
     console = results()
     lines = table(
         "score", "n", "raters", "sources", "omega", "rho", "constant", "omega", "rho", "words rho",
         "rho - constant's", "may stand in",
     )  # fmt: skip
-    for one in found:
+    for one in tests:
         test, words = one.test, one.test.others.get("words")
         lines.add_row(
             name(one.score), str(test.n), str(test.raters),
@@ -88,7 +88,7 @@ def _draw(found: Sequence[StandIn]) -> None:
         "rater with the others",
         "judge with the others",
     )
-    for one in found:
+    for one in tests:
         if one.agreement is not None:
             own = one.agreement
             people.add_row(
@@ -102,7 +102,7 @@ def _draw(found: Sequence[StandIn]) -> None:
             )
     if people.row_count:
         console.print(people)
-    for one in found:
+    for one in tests:
         _tell(one)
 
 

@@ -117,12 +117,12 @@ def table(ratings: Answers) -> Table:
     """Return items, agreement and self-agreement by aspect as a table."""
     shown = plain_table("aspect", "items", "ratings", "alpha", "again", "same")
     again = output.self_agreement(ratings)
-    for aspect, found in output.agreement(ratings).items():
-        alpha, own = found.alpha["ordinal"], again[aspect]
+    for aspect, agreement in output.agreement(ratings).items():
+        alpha, own = agreement.alpha["ordinal"], again[aspect]
         shown.add_row(
             aspect,
-            str(found.items),
-            str(found.ratings),
+            str(agreement.items),
+            str(agreement.ratings),
             "-" if alpha is None else f"{alpha:.2f}",
             str(own["n"]),
             "-" if own["same"] is None else f"{own['same']:.0%}",

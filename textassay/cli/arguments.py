@@ -30,13 +30,13 @@ def pairs(items: Iterable[str], flag: str) -> dict[str, str]:
     Raises:
         ConfigurationError: An item has no `=`.
     """
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     for item in items:
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise ConfigurationError(f"{flag} takes key=value, not {item!r}")
-        found[key.strip()] = value
-    return found
+        parsed[key.strip()] = value
+    return parsed
 
 
 def settings(items: Iterable[str]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     # read from a config file already
     if isinstance(items, Mapping):
         return dict(items)
-    found: dict[str, str] = {}
+    by_role: dict[str, str] = {}
     items = [items] if isinstance(items, str) else list(items)
     # a single `juror=` keeps its plain name; only several need numbers
     repeats = sum(item.startswith("juror=") for item in items) > 1
@@ -74,14 +74,14 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
         if not equals or "/" in role or "." in role:
             role, name = "", item
         if role == "juror" and repeats:
-            taken = {role.removeprefix("juror") for role in found}
+            taken = {role.removeprefix("juror") for role in by_role}
             role += next(str(at) for at in range(1, len(items) + 1) if str(at) not in taken)
-        if role in found:
+        if role in by_role:
             raise ConfigurationError(
                 f"--model: two models for {'the role ' + repr(role) if role else 'every role'}"
             )
-        found[role] = name
-    return found
+        by_role[role] = name
+    return by_role
 
 
 def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
@@ -90,7 +90,7 @@ def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
     Raises:
         ConfigurationError: One is not of that form.
     """
-    found: dict[str, tuple[float, float]] = {}
+    by_aspect: dict[str, tuple[float, float]] = {}
     for item in items:
         # from the right: an aspect's name may hold "="
         name, equals, ends = item.rpartition("=")
@@ -102,8 +102,8 @@ def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
             low = high = 0.0
         if not (equals and name and low < high):
             raise ConfigurationError(f"--scale takes ASPECT=LOW,HIGH, not {item!r}")
-        found[name] = (low, high)
-    return found
+        by_aspect[name] = (low, high)
+    return by_aspect
 
 
 def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
@@ -142,11 +142,11 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
     # the file may spell flags as the command line does
-    flat = {key.replace("-", "_"): value for key, value in found.items()}
+    flat = {key.replace("-", "_"): value for key, value in content.items()}
     allowed = sorted({*known, "models", "endpoints", *EndpointSettings.model_fields})
     for key in flat:
         if key not in allowed:

@@ -15,30 +15,32 @@ from textassay.runtime.storage import cache_folder
 
 def show_info(folder: Path, *, as_json: bool = False) -> None:
     """Print what a cache folder holds."""
-    found = cache_folder.info(folder)
+    info = cache_folder.info(folder)
     if as_json:
-        told = {"answers": found.entries, "files": found.shards, "bytes": found.bytes}
+        told = {"answers": info.entries, "files": info.shards, "bytes": info.bytes}
         typer.echo(json.dumps(told))
         return
-    typer.echo(f"{found.entries} answers in {found.shards} files, {found.bytes / 1e6:.1f} MB")
+    typer.echo(f"{info.entries} answers in {info.shards} files, {info.bytes / 1e6:.1f} MB")
 
 
 def show_verification(folder: Path, *, as_json: bool = False) -> int:
     """Check every answer, print what is damaged, and return the exit status: 0 if nothing is."""
-    found = verify(folder)
+    verification = verify(folder)
     if as_json:
-        typer.echo(json.dumps({"sound": found.entries, "problems": list(found.problems)}))
-        return 0 if found.ok else UNSCORED
-    typer.echo(f"{found.entries} answers are sound")
-    for problem in found.problems:
+        typer.echo(
+            json.dumps({"sound": verification.entries, "problems": list(verification.problems)})
+        )
+        return 0 if verification.ok else UNSCORED
+    typer.echo(f"{verification.entries} answers are sound")
+    for problem in verification.problems:
         typer.echo(printable(problem))
-    return 0 if found.ok else UNSCORED
+    return 0 if verification.ok else UNSCORED
 
 
 def clear(folder: Path, *, as_json: bool = False) -> None:
     """Delete all answers."""
-    found = cache_folder.clear(folder)
+    cleared = cache_folder.clear(folder)
     if as_json:
-        typer.echo(json.dumps({"deleted": found.entries, "bytes": found.bytes}))
+        typer.echo(json.dumps({"deleted": cleared.entries, "bytes": cleared.bytes}))
         return
-    typer.echo(f"deleted {found.entries} answers, {found.bytes / 1e6:.1f} MB")
+    typer.echo(f"deleted {cleared.entries} answers, {cleared.bytes / 1e6:.1f} MB")

@@ -88,14 +88,14 @@ def learn(
 def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
     """Return digests of the sources that have ratings."""
     group = dict(zip(people.ids, people.groups, strict=True))
-    found = set()
+    sources = set()
     for table in tables:
         for id_, rated in zip(table.ids, table.rated.tolist(), strict=True):
             if rated:
                 # digests let `estimate` recognize sources that the calibration has seen, without
                 # their texts
-                found.add(folder.source_digest(group[id_] or f"row {id_}"))
-    return frozenset(found)
+                sources.add(folder.source_digest(group[id_] or f"row {id_}"))
+    return frozenset(sources)
 
 
 def apply(

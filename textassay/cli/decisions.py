@@ -112,7 +112,7 @@ def interval(estimate: Estimate) -> str:
 
 def table(*columns: str, left: int = 1) -> Table:
     """Return an empty table whose rows are never folded."""
-    found = plain_table(*columns, left=left)
-    for column in found.columns:
+    grid = plain_table(*columns, left=left)
+    for column in grid.columns:
         column.no_wrap = True
-    return found
+    return grid

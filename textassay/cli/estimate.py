@@ -53,7 +53,7 @@ def show(
     allowed = allow_change(given)
     read = None if calibration is None else folder.load(calibration)
     tables, people = read_columns(scores, data, aspect_map, labels)
-    found = []
+    estimates = []
     for columns in tables:
         # before anything is learned: scores of two judges have two kinds of errors
         signature = one_signature(columns, allow_change=allowed)
@@ -62,7 +62,7 @@ def show(
                 "--by system needs the field 'system' in DATA, and no row has it"
             )
         learned, method = _from_folder(read, columns, people, signature, allowed)
-        found.append(
+        estimates.append(
             estimate_means(
                 columns,
                 scales=scales_of(columns, scales),
@@ -75,12 +75,12 @@ def show(
             )
         )
     if as_json:
-        rows = [row.as_dict() for one in found for row in one.rows]
-        differences = [delta.as_dict() for one in found for delta in one.differences]
-        assumes = list(dict.fromkeys(note for one in found for note in one.assumes))
+        rows = [row.as_dict() for one in estimates for row in one.rows]
+        differences = [delta.as_dict() for one in estimates for delta in one.differences]
+        assumes = list(dict.fromkeys(note for one in estimates for note in one.assumes))
         print_json({"rows": rows, "differences": differences, "assumes": assumes})
     else:
-        _draw(found, confidence)
+        _draw(estimates, confidence)
 
 
 def _from_folder(
@@ -113,13 +113,13 @@ def _from_folder(
     return own.map, own.kind
 
 
-def _draw(found: Sequence[Estimates], confidence: float) -> None:
+def _draw(estimates: Sequence[Estimates], confidence: float) -> None:
     console = results()
     drawn = table(
         "score", "system", "n", "rated", "sources", "judge only", "labels only", "corrected",
         "lambda", "1 label =", "rank", left=2,
     )  # fmt: skip
-    for one in found:
+    for one in estimates:
         for row in one.rows:
             rank = "-" if row.rank is None else "-".join(map(str, dict.fromkeys(row.rank)))
             drawn.add_row(
@@ -129,7 +129,7 @@ def _draw(found: Sequence[Estimates], confidence: float) -> None:
                 number(row.weight, 2), number(row.worth, 2), rank,
             )  # fmt: skip
     console.print(drawn)
-    differences = [delta for one in found for delta in one.differences]
+    differences = [delta for one in estimates for delta in one.differences]
     if differences:
         pairs = table("score", "a", "b", "a - b", "p", "p (Holm)", left=3)
         for delta in differences:
@@ -139,8 +139,8 @@ def _draw(found: Sequence[Estimates], confidence: float) -> None:
             )  # fmt: skip
         console.print(pairs)
     say(f"intervals: {confidence:.0%}, over sources. Assumed:")
-    tell(f"  {note}" for one in found for note in one.assumes)
-    tell(note for one in found for row in one.rows for note in _notes(row))
+    tell(f"  {note}" for one in estimates for note in one.assumes)
+    tell(note for one in estimates for row in one.rows for note in _notes(row))
 
 
 def _notes(row: EstimateRow) -> list[str]:

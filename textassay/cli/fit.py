@@ -126,7 +126,7 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
         print_estimate(asked, len(alignment.examples), as_json=as_json)
         return 0
     try:
-        found = await alignment.run(watch)
+        fit = await alignment.run(watch)
     # the user has to change something first, so the status is 2; 3 would promise that repeating
     # the command helps
     except (RunFolderError, UnknownName):
@@ -136,8 +136,8 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
     except TextassayError as error:
         error.__notes__ = ["what is finished is kept; go on by giving the same command again"]
         raise Stopped from error
-    write(found, Path(flags["out"]), as_json)
-    for warning in found.report["warnings"]:
+    write(fit, Path(flags["out"]), as_json)
+    for warning in fit.report["warnings"]:
         say(f"warning: {warning}", style="yellow")
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in alignment.unscored.items())
     if unscored:
@@ -191,31 +191,31 @@ def fit_from_recorded(flags: dict[str, Any], as_json: bool) -> int:
     """
     out = Path(flags["out"])
     check_out(out)
-    found = fit_recorded(
+    fit = fit_recorded(
         Examples(flags["data"], fields=flags.get("fields")),
         features=tuple(flags.get("features") or ()),
         scores=tuple(flags.get("scores") or ()),
         learning=learning_from(flags),
     )
-    write(found, out, as_json)
+    write(fit, out, as_json)
     return 0
 
 
-def write(found: Fit, out: Path, as_json: bool) -> None:
+def write(fit: Fit, out: Path, as_json: bool) -> None:
     """Write the evaluator folder and print the report.
 
     Raises:
         StorageError: The folder cannot be written.
     """
     try:
-        found.save(out)
+        fit.save(out)
     except OSError as error:
         raise StorageError(f"cannot write the evaluator to {out}: {error}") from error
     if as_json:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
-        typer.echo(printable(text_of(found.report)), nl=False)
-    model = "" if found.evaluator.model is None else f" --model {found.evaluator.model}"
+        typer.echo(printable(text_of(fit.report)), nl=False)
+    model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"
         " --out RUN"

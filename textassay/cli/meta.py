@@ -72,11 +72,12 @@ def explained(table: AgreementTable) -> list[str]:
     """
     lines: list[str] = []
     for row in table.rows:
-        found = row.agreement
-        if found.groups_skipped and not lines:
+        agreement = row.agreement
+        if agreement.groups_skipped and not lines:
             lines.append(
-                f"{_groups(found)}: {found.groups} groups are averaged; {found.groups_skipped} are"
-                " left out because all scores or all ratings in them are equal"
+                f"{_groups(agreement)}: {agreement.groups} groups are averaged;"
+                f" {agreement.groups_skipped} are left out because all scores or all ratings in them"
+                " are equal"
             )
     notes: dict[str, list[str]] = {}
     for row in table.rows:
@@ -104,14 +105,19 @@ def _drawn_raters(rows: Sequence[RaterRow]) -> Table:
         left=2,
     )
     for row in rows:
-        found = row.agreement
-        pairs = (found.between_raters, found.judge_rater, found.ceiling, found.judge_others)
-        figures = [found.alpha["ordinal"], *(pair.spearman if pair else None for pair in pairs)]
+        agreement = row.agreement
+        pairs = (
+            agreement.between_raters,
+            agreement.judge_rater,
+            agreement.ceiling,
+            agreement.judge_others,
+        )
+        figures = [agreement.alpha["ordinal"], *(pair.spearman if pair else None for pair in pairs)]
         lines.add_row(
             Text(printable(row.aspect)),
             Text(printable(row.human)),
-            str(found.raters),
-            str(found.items),
+            str(agreement.raters),
+            str(agreement.items),
             *("-" if figure is None else f"{figure:.3f}" for figure in figures),
         )
     return lines
@@ -155,25 +161,27 @@ def _one_line_a_coefficient(table: AgreementTable) -> Table:
 
 
 def _heading(row: TableRow) -> list[Text | str]:
-    found = row.agreement
-    coverage = "-" if found.coverage is None else f"{found.coverage:.3f}"
+    agreement = row.agreement
+    coverage = "-" if agreement.coverage is None else f"{agreement.coverage:.3f}"
     names: list[Text | str] = [Text(printable(row.aspect)), Text(printable(row.human))]
-    return [*names, found.level, str(found.n), coverage, _groups(found)]
+    return [*names, agreement.level, str(agreement.n), coverage, _groups(agreement)]
 
 
-def _groups(found: Agreement) -> str:
-    if found.level == "system":
-        return f"{found.systems} systems"
-    if found.groups is None:
+def _groups(agreement: Agreement) -> str:
+    if agreement.level == "system":
+        return f"{agreement.systems} systems"
+    if agreement.groups is None:
         return "-"
-    return f"{found.groups}" + (f" (-{found.groups_skipped})" if found.groups_skipped else "")
+    return f"{agreement.groups}" + (
+        f" (-{agreement.groups_skipped})" if agreement.groups_skipped else ""
+    )
 
 
-def _figures(found: Agreement) -> Iterator[tuple[str, str, str]]:
+def _figures(agreement: Agreement) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and interval of each coefficient."""
     for name in COEFFICIENTS:
-        value: float | None = getattr(found, name)
-        span = found.ci.get(name) if found.ci else None
+        value: float | None = getattr(agreement, name)
+        span = agreement.ci.get(name) if agreement.ci else None
         yield (
             name,
             "-" if value is None else f"{value:.3f}",

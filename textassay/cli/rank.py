@@ -26,24 +26,24 @@ def show(
         DataError: The comparisons cannot be ranked.
     """
     check_confidence(confidence)
-    found = rank_systems(scores, pairs, aspects=aspects, confidence=confidence)
+    rankings = rank_systems(scores, pairs, aspects=aspects, confidence=confidence)
     if as_json:
-        rows = [row.as_dict() for one in found for row in one.rows]
-        differences = [delta.as_dict() for one in found for delta in one.differences]
+        rows = [row.as_dict() for one in rankings for row in one.rows]
+        differences = [delta.as_dict() for one in rankings for delta in one.differences]
         print_json({"rows": rows, "differences": differences})
         return
-    _draw(found)
-    for one in found:
+    _draw(rankings)
+    for one in rankings:
         _tell(one)
 
 
-def _draw(found: Sequence[Ranking]) -> None:
+def _draw(rankings: Sequence[Ranking]) -> None:
     console = results()
     lines = table(
         "aspect", "system", "rank", "strength", "win rate", "compared", "wins", "ties", "losses",
         "flips", left=2,
     )  # fmt: skip
-    for row in (row for one in found for row in one.rows):
+    for row in (row for one in rankings for row in one.rows):
         # a rank that the tests settle is printed once, not as `2-2`
         ranks = "-" if row.rank is None else "-".join(str(r) for r in dict.fromkeys(row.rank))
         lines.add_row(
@@ -53,7 +53,7 @@ def _draw(found: Sequence[Ranking]) -> None:
         )  # fmt: skip
     console.print(lines)
     pairs = table("aspect", "a", "b", "a - b", "a beats b", "p", "p (Holm)", left=3)
-    for delta in (delta for one in found for delta in one.differences):
+    for delta in (delta for one in rankings for delta in one.differences):
         wins = "-" if delta.wins is None else f"{delta.wins:.0%}"
         pairs.add_row(
             name(delta.aspect), name(delta.a), name(delta.b), interval(delta.difference), wins,

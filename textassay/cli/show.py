@@ -70,26 +70,26 @@ def show_example(
     if not rows:
         # the ids of the run, not of the data: the error suggests those with scores
         raise UnknownName("example of this run", id_, run.table.ids)
-    found = [show(run, data, joined, row) for row in rows]
+    shown_rows = [show(run, data, joined, row) for row in rows]
     if as_json:
-        example = found[0].example
+        example = shown_rows[0].example
         told = None if example is None else example.model_dump(mode="json")
-        scored = [{**one.score.model_dump(mode="json"), "human": one.human} for one in found]
+        scored = [{**one.score.model_dump(mode="json"), "human": one.human} for one in shown_rows]
         _print_json({"id": id_, "example": told, "scores": scored})
         return
-    parts: list[RenderableType] = [_text(found[0])]
-    for one in found:
+    parts: list[RenderableType] = [_text(shown_rows[0])]
+    for one in shown_rows:
         parts += [Text(), _evidence(one)]
     results().print(Group(*parts))
 
 
 def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
     """Return the means of the printed table: one row per aspect and system."""
-    found = []
+    rows = []
     for aspect in scores(run, data, joined) or ():
         for row in aspect.rows:
             mean = row.mean
-            found.append(
+            rows.append(
                 {
                     "aspect": aspect.name,
                     "system": row.system,
@@ -101,7 +101,7 @@ def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, An
                     "human": row.people,
                 }
             )
-    return found
+    return rows
 
 
 def _print_json(told: dict[str, Any]) -> None:
@@ -118,8 +118,8 @@ def _read(
 
 
 def _facts(run: RunSource, data: DataSource) -> RenderableType:
-    found = overview([run], data)
-    facts = found.runs[0]
+    summary = overview([run], data)
+    facts = summary.runs[0]
     table = plain_table("", "", left=2)
     for label, value in facts.facts:
         table.add_row(Text(label, style="dim"), _safe(value))
@@ -131,8 +131,8 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
         Text(printable(visible(run.name)), style="bold"),
         indented(table),
     ]
-    if found.missing is not None:
-        parts.append(Text(printable(f"Texts and ratings are absent: {found.missing}."), "yellow"))
+    if summary.missing is not None:
+        parts.append(Text(printable(f"Texts and ratings are absent: {summary.missing}."), "yellow"))
     return Group(*parts)
 
 

@@ -58,8 +58,8 @@ class TaskComparison:
         The sign and the best of several are picked with the ratings in view, which is in favor of
         the trivial ones.
         """
-        found = [line.spearman[aspect] for line in self.lines if line.trivial]
-        return max((abs(value) for value in found if value is not None), default=0.0)
+        values = [line.spearman[aspect] for line in self.lines if line.trivial]
+        return max((abs(value) for value in values if value is not None), default=0.0)
 
     def is_bar(self, line: ComparisonLine, aspect: str) -> bool:
         """Whether a trivial line is the one that a judge must beat."""
@@ -125,11 +125,13 @@ def _line(
     name: str, trivial: bool, examples: Sequence[Example], scores: Recorded
 ) -> ComparisonLine:
     rows = agreement_table(scores, examples).rows
-    found = {row.human: row.agreement for row in rows}
+    agreements = {row.human: row.agreement for row in rows}
     aspects = dict.fromkeys(aspect for example in examples for aspect in example.human)
-    spearman = {aspect: found[aspect].spearman if aspect in found else None for aspect in aspects}
+    spearman = {
+        aspect: agreements[aspect].spearman if aspect in agreements else None for aspect in aspects
+    }
     # the fewest rows: a line must not look better covered than its worst aspect
-    return ComparisonLine(name, trivial, spearman, min(one.n for one in found.values()))
+    return ComparisonLine(name, trivial, spearman, min(one.n for one in agreements.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,10 +99,10 @@ def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
 
 def outcomes(layout: Layout) -> Counter[str]:
     """Count the scores of all runs by outcome."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for folder in _runs(layout):
-        found.update(score.outcome for score in read_scores(layout.run(*folder)))
-    return found
+        counts.update(score.outcome for score in read_scores(layout.run(*folder)))
+    return counts
 
 
 def usage(layout: Layout) -> Usage:

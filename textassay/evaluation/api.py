@@ -169,8 +169,8 @@ async def finish(session: Session) -> Run:
     Keeps scores in memory only if there is no folder.
     """
     scores: list[Score] = []
-    async with writing_summary(session), aclosing(session.engine.scores()) as found:
-        async for score in found:
+    async with writing_summary(session), aclosing(session.engine.scores()) as finished:
+        async for score in finished:
             if session.folder is None:  # with a folder the scores are there, and memory stays flat
                 scores.append(score)  # noqa: PERF401
     path = None if session.folder is None else session.folder.path

@@ -146,7 +146,7 @@ async def _walked(
     settings: Settings,
     ids: Collection[str] | None,
 ) -> AsyncIterator[Exchange]:
-    async with _recording(source, spec, models, settings) as (session, found):
+    async with _recording(source, spec, models, settings) as (session, exchanges):
         left = None if ids is None else set(ids)
         for number, example in enumerate(session.examples):
             if left == set() or (spec.limit is not None and number >= spec.limit):
@@ -157,10 +157,10 @@ async def _walked(
                 left.discard(example.id)
             # what an earlier example asked belongs to it; the rest of the list is what this one
             # asks
-            found.clear()
+            exchanges.clear()
             aspects = tuple(session.method.aspects)
             await session.method.graph.run(Assignment(example=example, aspects=aspects))
-            for one in found:
+            for one in exchanges:
                 yield Exchange(example.id, one.model, one.prompt, one.answers, one.logprobs)
     if left:
         raise UnknownName("example", min(left), [])
@@ -170,16 +170,16 @@ async def _walked(
 async def _recording(
     source: Any, spec: RunSpec, models: Mapping[str, Model], settings: Settings
 ) -> AsyncIterator[tuple[Session, list[Exchange]]]:
-    found: list[Exchange] = []
+    exchanges: list[Exchange] = []
     async with open_session(
         source,
         spec,
         models=models,
         settings=settings,
         dry=True,
-        observe=lambda model: Recorder(model, found),
+        observe=lambda model: Recorder(model, exchanges),
     ) as session:
-        yield session, found
+        yield session, exchanges
 
 
 def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:

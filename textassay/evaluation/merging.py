@@ -104,7 +104,7 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
 
 def _sources(run: Path) -> list[_Source]:
     """Return the shards in order; refuse those that do not belong together."""
-    found = []
+    sources = []
     for path in shard_folders(run):
         manifest = read_manifest(path)
         check_manifest(path, manifest)
@@ -113,15 +113,15 @@ def _sources(run: Path) -> list[_Source]:
             raise RunFolderError(
                 f"{path} is a run of all data, not of a shard ({parameter('shard', 'I/N')})"
             )
-        found.append(_Source(path, Shard.parse(own), manifest))
-    if not found:
+        sources.append(_Source(path, Shard.parse(own), manifest))
+    if not sources:
         raise RunFolderError(
             f"{run} holds no shards: make them with `textassay score ... --shard I/N "
             f"--out {run / 'shard-I'}`"
         )
-    found.sort(key=lambda source: source.shard)
-    first = found[0]
-    for before, source in pairwise(found):
+    sources.sort(key=lambda source: source.shard)
+    first = sources[0]
+    for before, source in pairwise(sources):
         if source.shard.count != first.shard.count:
             raise RunFolderError(
                 f"{first.path} is shard {first.shard} and {source.path} is {source.shard}: "
@@ -133,7 +133,7 @@ def _sources(run: Path) -> list[_Source]:
         change = change or _changed_spec(first.manifest, source.manifest)
         if change is not None:
             raise RunFolderError(f"{source.path} cannot be merged with {first.path}, for {change}")
-    return found
+    return sources
 
 
 def _placeless(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,10 +243,10 @@ def _lines(
             seen.add(pair)
             tally.add(score)
             yield line if line.endswith(b"\n") else line + b"\n"
-        found, expected = len(seen) - before, source.expected
-        if not partial and expected is not None and found < expected:
+        unique, expected = len(seen) - before, source.expected
+        if not partial and expected is not None and unique < expected:
             raise RunFolderError(
-                f"{source.path} is unfinished: it has {found} of {expected} scores; go on with "
+                f"{source.path} is unfinished: it has {unique} of {expected} scores; go on with "
                 f"`textassay resume {source.path}`, or merge what there is with "
                 f"{parameter('partial', 'True', typed='')}"
             )

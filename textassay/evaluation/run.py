@@ -150,10 +150,10 @@ class Run(Displayed):
             if count <= MAX_ROWS:
                 why = score.error.message if score.error else score.explanation or ""
                 rows.append((score.id, score.aspect, score.value, why))
-        found = tally.summary()
-        cost, outcomes = found["usage"]["cost"], found["outcomes"]
+        summary = tally.summary()
+        cost, outcomes = summary["usage"]["cost"], summary["outcomes"]
         title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
-        title += f"; {found['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
-        means = [(name, one["n"], one["mean"]) for name, one in found["aspects"].items()]
+        title += f"; {summary['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
+        means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
         scores = Shown("", ("id", "aspect", "value", "reason"), rows, count - len(rows))
         return [Shown(title, ("aspect", "scored", "mean"), means), scores]

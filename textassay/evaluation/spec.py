@@ -95,7 +95,9 @@ def rooted(spec: RunSpec) -> RunSpec:
         "data": spec.data,
         "task": spec.task if _is_path(spec.task) else None,
     }
-    found = {name: str(Path(path).absolute()) for name, path in paths.items() if path is not None}
+    absolute = {
+        name: str(Path(path).absolute()) for name, path in paths.items() if path is not None
+    }
     models = {role: _rooted_replay(name) for role, name in spec.models.items()}
     rooted_as = {
         "scores": _rooted_scores,
@@ -104,8 +106,8 @@ def rooted(spec: RunSpec) -> RunSpec:
     }
     options = {key: rooted_as.get(key, _rooted_file)(value) for key, value in spec.options.items()}
     if is_evaluator(spec.method):
-        found["method"] = str(Path(spec.method).absolute())
-    return spec.model_copy(update={**found, "models": models, "options": options})
+        absolute["method"] = str(Path(spec.method).absolute())
+    return spec.model_copy(update={**absolute, "models": models, "options": options})
 
 
 def _is_path(task: str | None) -> bool:
@@ -242,10 +244,10 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
         return None
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
-        found = (
+        changed = (
             _difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys
         )
-        return next((change for change in found if change is not None), None)
+        return next((change for change in changed if change is not None), None)
     if where == "data":
         return "the data have changed"
     return f"its {where} was {before!r} and is now {after!r}"

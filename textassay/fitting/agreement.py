@@ -100,22 +100,22 @@ def _on_same_rows(
     rows: Json = {}
     for name, values in predictions.items():
         pairs = pair_up(np.where(missing, np.nan, values), human, groups=groups)
-        found, count = agreement_of(pairs, "dataset"), number_of_groups(pairs)
+        agreement, count = agreement_of(pairs, "dataset"), number_of_groups(pairs)
         # equal seeds over equal rows draw equal resamples, which pairs the differences below
-        draws[name] = resampled(pairs, "dataset", resamples=resamples_for(found.n), seed=seed)
+        draws[name] = resampled(pairs, "dataset", resamples=resamples_for(agreement.n), seed=seed)
         rows[name] = {
-            **{coefficient: getattr(found, coefficient) for coefficient in COEFFICIENTS},
+            **{coefficient: getattr(agreement, coefficient) for coefficient in COEFFICIENTS},
             "ci": {
-                c: _listed(coefficient_interval(getattr(found, c), draws[name][c], count))
+                c: _listed(coefficient_interval(getattr(agreement, c), draws[name][c], count))
                 for c in COEFFICIENTS
             },
             **notes.get(name, {}),
         }
         rated = {
-            "n": found.n,
-            "groups": found.groups,
-            "coverage": found.coverage,
-            "resamples": resamples_for(found.n),
+            "n": agreement.n,
+            "groups": agreement.groups,
+            "coverage": agreement.coverage,
+            "resamples": resamples_for(agreement.n),
         }
     differences = {
         name: {

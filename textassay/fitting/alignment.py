@@ -153,9 +153,9 @@ async def align(
     for layer in range(1, growth.layers + 1):
         notes: list[Json] = []
         if layer > 1:
-            found = await take_apart(layer, expanded)
-            tree = tree.with_children(part for one in found for part in one.aspects)
-            notes = [{**note, "under": one.of.id} for one in found for note in one.notes]
+            decompositions = await take_apart(layer, expanded)
+            tree = tree.with_children(part for one in decompositions for part in one.aspects)
+            notes = [{**note, "under": one.of.id} for one in decompositions for note in one.notes]
         nodes = tree.layer(layer)
         if not nodes:  # no criterion that was kept has parts in the given tree
             break
@@ -178,14 +178,14 @@ async def align(
 
 
 def _noise_warning(layer: int, keep: int, growth: Growth) -> str:
-    found = (
+    noisy = (
         f"layer {layer}: the importance of none of its criteria can be told from 0, so that which"
         f" {keep} to take apart would be chance"
     )
     if growth.noise == "prune":
-        return f"{found}; the tree was pruned all the same"
+        return f"{noisy}; the tree was pruned all the same"
     return (
-        f"{found}: the tree stops at this layer. Rate more rows, keep all criteria"
+        f"{noisy}: the tree stops at this layer. Rate more rows, keep all criteria"
         f" (keep={MAX_KEEP}), or prune all the same (noise=prune)"
     )
 
@@ -277,8 +277,8 @@ class _Ranking:
 
     def told(self, expanded: set[str]) -> list[Json]:
         """Return JSON values."""
-        found = self.permutation
-        spans = dict(zip(found.names, found.overall_interval(), strict=True))
+        importance = self.permutation
+        spans = dict(zip(importance.names, importance.overall_interval(), strict=True))
         return [
             {
                 "criterion": node.id,

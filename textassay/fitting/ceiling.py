@@ -33,7 +33,7 @@ def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
     items that have a rating and a score; a share is `None` if no source has.
     """
     predicted = predicted_by(choice.aggregator, test)
-    found: Json = {}
+    by_aspect: Json = {}
     for at, aspect in enumerate(test.aspects):
         human = test.human[:, at]
         told: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
@@ -44,8 +44,8 @@ def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
                 **_share_of_equal_ranks(values, human, test),
                 "feature": single[0],
             }
-        found[aspect] = told
-    return found
+        by_aspect[aspect] = told
+    return by_aspect
 
 
 def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> Json:
@@ -68,14 +68,14 @@ def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
     aspect has ratings of single annotators, who are identified by their position in the data.
     """
     predicted = predicted_by(aggregator, test)
-    found: Json = {}
+    by_aspect: Json = {}
     for aspect, ratings in test.annotators.items():
         at = test.aspects.index(aspect)
         pairs = {
             f"{a + 1}-{b + 1}": _correlations(ratings[:, a], ratings[:, b])
             for a, b in combinations(range(ratings.shape[1]), 2)
         }
-        found[aspect] = {
+        by_aspect[aspect] = {
             "pairs": pairs,
             "mean_of_pairs": _mean(list(pairs.values())),
             "one_with_the_others": _mean(
@@ -89,7 +89,7 @@ def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
                 [_correlations(predicted[:, at], one) for one in ratings.T]
             ),
         }
-    return found
+    return by_aspect
 
 
 def _mean_of_others(ratings: Floats, one: int) -> Floats:
@@ -100,8 +100,8 @@ def _mean_of_others(ratings: Floats, one: int) -> Floats:
 
 
 def _correlations(a: Floats, b: Floats) -> Json:
-    found = agreement_of(pair_up(a, b), "dataset")
-    return {"pearson": found.pearson, "spearman": found.spearman, "n": found.n}
+    agreement = agreement_of(pair_up(a, b), "dataset")
+    return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
 
 
 def _mean(rows: list[Json]) -> Json:

@@ -50,7 +50,7 @@ def _over_seeds(
     fraction: float,
     repeats: int,
 ) -> Json:
-    found, rows, problem = [], [], None
+    curves, rows, problem = [], [], None
     # all of the rows are the same rows under any seed
     for seed in range(repeats if fraction < 1 else 1):
         try:
@@ -59,13 +59,13 @@ def _over_seeds(
                 if fraction == 1
                 else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
             )
-            found.append(agreement(predicted_by(fitter.fit(name, part), test), test))
+            curves.append(agreement(predicted_by(fitter.fit(name, part), test), test))
             rows.append(len(part.ids))
         except DataError as error:
             problem = str(error)
-    told: Json = {"seeds": len(found), "rows": int(np.mean(rows)) if rows else None}
+    told: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
     for coefficient in ("pearson", "spearman"):
-        values = [one[coefficient] for one in found if one[coefficient] is not None]
+        values = [one[coefficient] for one in curves if one[coefficient] is not None]
         told[coefficient] = (
             {"mean": float(np.mean(values)), "sd": float(np.std(values))} if values else None
         )
@@ -130,13 +130,13 @@ def _mean_of(points: Sequence[Json]) -> Json:
 
 def steps(count: int) -> list[int]:
     """Return 1, 2, 3, 4, 6, 8, 12, 16, ... and the count itself."""
-    found = {
+    counts = {
         size
         for power in range(20)
         for size in (2**power, 3 * 2 ** max(power - 1, 0))
         if size < count
     }
-    return [*sorted(found), count]
+    return [*sorted(counts), count]
 
 
 def _with_top(
@@ -157,12 +157,12 @@ def agreement(predicted: Floats, test: FeatureTable) -> Json:
 
     Rows without a prediction are left out, and `coverage` says how many there are.
     """
-    found = [
+    agreements = [
         agreement_of(pair_up(p, h), "dataset")
         for p, h in zip(predicted.T, test.human.T, strict=True)
     ]
     told: Json = {}
     for coefficient in ("pearson", "spearman"):
-        values = [getattr(one, coefficient) for one in found]
+        values = [getattr(one, coefficient) for one in agreements]
         told[coefficient] = None if None in values else float(np.mean(values))
-    return told | {"coverage": min((one.coverage or 0.0) for one in found)}
+    return told | {"coverage": min((one.coverage or 0.0) for one in agreements)}

@@ -430,12 +430,12 @@ class _Layers:
         ):
             scores = (await finish(session)).scores
         ids = {node.label: node.id for node in nodes}
-        found: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
+        ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
         for score in scores:
-            found[ids[score.aspect]][score.id] = score.value
+            ratings[ids[score.aspect]][score.id] = score.value
             self._count(score)
         self.rating = False
-        return found
+        return ratings
 
     def _count(self, score: Score) -> None:
         if score.value is None:
@@ -454,9 +454,9 @@ class _Layers:
         if file.exists():
             return _read(file, aspects)
         decomposer = decomposer_for(self._models, self._alignment.task, self._options)
-        found = await in_parallel(decomposer, aspects)
-        write_json(file, [one.model_dump(mode="json") for one in found])
-        return found
+        decompositions = await in_parallel(decomposer, aspects)
+        write_json(file, [one.model_dump(mode="json") for one in decompositions])
+        return decompositions
 
 
 def _stand_ins(aspects: Sequence[Aspect], layer: int, count: int) -> list[Aspect]:
@@ -479,22 +479,24 @@ def _read(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
         RunFolderError: The file was edited, or its criteria are others than were found to matter.
     """
     try:
-        found = [Decomposition.model_validate(one) for one in json.loads(file.read_bytes())]
+        decompositions = [
+            Decomposition.model_validate(one) for one in json.loads(file.read_bytes())
+        ]
     except (OSError, ValueError, TypeError) as error:
         raise RunFolderError(
             f"{file} cannot be read: {error}; delete it to ask for the parts again"
         ) from error
     # another aggregator can rank other criteria first; their parts must not be taken for these
-    if [one.of.id for one in found] != [aspect.id for aspect in aspects]:
+    if [one.of.id for one in decompositions] != [aspect.id for aspect in aspects]:
         before, now = (
             ", ".join(ids)
-            for ids in ([one.of.id for one in found], [aspect.id for aspect in aspects])
+            for ids in ([one.of.id for one in decompositions], [aspect.id for aspect in aspects])
         )
         raise RunFolderError(
             f"{file} holds the parts of {before}, where {now} are to be taken apart; delete the"
             " layers from there on, or choose another folder"
         )
-    return found
+    return decompositions
 
 
 def task_for(task: str | None, aspects: Sequence[str]) -> Task:
@@ -531,13 +533,13 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
 def rated(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
     """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
     wanted = human_aspects(data.check(), learning.aspects)
-    found: list[Example] = []
+    examples: list[Example] = []
     for example in data:
-        if limit is not None and len(found) == limit:
+        if limit is not None and len(examples) == limit:
             break
         if any(example.human.get(name) is not None for name in wanted):
-            found.append(example)
-    return found
+            examples.append(example)
+    return examples
 
 
 def _wanted(learning: Learning) -> Wanted:

@@ -49,8 +49,8 @@ def given_tree(option: str, task: Task) -> AspectTree | None:
 
 def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
     """Return what criteria are made of in a tree; those without parts are left out."""
-    found = ((aspect, tree.children(aspect.id)) for aspect in aspects)
-    return [Decomposition(of=aspect, aspects=parts) for aspect, parts in found if parts]
+    children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
+    return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
 
 
 def _rated_alike(nodes: Iterable[Aspect]) -> tuple[Aspect, ...]:

@@ -167,11 +167,11 @@ def importance_over_folds(
     Raises:
         DataError: The folds are too small to learn from.
     """
-    found = [
+    folds = [
         importance_on(fitted, rows, seed=fitter.seed, repeats=repeats)
         for fitted, rows in _fitted_over_folds(name, train, fitter, count)
     ]
-    return pooled(found)
+    return pooled(folds)
 
 
 def saliency_over_folds(
@@ -197,10 +197,10 @@ def saliency_over_folds(
         rows = _at_most(rows, _ROWS_TO_EXPLAIN, fitter.seed)
         # the background holds none of the explained rows, or a row would be compared with itself
         others = train.rows(~np.isin(train.ids, rows.ids))
-        found = explain(
+        explanations = explain(
             fitted, rows.features, others.features, systems=rows.systems, seed=fitter.seed
         )
-        sizes.append(global_importance(found.values) / spreads[:, None])
+        sizes.append(global_importance(explanations.values) / spreads[:, None])
     overall = np.mean(sizes, axis=(0, 1))
     return dict(zip(train.names, overall.tolist(), strict=True))
 

@@ -95,7 +95,7 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     rng = np.random.default_rng(fitter.seed)
     # contributions of a few hundred rows give the means well enough, and sampled ones are slow
     rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
-    found = explain(
+    explained = explain(
         aggregator,
         test.features[rows],
         # training rows are the background: contributions are then relative to what the evaluator
@@ -105,7 +105,7 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
         samples=_PERMUTATIONS,
         seed=fitter.seed,
     )
-    sizes = global_importance(found.values)
+    sizes = global_importance(explained.values)
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
     told["shap"] = [
         {
@@ -118,9 +118,9 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     return told
 
 
-def _permutation(found: Importance, table: FeatureTable) -> list[Json]:
-    at_name = {name: at for at, name in enumerate(found.names)}
-    interval, overall = found.interval(), found.overall_interval()
+def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
+    at_name = {name: at for at, name in enumerate(importance.names)}
+    interval, overall = importance.interval(), importance.overall_interval()
     return [
         {
             "feature": name,
@@ -128,14 +128,14 @@ def _permutation(found: Importance, table: FeatureTable) -> list[Json]:
             "ci": _listed(overall[at_name[name]]),
             "by_aspect": {
                 aspect: {
-                    "mean": float(found.mean[at_name[name], at]),
-                    "sd": float(found.sd[at_name[name], at]),
+                    "mean": float(importance.mean[at_name[name], at]),
+                    "sd": float(importance.sd[at_name[name], at]),
                     "ci": _listed(interval[at_name[name], at]),
                 }
                 for at, aspect in enumerate(table.aspects)
             },
         }
-        for name, mean in found.ranking()
+        for name, mean in importance.ranking()
     ]
 
 

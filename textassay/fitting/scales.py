@@ -34,7 +34,7 @@ def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> S
     for name in told:
         if name not in table.aspects:
             raise UnknownName("human aspect with a scale", name, list(table.aspects))
-    found: Scales = {}
+    scales: Scales = {}
     for column, name in enumerate(table.aspects):
         ratings = table.human[:, column]
         low, high = float(np.nanmin(ratings)), float(np.nanmax(ratings))
@@ -49,11 +49,11 @@ def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> S
                     f"aspect {name!r}: ratings go from {low:g} to {high:g}, off the scale "
                     f"{told[name][0]:g} to {told[name][1]:g} that was told"
                 )
-            found[name] = told[name]
+            scales[name] = told[name]
             continue
         _refuse_two_scales(name, ratings, table)
-        found[name] = (float(math.floor(low)), float(math.ceil(high)))
-    return found
+        scales[name] = (float(math.floor(low)), float(math.ceil(high)))
+    return scales
 
 
 def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:

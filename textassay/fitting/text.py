@@ -61,20 +61,20 @@ def _systems(aspects: Json) -> list[str]:
     """Return what the means of systems do, a line for each aspect that they were tried for."""
     lines = []
     for aspect, one in aspects.items():
-        if (found := one["learning"].get("systems")) is None:
+        if (systems := one["learning"].get("systems")) is None:
             continue
-        errors, used = found["held_out_error"], "" if found["used"] else "do not "
+        errors, used = systems["held_out_error"], "" if systems["used"] else "do not "
         lines.append(
-            f"{aspect}: the means of {found['known']} systems {used}take part; error over folds"
-            f" that leave out {found['left_out']}: {errors['without']:.3f} without,"
+            f"{aspect}: the means of {systems['known']} systems {used}take part; error over folds"
+            f" that leave out {systems['left_out']}: {errors['without']:.3f} without,"
             f" {errors['with']:.3f} with"
         )
     return lines
 
 
-def _held_out(found: Json) -> list[str]:
+def _held_out(held_out: Json) -> list[str]:
     parts = []
-    for aspect, one in found["aspects"].items():
+    for aspect, one in held_out["aspects"].items():
         rows: list[tuple[str, ...]] = [
             ("", "Pearson", "Spearman", "Kendall", "evaluator better by (p)")
         ]
@@ -91,7 +91,7 @@ def _held_out(found: Json) -> list[str]:
     means = [("mean over the aspects", "Pearson", "Spearman", "Kendall")]
     means += [
         (name, *(_figure(row[c]) for c in ("pearson", "spearman", "kendall")))
-        for name, row in found["mean"].items()
+        for name, row in held_out["mean"].items()
     ]
     return [*parts, _aligned(means)]
 
@@ -120,15 +120,15 @@ def _probability(one: Json, resamples: int) -> str:
     return f" ({p}{'*' if one['significant'] else ''})"
 
 
-def _importance(found: Json) -> str:
+def _importance(importance: Json) -> str:
     lines = [
         "what the evaluator rests on: growth of the squared error when shuffled, with its 95 %"
         " interval; mean size of the contributions"
     ]
-    permutation = found["permutation"]
+    permutation = importance["permutation"]
     if isinstance(permutation, dict):
         return f"{lines[0]}\n  {permutation['failed']}"
-    sizes = {row["feature"]: row["mean"] for row in found["shap"]}
+    sizes = {row["feature"]: row["mean"] for row in importance["shap"]}
     rows = [
         (row["feature"], f"{row['mean']:.4f}", _span(row["ci"]), f"{sizes[row['feature']]:.4f}")
         for row in permutation[:_SHOWN]
@@ -177,13 +177,13 @@ def _pair(one: Json) -> str:
 
 
 def _criteria_curve(report: Json) -> str:
-    found = report["criteria_efficiency"]
-    if isinstance(found, dict):
-        return f"criteria by importance: {found['failed']}"
+    curve = report["criteria_efficiency"]
+    if isinstance(curve, dict):
+        return f"criteria by importance: {curve['failed']}"
     rows = [("criteria by importance", "Pearson", "Spearman", "last one added")]
     rows += [
         (str(r["count"]), _figure(r.get("pearson")), _figure(r.get("spearman")), r["last"])
-        for r in found
+        for r in curve
     ]
     return _aligned(rows)
 

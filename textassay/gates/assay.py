@@ -22,17 +22,17 @@ class Assay:
     """
 
     def __init__(
-        self, judge: Judge, found: Callable[[Check], object], defaults: Mapping[str, Any]
+        self, judge: Judge, report: Callable[[Check], object], defaults: Mapping[str, Any]
     ) -> None:
         """Store what a test shares with the others.
 
         Args:
             judge: How models are asked.
-            found: Called with every check that was decided; raises if the test is to end there.
+            report: Called with every check that was decided; raises if the test is to end there.
             defaults: Arguments of `textassay.evaluate` that the test need not repeat.
         """
         self.judge = judge
-        self._found, self._defaults = found, dict(defaults)
+        self._report, self._defaults = report, dict(defaults)
 
     async def evaluate(self, examples: Any, **arguments: Any) -> Run:
         """Judge every example and return the run.
@@ -87,11 +87,11 @@ class Assay:
             JudgeError: Too many texts have no score.
         """
         __tracebackhide__ = True
-        found = check_at_least(
+        result = check_at_least(
             run, aspect, at_least, confidence=confidence, max_unscored=max_unscored
         )
-        self._found(found)
-        return found
+        self._report(result)
+        return result
 
     def check_not_worse(
         self,
@@ -119,9 +119,9 @@ class Assay:
             JudgeError: Too many texts have no score.
         """
         __tracebackhide__ = True
-        found = check_not_worse(
+        results = check_not_worse(
             run, baseline, by=by, aspects=aspects, confidence=confidence, max_unscored=max_unscored
         )
-        for check in sorted(found, key=lambda check: check.verdict):  # "fails" comes first
-            self._found(check)
-        return found
+        for check in sorted(results, key=lambda check: check.verdict):  # "fails" comes first
+            self._report(check)
+        return results

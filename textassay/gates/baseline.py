@@ -56,16 +56,16 @@ def check_not_worse(
 
 def judged(run: Run) -> dict[str, Judged]:
     """Return a run's scores by aspect, as `read_judged` does for a folder."""
-    found: dict[str, Judged] = {}
+    by_aspect: dict[str, Judged] = {}
     for score in run:
-        one = found.setdefault(score.aspect, Judged())
+        one = by_aspect.setdefault(score.aspect, Judged())
         one.values[score.id] = score.value
         if score.value is None:
             one.outcomes[score.id] = score.outcome
         else:
             one.signatures[score.signature] = None
             one.scales[score.scale] = None
-    return found
+    return by_aspect
 
 
 def _check(
@@ -90,8 +90,8 @@ def _check(
             f"{row.aspect}: the baseline was judged in another way, so the scores do not compare; "
             f"record it anew (now {first!r}, baseline {second!r})"
         )
-    found = row.difference
-    verdict = verdict_of(found.low, found.high, -by)
+    difference = row.difference
+    verdict = verdict_of(difference.low, difference.high, -by)
     return Check(
         kind="not_worse",
         aspect=row.aspect,
@@ -99,8 +99,8 @@ def _check(
         groups=row.groups,
         unscored=row.unscored,
         value=row.a - row.b,
-        low=found.low,
-        high=found.high,
+        low=difference.low,
+        high=difference.high,
         threshold=-by,
         confidence=confidence,
         verdict=verdict,

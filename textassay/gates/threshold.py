@@ -50,19 +50,19 @@ def check_at_least(
     scored = [score for score in scores if score.value is not None]
     values = np.array([score.value for score in scored], float)
     codes = group_codes(_group(examples.get(score.id)) for score in scored)
-    found = mean_over_groups(values, codes, int(codes.max()) + 1)
-    interval = found.estimate(confidence)
+    mean = mean_over_groups(values, codes, int(codes.max()) + 1)
+    interval = mean.estimate(confidence)
     # three sources that all score 5 do not prove that every other source does
-    if found.clusters > 1 and found.variance == 0:
-        interval = unanimous(found.value, scored[0].scale, found.clusters, confidence)
+    if mean.clusters > 1 and mean.variance == 0:
+        interval = unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
     verdict = verdict_of(interval.low, interval.high, threshold)
     return Check(
         kind="at_least",
         aspect=aspect,
         n=len(scored),
-        groups=found.clusters,
+        groups=mean.clusters,
         unscored=len(scores) - len(scored),
-        value=found.value,
+        value=mean.value,
         low=interval.low,
         high=interval.high,
         threshold=threshold,

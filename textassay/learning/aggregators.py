@@ -322,14 +322,14 @@ class Aggregator:
                 raise CapabilityError(
                     f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
                 )
-            found, base = aspect.predictor.contributions(z)
+            contributions, base = aspect.predictor.contributions(z)
             if isinstance(aspect.pooled, Explaining) and known.any():
                 both, start = aspect.pooled.contributions(beside)
-                found = np.array(found)
-                found[known] = both[:, :width]
+                contributions = np.array(contributions)
+                contributions[known] = both[:, :width]
                 # rows of systems start elsewhere; the difference is the system's doing
                 moved[known, column] = aspect.sd * (both[:, width:].sum(axis=1) + start - base)
-            values[:, column] = aspect.sd * found
+            values[:, column] = aspect.sd * contributions
             bases[column] = aspect.mean + aspect.sd * base
         values[empty], moved[empty] = np.nan, np.nan
         return Contributions(values=values, base=bases, systems=moved)
@@ -442,10 +442,12 @@ class Aggregator:
         spreads = [self._spread(t, name) for t, name in zip(ratings.T, self.targets_, strict=True)]
         means, sds = np.array([one[0] for one in spreads]), np.array([one[1] for one in spreads])
         features = self._standardizer(x)[rows]
-        found: list[Learned] = JOINT[self.name](features, (ratings - means) / sds, seed=self.seed)
+        predictors: list[Learned] = JOINT[self.name](
+            features, (ratings - means) / sds, seed=self.seed
+        )
         groups = len(np.unique(codes[rows]))
         aspects = []
-        for name, learned, spread in zip(self.targets_, found, spreads, strict=True):
+        for name, learned, spread in zip(self.targets_, predictors, spreads, strict=True):
             notes = {"rows": len(ratings), "groups": groups, **learned.notes}
             aspects.append(LearnedAspect(learned.predictor, *spread, notes))
             self._refuse_constant(aspects[-1], features, name)
@@ -497,9 +499,9 @@ class Aggregator:
             # the means of a feature belong to the aspect that the feature belongs to
             own=np.concatenate([rows.own, rows.own]),
         )
-        found = compare(rows, beside, group_codes(of_known), new=self.new_systems)
-        told = {"systems": found.as_dict(len(set(of_known)), new=self.new_systems)}
-        return (AGGREGATORS[self.name](beside).predictor if found.helps else None), told
+        comparison = compare(rows, beside, group_codes(of_known), new=self.new_systems)
+        told = {"systems": comparison.as_dict(len(set(of_known)), new=self.new_systems)}
+        return (AGGREGATORS[self.name](beside).predictor if comparison.helps else None), told
 
     def _beside(self, z: Floats, systems: Systems | None) -> tuple[Mask, Floats]:
         """Return which rows have a known system, and those rows with its means beside them."""

@@ -199,14 +199,14 @@ def sampled_shapley(
         walks = [_walk(predict, x, row, walked) for walked in (order, order[::-1])]
         credits.append((walks[0][0] + walks[1][0]) / 2)
         starts.append(walks[0][1])
-    found = np.stack(credits)
+    contributions = np.stack(credits)
     base = np.mean(starts, axis=0)
     error = (
-        found.std(axis=0, ddof=1) / np.sqrt(len(found))
-        if len(found) > 1
-        else np.full(found.shape[1:], np.nan)
+        contributions.std(axis=0, ddof=1) / np.sqrt(len(contributions))
+        if len(contributions) > 1
+        else np.full(contributions.shape[1:], np.nan)
     )
-    return Sampled(values=found.mean(axis=0), base=base, standard_error=error)
+    return Sampled(values=contributions.mean(axis=0), base=base, standard_error=error)
 
 
 def global_importance(values: Floats) -> Floats:
@@ -301,10 +301,10 @@ def _shifts(gained: Floats, lent: Floats, rated: Mask, codes: Codes) -> Floats:
     """
     total = gained.sum(axis=0)
     influence = gained + lent - total * (rated / rated.sum(axis=0) + 1 / len(rated))
-    found = np.zeros((rated.shape[1], int(codes.max()) + 1))
-    for target in range(len(found)):
-        found[target] = np.bincount(codes, weights=influence[:, target], minlength=found.shape[1])
-    return found
+    totals = np.zeros((rated.shape[1], int(codes.max()) + 1))
+    for target in range(len(totals)):
+        totals[target] = np.bincount(codes, weights=influence[:, target], minlength=totals.shape[1])
+    return totals
 
 
 def _interval(mean: Floats, shifts: Floats, confidence: float) -> Floats:

@@ -29,7 +29,7 @@ def find_leaks(
         feature_names: Names of the features.
         target_names: Names of the aspects.
     """
-    found = []
+    leaks = []
     for t, target in enumerate(target_names):
         for f, feature in enumerate(feature_names):
             both = ~np.isnan(features[:, f]) & ~np.isnan(human[:, t])
@@ -40,8 +40,8 @@ def find_leaks(
                 and np.ptp(y) > 0
                 and abs(np.corrcoef(x, y)[0, 1]) > _LEAK
             ):
-                found.append((feature, target))
-    return found
+                leaks.append((feature, target))
+    return leaks
 
 
 def matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> Floats:

@@ -132,17 +132,17 @@ def _grow(
     while nodes:
         sizes = np.bincount(node, minlength=nodes)
         sums = np.stack([np.bincount(node, weights=t, minlength=nodes) for t in y.T], axis=1)
-        found, at = _best_splits(codes, y, node, sizes, leaf, rng)
-        splits = found >= 0
+        best, at = _best_splits(codes, y, node, sizes, leaf, rng)
+        splits = best >= 0
         children = first + 2 * (np.cumsum(splits) - 1)
-        feature.append(found)
+        feature.append(best)
         split.append(at)
         left.append(np.where(splits, children, -1))
         count.append(sizes)
         value.append(sums / sizes[:, None])
         kept = splits[node]
         codes, y, node = codes[kept], y[kept], node[kept]
-        goes_right = codes[np.arange(len(node)), found[node]] > at[node]
+        goes_right = codes[np.arange(len(node)), best[node]] > at[node]
         node = 2 * (np.cumsum(splits) - 1)[node] + goes_right
         nodes = 2 * int(splits.sum())
         first += nodes

@@ -129,8 +129,8 @@ def _train(
         rng.uniform(-1, 1, shapes[2]) * np.sqrt(6 / (_HIDDEN + outputs)),
         np.zeros(outputs),
     ]
-    found = minimize(
+    solution = minimize(
         loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}
     ).x
-    inner, bias, outer, intercept = np.split(found, bounds)
+    inner, bias, outer, intercept = np.split(solution, bounds)
     return inner.reshape(_HIDDEN, width), bias, outer.reshape(_HIDDEN, outputs), intercept

@@ -32,5 +32,5 @@ def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -
     """
     known = {slug(aspect) for aspect in aspects}
     parts = [{slug(part) for part in feature.split("/")} for feature in features]
-    found = np.array([slug(target) in one or not one & known for one in parts], bool)
-    return found if found.any() else np.ones(len(features), bool)
+    matching = np.array([slug(target) in one or not one & known for one in parts], bool)
+    return matching if matching.any() else np.ones(len(features), bool)

@@ -54,16 +54,16 @@ class SystemMeans:
             features: Standardised, shape (n, features); NaN for gaps.
             systems: System of each row, `None` for rows without one.
         """
-        found = _by_system(features, systems)
-        if len(found) < MIN_SYSTEMS:
+        by_system = _by_system(features, systems)
+        if len(by_system) < MIN_SYSTEMS:
             return None
-        means = np.array([_mean(rows) for rows in found.values()])
-        counts = np.array([(~np.isnan(rows)).sum(axis=0) for rows in found.values()])
+        means = np.array([_mean(rows) for rows in by_system.values()])
+        counts = np.array([(~np.isnan(rows)).sum(axis=0) for rows in by_system.values()])
         squares = sum(
             np.nansum((rows - mean) ** 2, axis=0)
-            for rows, mean in zip(found.values(), means, strict=True)
+            for rows, mean in zip(by_system.values(), means, strict=True)
         )
-        within = np.asarray(squares, float) / np.maximum(counts.sum(axis=0) - len(found), 1)
+        within = np.asarray(squares, float) / np.maximum(counts.sum(axis=0) - len(by_system), 1)
         # observed means differ by chance too: the expected part of that is taken off before
         # shrinking
         noise = within * (1 / np.maximum(counts, 1)).mean(axis=0)
@@ -80,11 +80,11 @@ class SystemMeans:
     def extended(self, features: Floats, systems: Systems) -> SystemMeans:
         """Return these means and those of systems that are not among them and have enough rows."""
         means, rows = dict(self.means), dict(self.rows)
-        for name, found in _by_system(features, systems).items():
+        for name, own in _by_system(features, systems).items():
             if name not in means:
-                weight = (~np.isnan(found)).sum(axis=0) * self.ratios
-                means[name] = self.scales * _mean(found) * weight / (weight + 1)
-                rows[name] = len(found)
+                weight = (~np.isnan(own)).sum(axis=0) * self.ratios
+                means[name] = self.scales * _mean(own) * weight / (weight + 1)
+                rows[name] = len(own)
         return SystemMeans(means, rows, self.ratios, self.scales)
 
     def known(self, systems: Systems) -> Mask:

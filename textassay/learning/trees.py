@@ -46,11 +46,11 @@ class Trees:
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
         """Return exact Shapley values, shape (n, features), and the expected prediction."""
-        found = self._model.predict(
+        contributions = self._model.predict(
             np.ascontiguousarray(features), pred_contrib=True, num_threads=1
         )
-        found = np.asarray(found, float) / self._divisor
-        return found[:, :-1], float(found[0, -1]) if len(found) else 0.0
+        contributions = np.asarray(contributions, float) / self._divisor
+        return contributions[:, :-1], float(contributions[0, -1]) if len(contributions) else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""

@@ -109,17 +109,19 @@ def agreement_of(pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 
     groups, skipped, per_group = _number_of(pairs.groups), 0, None
     if level == "group":
         per_group = group_coefficients(pairs)
-        found = mean_over_groups(per_group)
+        coefficients = mean_over_groups(per_group)
         # a side that is constant leaves all three coefficients undefined, so any of them serves
         # for counting
         skipped = int(np.isnan(per_group["pearson"]).sum())
         groups = len(per_group["pearson"]) - skipped
     else:
-        found = dataset_level(pairs) if level == "dataset" else system_level(pairs)
+        coefficients = dataset_level(pairs) if level == "dataset" else system_level(pairs)
     spans = (
         Intervals(ci={})
         if not bootstrap
-        else intervals_at(pairs, level, found, per_group=per_group, resamples=bootstrap, seed=seed)
+        else intervals_at(
+            pairs, level, coefficients, per_group=per_group, resamples=bootstrap, seed=seed
+        )
     )
     return Agreement(
         level=level,
@@ -128,9 +130,9 @@ def agreement_of(pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 
         groups=groups,
         groups_skipped=skipped,
         systems=_number_of(pairs.systems),
-        pearson=found["pearson"],
-        spearman=found["spearman"],
-        kendall=found["kendall"],
+        pearson=coefficients["pearson"],
+        spearman=coefficients["spearman"],
+        kendall=coefficients["kendall"],
         ci=spans.ci if bootstrap else None,
         note=spans.note,
     )

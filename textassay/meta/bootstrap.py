@@ -134,7 +134,7 @@ def _over_systems(rows: Floats, x: Floats, y: Floats) -> dict[Coefficient, Float
         x: Sum of scores, the same shape.
         y: Sum of ratings, the same shape.
     """
-    found = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
+    draws = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     # resamples that lack the same systems are computed together, on arrays without gaps
     present, pattern = np.unique(rows > 0, axis=0, return_inverse=True)
     for number, systems in enumerate(present):
@@ -144,8 +144,8 @@ def _over_systems(rows: Floats, x: Floats, y: Floats) -> dict[Coefficient, Float
         block = np.ix_(same, systems)
         x_means, y_means = _snapped(x[block] / rows[block]), _snapped(y[block] / rows[block])
         for name in COEFFICIENTS:
-            found[name][same] = ROWS[name](x_means, y_means)
-    return found
+            draws[name][same] = ROWS[name](x_means, y_means)
+    return draws
 
 
 def _snapped(means: Floats) -> Floats:

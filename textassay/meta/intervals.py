@@ -103,9 +103,9 @@ def number_of_groups(pairs: Pairs) -> int:
     return int(pairs.groups.max(initial=-1)) + 1
 
 
-def _too_few(kind: str, found: int, needed: int) -> Intervals:
+def _too_few(kind: str, count: int, needed: int) -> Intervals:
     return Intervals(
-        note=f"no interval: {found} {kind}, and below {needed} no interval holds what it promises"
+        note=f"no interval: {count} {kind}, and below {needed} no interval holds what it promises"
     )
 
 
@@ -266,9 +266,9 @@ def _noise(values: Floats, pairs: Pairs, systems: Codes) -> float:
         for rows in rows_by_code(pairs.groups):
             # how hard a source is moves all systems alike and does not blur their order
             residual[rows] -= values[rows].mean()
-    found = [
+    variances = [
         float(np.var(residual[rows], ddof=1)) / len(rows)
         for rows in rows_by_code(systems)
         if len(rows) > 1
     ]
-    return math.fsum(found) / len(found) if found else 0.0
+    return math.fsum(variances) / len(variances) if variances else 0.0

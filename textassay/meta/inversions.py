@@ -27,7 +27,7 @@ class InversionCounter:
     def __init__(self, ranks: Codes) -> None:
         bits = int(ranks.max(initial=0)).bit_length()
         self._passes = [
-            found for bit in reversed(range(bits)) if (found := _one_bit(ranks, bit)) is not None
+            level for bit in reversed(range(bits)) if (level := _one_bit(ranks, bit)) is not None
         ]
 
     def count(self, weights: Floats) -> Floats:

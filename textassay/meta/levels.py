@@ -122,15 +122,15 @@ def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
     NaN, for all three alike, if a side is constant.
     """
     rows = rows_by_code(_given(pairs.groups))
-    found = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
+    coefficients = {name: np.full(len(rows), np.nan) for name in COEFFICIENTS}
     sizes = np.array([len(i) for i in rows], int)
     # groups of equal size form a rectangular array and are computed in one call
     for size in np.unique(sizes[sizes > 1]):
         same = np.flatnonzero(sizes == size)
         index = np.stack([rows[g] for g in same])
         for name in COEFFICIENTS:
-            found[name][same] = ROWS[name](pairs.scores[index], pairs.human[index])
-    return found
+            coefficients[name][same] = ROWS[name](pairs.scores[index], pairs.human[index])
+    return coefficients
 
 
 def mean_over_groups(per_group: dict[Coefficient, Floats]) -> dict[Coefficient, float | None]:
@@ -149,12 +149,12 @@ def rows_by_code(codes: Codes) -> list[Codes]:
 
 
 def _over_points(x: Floats, y: Floats) -> dict[Coefficient, float | None]:
-    found: dict[Coefficient, float | None] = dict.fromkeys(COEFFICIENTS)
+    coefficients: dict[Coefficient, float | None] = dict.fromkeys(COEFFICIENTS)
     if len(x) > 1:
         for name in COEFFICIENTS:
             value = float(ROWS[name](x[None, :], y[None, :])[0])
-            found[name] = None if math.isnan(value) else value
-    return found
+            coefficients[name] = None if math.isnan(value) else value
+    return coefficients
 
 
 def _numbered(

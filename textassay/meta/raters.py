@@ -213,14 +213,14 @@ def mean_of_others(ratings: Ratings) -> Floats:
     NaN where the rater did not rate the item, or nobody else did.
     """
     table = rating_table(ratings)
-    found = np.full(table.shape, np.nan)
+    means = np.full(table.shape, np.nan)
     given = ~np.isnan(table)
     for item, rater in np.argwhere(given & (given.sum(axis=1, keepdims=True) > 1)):
         others = np.delete(table[item], rater)
         others = others[~np.isnan(others)]
         # fsum, so that equal sets of ratings have equal means, whatever their order
-        found[item, rater] = math.fsum(others) / len(others)
-    return found
+        means[item, rater] = math.fsum(others) / len(others)
+    return means
 
 
 def rater_agreement(

@@ -124,9 +124,9 @@ def _value(row: dict[str, Any], where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        found = "missing" if value is row else repr(value)
+        shown = "missing" if value is row else repr(value)
         raise DataError(
-            f"{where}, field 'value': must be a number, or null where unscored; it is {found}"
+            f"{where}, field 'value': must be a number, or null where unscored; it is {shown}"
         )
     try:
         number = float(value)

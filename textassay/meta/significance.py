@@ -139,11 +139,11 @@ def compare(
     draws = [resampled(p, unit_level, resamples=bootstrap, seed=seed) for p in units]
     count = number_of_groups(units[0])
     enough = count >= (MIN_SYSTEMS if level == "system" else MIN_GROUPS)
-    found: dict[Coefficient, Difference] = {}
+    differences: dict[Coefficient, Difference] = {}
     for name in COEFFICIENTS:
         test = _williams_of(first, second, level) if name == "pearson" else None
         values = [getattr(point, name) for point in points]
-        found[name] = difference_between(
+        differences[name] = difference_between(
             values[0],
             values[1],
             draws[0][name] - draws[1][name] if enough else np.array([np.nan]),
@@ -153,9 +153,9 @@ def compare(
     return Comparison(
         level=level,
         n=len(first.scores),
-        pearson=found["pearson"],
-        spearman=found["spearman"],
-        kendall=found["kendall"],
+        pearson=differences["pearson"],
+        spearman=differences["spearman"],
+        kendall=differences["kendall"],
     )
 
 

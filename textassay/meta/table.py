@@ -39,24 +39,24 @@ class TableRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        found = self.agreement
+        agreement = self.agreement
         ci = None
-        if found.ci is not None:
-            ci = {name: None if span is None else list(span) for name, span in found.ci.items()}
+        if agreement.ci is not None:
+            ci = {name: None if span is None else list(span) for name, span in agreement.ci.items()}
         return {
             "aspect": self.aspect,
             "human": self.human,
-            "level": found.level,
-            "n": found.n,
-            "groups": found.groups,
-            "groups_skipped": found.groups_skipped,
-            "coverage": found.coverage,
-            "pearson": found.pearson,
-            "spearman": found.spearman,
-            "kendall": found.kendall,
+            "level": agreement.level,
+            "n": agreement.n,
+            "groups": agreement.groups,
+            "groups_skipped": agreement.groups_skipped,
+            "coverage": agreement.coverage,
+            "pearson": agreement.pearson,
+            "spearman": agreement.spearman,
+            "kendall": agreement.kendall,
             "ci": ci,
-            "systems": found.systems,
-            "note": found.note,
+            "systems": agreement.systems,
+            "note": agreement.note,
         }
 
 
@@ -95,10 +95,10 @@ class AgreementTable(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return `{"rows": [...]}` as JSON values, with `raters` if asked for."""
-        found: dict[str, Any] = {"rows": [row.as_dict() for row in self.rows]}
+        content: dict[str, Any] = {"rows": [row.as_dict() for row in self.rows]}
         if self.raters is not None:
-            found["raters"] = [row.as_dict() for row in self.raters]
-        return found
+            content["raters"] = [row.as_dict() for row in self.raters]
+        return content
 
     def _shown(self) -> list[Shown]:
         rows = [
@@ -111,10 +111,10 @@ class AgreementTable(Displayed):
 
 
 def _with_ends(
-    found: Agreement, name: Coefficient
+    agreement: Agreement, name: Coefficient
 ) -> tuple[float | None, float | None, float | None]:
-    span = None if found.ci is None else found.ci.get(name)
-    return getattr(found, name), *(span or (None, None))
+    span = None if agreement.ci is None else agreement.ci.get(name)
+    return getattr(agreement, name), *(span or (None, None))
 
 
 class HasScores(Protocol):
@@ -226,10 +226,10 @@ def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
         return read_scores(scores)
     if isinstance(scores, Mapping):
         return scores
-    found: Recorded = {}
+    columns: Recorded = {}
     for score in scores.scores:
-        found.setdefault(score.aspect, {})[score.id] = score.value
-    return found
+        columns.setdefault(score.aspect, {})[score.id] = score.value
+    return columns
 
 
 class _People:

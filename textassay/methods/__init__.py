@@ -142,19 +142,19 @@ def find(name: str) -> Any:
         raise UnknownName("method", name, [*known(), "or the path of an evaluator folder"])
     package = point.dist.name if point.dist else "another package"
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:  # whatever a foreign module does when it is imported
         raise ConfigurationError(
             f"the method {name!r} of {package} cannot be loaded from {point.value!r}:"
             f" {type(error).__name__}: {error}"
         ) from error
-    if not callable(found) or not hasattr(getattr(found, "Options", None), "read"):
+    if not callable(loaded) or not hasattr(getattr(loaded, "Options", None), "read"):
         raise ConfigurationError(
             f"the method {name!r} of {package} is no method: {point.value!r} must be a class that"
             " takes (models, task, options), with a nested Options such as"
             " textassay.methods.Options"
         )
-    return found
+    return loaded
 
 
 def _points() -> dict[str, EntryPoint]:

@@ -199,8 +199,8 @@ class Checklist(PromptMethod):
 
     async def _written(self, aspect: Aspect) -> Questions:
         assert self._writer is not None  # there is one where questions are not given
-        found = await self._writer(aspect)
-        return as_questions(aspect, found.aspects, found.notes)
+        questions = await self._writer(aspect)
+        return as_questions(aspect, questions.aspects, questions.notes)
 
     async def _lay_out(self, questions: list[Questions | Failure]) -> AllQuestions:
         """Lay all questions side by side.

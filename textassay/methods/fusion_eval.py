@@ -307,7 +307,7 @@ class FusionEval(PromptMethod):
     def artifacts(self) -> dict[str, str]:
         """Return the written plan, or the learned weights, as files for the run folder."""
         if self.weights is not None:
-            return {"weights.json": self.weights.as_json()} if self.weights.found else {}
+            return {"weights.json": self.weights.as_json()} if self.weights.weights else {}
         written = self.plan.plan if isinstance(self.plan, _Written) else None
         # a plan that was refused is of no use as a file: it names something that does not exist
         if not isinstance(written, Plan):

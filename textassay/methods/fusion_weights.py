@@ -74,7 +74,7 @@ class RatedWeights:
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self._aspects}
         self._learn = once(self._learned)
-        self.found: dict[str, ScorerWeights] = {}
+        self.weights: dict[str, ScorerWeights] = {}
 
     async def __call__(self, aspect: Aspect) -> ScorerWeights:
         """Return the weights for an aspect.
@@ -84,14 +84,14 @@ class RatedWeights:
         """
         # `once`: examples that are judged at the same time wait for the same learning
         await self._learn()
-        return self.found[aspect.id]
+        return self.weights[aspect.id]
 
     def as_json(self) -> str:
         """Return what was learned, as a file for the run folder."""
         told: dict[str, Any] = {"format": 1, "ratings": self._path, "digest": self.digest}
         weights = {
             one.aspect: {"rated": one.rated, "correlations": one.correlations}
-            for one in self.found.values()
+            for one in self.weights.values()
         }
         return json.dumps({**told, "aspects": weights}, indent=2, ensure_ascii=False) + "\n"
 
@@ -108,7 +108,7 @@ class RatedWeights:
             # any weights will do: a dry run counts calls, and its values are thrown away
             equal = {assistant.name: 1.0 for assistant in self._assistants}
             equal |= {} if self._direct is None else {DIRECT: 1.0}
-            self.found = {
+            self.weights = {
                 aspect.id: ScorerWeights(aspect=aspect.name, correlations=equal, rated=len(rated))
                 for aspect in self._aspects
             }
@@ -124,7 +124,7 @@ class RatedWeights:
             if self._direct is not None:
                 values[DIRECT] = [_direct_value(row[at]) for row in judged]
             ratings = [example.human.get(self._human[aspect.id]) for example in rated]
-            self.found[aspect.id] = weights_from(aspect.name, values, ratings)
+            self.weights[aspect.id] = weights_from(aspect.name, values, ratings)
 
     async def _judged(self, example: Example) -> list[Score | Failure]:
         return [] if self._direct is None else await self._direct(example)

@@ -182,7 +182,7 @@ def jurors_of(models: Models) -> tuple[Model, ...]:
     if not isinstance(models, Mapping):
         return (models,)
     numbered = [
-        (found, model) for role, model in models.items() if (found := _NUMBERED.fullmatch(role))
+        (match, model) for role, model in models.items() if (match := _NUMBERED.fullmatch(role))
     ]
     # by number, not by order in the mapping: a resumed run must seat them alike
     seated = [model for _, model in sorted(numbered, key=lambda one: int(one[0][1] or 0))]

@@ -54,8 +54,8 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
     for turn in render(name, material=marks, **values):
         pieces = _CUT.split(turn.content)
         turns.append((turn.role, tuple(pieces[::2]), tuple(int(place) for place in pieces[1::2])))
-    found = {place for _, _, places in turns for place in places}
+    referenced = {place for _, _, places in turns for place in places}
     # A mark that is left over was changed by the template (upper case, a slice), and its text would
     # be.
     whole = not any(_MARK in piece for _, words, _ in turns for piece in words)
-    return PromptFrame(tuple(turns)) if whole and found == set(range(len(labels))) else None
+    return PromptFrame(tuple(turns)) if whole and referenced == set(range(len(labels))) else None

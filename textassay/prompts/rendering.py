@@ -83,13 +83,13 @@ def files(name: str) -> dict[str, str]:
     Raises:
         PromptFault: One of them is missing or no valid template.
     """
-    found = {name: _source(name)}
+    sources = {name: _source(name)}
     for part in _parts(name):
         # The same order as the loader's: a part beside the file goes before one of the package.
         beside = _path(name).with_name(part)
         ours = beside.parent == FOLDER or not beside.is_file()
-        found |= files(part.removesuffix(".jinja") if ours else str(beside))
-    return found
+        sources |= files(part.removesuffix(".jinja") if ours else str(beside))
+    return sources
 
 
 def digest(names: Iterable[str], *variants: object) -> str:

@@ -42,7 +42,7 @@ def simplify(text: str) -> str:
     Line breaks stay; blanks at either end of a line do not.
     """
     plain = text.translate(_TYPOGRAPHY).lower()
-    plain = _BRACKET.sub(lambda found: _BRACKETS[found[0]], plain)
+    plain = _BRACKET.sub(lambda match: _BRACKETS[match[0]], plain)
     plain = _QUOTES.sub('"', plain)
     plain = _CLITIC.sub(r"\1", plain)
     plain = _AFTER.sub("", _BEFORE.sub("", _BLANKS.sub(" ", plain)))

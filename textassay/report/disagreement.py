@@ -45,13 +45,13 @@ def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
         unit: What the differences are counted in.
     """
     both = ~np.isnan(scores) & ~np.isnan(human)
-    found = np.full(len(scores), np.nan)
+    distances = np.full(len(scores), np.nan)
     if unit == "points":
-        found[both] = scores[both] - human[both]
+        distances[both] = scores[both] - human[both]
     elif both.any():
         ranks = stats.rankdata(scores[both]) - stats.rankdata(human[both])
-        found[both] = ranks / int(both.sum())
-    return found
+        distances[both] = ranks / int(both.sum())
+    return distances
 
 
 def _on_scale(human: Floats, scale: Scale) -> bool:

@@ -132,8 +132,8 @@ def _note(piece: Mapping[str, Any]) -> str:
         if piece.get(name)
     ]
     if tokens := piece.get("unlikeliest"):
-        found = ", ".join(f"{each['token']!r} {each['logprob']:.1f}" for each in tokens)
-        said.append(f"least likely tokens {found}")
+        alternatives = ", ".join(f"{each['token']!r} {each['logprob']:.1f}" for each in tokens)
+        said.append(f"least likely tokens {alternatives}")
     if piece.get("tokens") is not None:
         said.append(f"{piece['tokens']} tokens")
     said += [f"{name} {_plain(value)}" for name, value in piece.items() if name not in _SHOWN]

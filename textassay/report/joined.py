@@ -70,7 +70,7 @@ def join(
     chosen = np.arange(len(table)) if rows is None else np.array(rows, int)
     values = table.values[chosen]
     aspect, example = np.array(table.aspect, int)[chosen], np.array(table.example, int)[chosen]
-    human, found, sizes = (np.full(len(chosen), np.nan) for _ in range(3))
+    human, rated, sizes = (np.full(len(chosen), np.nan) for _ in range(3))
     units: dict[str, str] = {}
     for at, name in enumerate(table.aspects):
         if name not in human_of:
@@ -80,15 +80,15 @@ def join(
         human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
         # a rank among the rows of one request would be another number than among all rows
         if unit == "points" or rows is None:
-            found[own] = gaps(values[own], human[own], unit)
+            rated[own] = gaps(values[own], human[own], unit)
         # as shares, gaps of aspects on different scales can be sorted together
         width = scale[1] - scale[0] if scale is not None and unit == "points" else 1.0
-        sizes[own] = np.abs(found[own]) / width
+        sizes[own] = np.abs(rated[own]) / width
     other = np.full(len(chosen), np.nan)
     if second is not None:
         other = _values_in(second.table, table, example, aspect)
     changes, flips = _changes(run, second, aspect, values, other)
-    return Joined(values, human, found, sizes, units, other, changes, flips)
+    return Joined(values, human, rated, sizes, units, other, changes, flips)
 
 
 def _rating(data: DataSource, example_id: str, aspect: str) -> float:

@@ -66,7 +66,7 @@ def mean_of(
         # of one source are not independent
         totals[key] = totals.get(key, 0.0) + float(values[at]) - value
     influence = np.fromiter(totals.values(), float) / len(kept)
-    found = Linearized(value, influence, len(totals)).estimate(CONFIDENCE)
+    estimate = Linearized(value, influence, len(totals)).estimate(CONFIDENCE)
     # clipped, so that values off the axis are counted in the last bins and not lost
     counts, _ = np.histogram(np.clip(values[kept], *span), bins=bins, range=span)
-    return Mean(len(kept), len(totals), value, found.low, found.high, tuple(map(int, counts)))
+    return Mean(len(kept), len(totals), value, estimate.low, estimate.high, tuple(map(int, counts)))

@@ -207,13 +207,13 @@ def mapped(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     """
     if isinstance(aspect_map, Mapping):
         return dict(aspect_map)
-    found = {}
+    mapping = {}
     for entry in aspect_map:
         score, equals, human = entry.rpartition("=")
         if not (score and equals and human):
             raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
-        found[score.strip()] = human.strip()
-    return found
+        mapping[score.strip()] = human.strip()
+    return mapping
 
 
 def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:

@@ -89,7 +89,7 @@ def selected(joined: Joined, total: int) -> Rows:
     share = MAX_ROWS // 2
     extremes = [_largest(joined.sizes, share), _largest(np.abs(joined.changes), share)]
     extremes += [_largest(-joined.values, share // 2), _largest(joined.values, share // 2)]
-    kept = np.unique(np.concatenate([found[: share // 4] for found in extremes]))
+    kept = np.unique(np.concatenate([part[: share // 4] for part in extremes]))
     rest = np.setdiff1d(np.arange(total), kept)
     # a fixed seed, since equal runs must give equal bytes
     drawn = np.random.default_rng(0).choice(rest, MAX_ROWS - len(kept), replace=False)
@@ -240,9 +240,9 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
     Examples of one source stand together, so that a block holds it once.
     """
     table = run.table
-    found: dict[int, list[int]] = {}
+    by_example: dict[int, list[int]] = {}
     for row in rows.tolist():
-        found.setdefault(table.example[row], []).append(row)
+        by_example.setdefault(table.example[row], []).append(row)
     groups: dict[str, int] = {}
 
     def place(at: int) -> tuple[int, int]:
@@ -251,7 +251,7 @@ def _by_example(run: RunSource, data: DataSource, rows: Rows) -> list[tuple[str,
         # the NUL keeps the key of an example without a group apart from names of groups
         return (groups.setdefault(group if group is not None else f"\0{at}", len(groups)), at)
 
-    return [(table.ids[at], found[at]) for at in sorted(sorted(found), key=place)]
+    return [(table.ids[at], by_example[at]) for at in sorted(sorted(by_example), key=place)]
 
 
 def _blocks(

@@ -132,8 +132,8 @@ class ScoreTable:
     def rows_of(self, example_id: str) -> list[int]:
         """Return the rows of an example, in order of aspects."""
         at = self._id_index.get(example_id, -1)
-        found = (self._rows.get((at, aspect)) for aspect in range(len(self.aspects)))
-        return [row for row in found if row is not None]
+        rows = (self._rows.get((at, aspect)) for aspect in range(len(self.aspects)))
+        return [row for row in rows if row is not None]
 
     @property
     def values(self) -> Floats:

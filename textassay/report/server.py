@@ -67,14 +67,14 @@ class Viewer:
 
     def names(self) -> list[str]:
         """Return the runs below the folder by their paths in it."""
-        found = (
+        names = (
             file.parent.relative_to(self.path).as_posix()
             # a bounded depth: `**` would walk everything below the folder, data and caches
             # included, at every look at the index
             for depth in range(1, _DEPTH + 1)
             for file in self.path.glob("/".join(["*"] * depth) + f"/{MANIFEST}")
         )
-        return sorted(found)[:MAX_LISTED]
+        return sorted(names)[:MAX_LISTED]
 
     async def _run(self, request: web.Request) -> LiveRun:
         name = "" if self.single else request.query.get("run", "")
@@ -135,10 +135,10 @@ class Viewer:
 
     async def _detail(self, request: web.Request) -> web.StreamResponse:
         run = await self._run(request)
-        found = await asyncio.to_thread(run.detail, _count(request, "example"))
-        if found is None:
+        detail = await asyncio.to_thread(run.detail, _count(request, "example"))
+        if detail is None:
             raise web.HTTPNotFound(text="there is no such example")
-        return _json(found)
+        return _json(detail)
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:

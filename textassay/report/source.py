@@ -47,8 +47,8 @@ class RunSource:
     @property
     def models(self) -> dict[str, str]:
         """Name of the model by role; the role `""` serves every role that is not named."""
-        found = self.manifest.get("models")
-        items = found.items() if isinstance(found, Mapping) else ()
+        models = self.manifest.get("models")
+        items = models.items() if isinstance(models, Mapping) else ()
         return {str(role): str(_at(model, "name") or model) for role, model in items}
 
     def higher_is_better(self, aspect: str) -> bool:
@@ -78,8 +78,8 @@ class DataSource:
 
     def ratings(self, aspect: str) -> Floats:
         """Return all mean ratings of a human aspect, without gaps."""
-        found = (example.human.get(aspect) for example in self.examples.values())
-        return np.array([rating for rating in found if rating is not None], float)
+        ratings = (example.human.get(aspect) for example in self.examples.values())
+        return np.array([rating for rating in ratings if rating is not None], float)
 
     @property
     def systems(self) -> list[str]:

@@ -47,7 +47,7 @@ def picture(
 
 
 def interval(
-    found: tuple[float | None, float | None, float | None],
+    ends: tuple[float | None, float | None, float | None],
     span: Span,
     *,
     mark: float | None = None,
@@ -57,13 +57,13 @@ def interval(
     """Draw a value with its interval on an axis.
 
     Args:
-        found: Value, lower and upper end; `None` if missing.
+        ends: Value, lower and upper end; `None` if missing.
         span: Ends of the axis.
         mark: A value to compare with, drawn as a tick.
         kind: Whose value it is, a class of the style sheet.
         width: Width of the picture.
     """
-    value, low, high = found
+    value, low, high = ends
     height, middle = 18.0, 9.0
 
     def x(number: float) -> float:

@@ -23,10 +23,10 @@ def filled(text: str, what: str, secrets: list[str]) -> str:
     """
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if not found:
+        variable = os.environ.get(match[1])
+        if not variable:
             raise ConfigurationError(f"{what} names ${{{match[1]}}}, but that variable is not set")
-        secrets.append(found)
-        return found
+        secrets.append(variable)
+        return variable
 
     return VARIABLE.sub(value, text)

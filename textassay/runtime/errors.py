@@ -91,9 +91,9 @@ def as_typed(text: str, flag: Callable[[str], str]) -> str:
         flag: Returns the flag of a parameter.
     """
 
-    def named(found: re.Match[str]) -> str:
-        name = flag(found[1])
-        return f"{name}{found[3]}" if name.endswith("=") else f"{name} {found[3]}".rstrip()
+    def named(match: re.Match[str]) -> str:
+        name = flag(match[1])
+        return f"{name}{match[3]}" if name.endswith("=") else f"{name} {match[3]}".rstrip()
 
     return _PARAMETER.sub(named, text)
 

@@ -20,7 +20,7 @@ def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
     Raises:
         ConfigurationError: An entry has another form, or its test is none that must be seen.
     """
-    found: dict[str, set[str]] = {}
+    must_see: dict[str, set[str]] = {}
     known = [edit.test for edit in EDITS.values() if edit.must_see]
     for entry in entries:
         test, equals, aspect = entry.partition("=")
@@ -28,8 +28,8 @@ def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
             raise ConfigurationError(f"{parameter('must_see')} takes TEST=ASPECT, not {entry!r}")
         if test not in known:
             raise UnknownName("test that must be seen", test, known)
-        found.setdefault(test, set()).add(aspect)
-    return {test: frozenset(aspects) for test, aspects in found.items()}
+        must_see.setdefault(test, set()).add(aspect)
+    return {test: frozenset(aspects) for test, aspects in must_see.items()}
 
 
 def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:

@@ -222,7 +222,7 @@ class StressRun:
         return self.asked
 
     async def _sessions(self, *, dry: bool) -> dict[str, Answered]:
-        found: dict[str, Answered] = {}
+        answers: dict[str, Answered] = {}
         async with AsyncExitStack() as stack:
             models = await open_models(
                 {**self._order.spec.models, **self._models}, self._order.settings, stack
@@ -236,10 +236,10 @@ class StressRun:
                     if not stage.name:
                         pending = self._further(session.method)
                     self.began = self.began or not dry
-                    found[stage.name] = await self._carried_out(stage, session, dry=dry)
+                    answers[stage.name] = await self._carried_out(stage, session, dry=dry)
                     if stage.name == paraphrase.TEST:
                         pending += self._copies(dry=dry)
-        return found
+        return answers
 
     async def _carried_out(self, stage: _Stage, session: Session, *, dry: bool) -> Answered:
         async with self._watching(stage.name, session):
@@ -447,8 +447,8 @@ def highest_rating(spec: RunSpec, method: Method | None) -> str:
 
 def read_result(folder: Path) -> dict[str, Any]:
     """Return what a stress run's `stress.json` holds."""
-    found: dict[str, Any] = json.loads((folder / STRESS_FILE).read_bytes())
-    return found
+    result: dict[str, Any] = json.loads((folder / STRESS_FILE).read_bytes())
+    return result
 
 
 __all__: Sequence[str] = ("StressOrder", "StressRun", "read_result")

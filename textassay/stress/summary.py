@@ -74,12 +74,12 @@ def counted(rows: Sequence[StressRow]) -> str:
     """Return how many rows hold, fail and cannot tell."""
     if not rows:
         return "not tested"
-    found = Counter(row.verdict for row in rows)
-    parts = [f"{found['holds']} of {len(rows)} hold"]
-    if found["fails"]:
-        parts.append(f"{found['fails']} fail")
-    if found["inconclusive"]:
-        parts.append(f"{found['inconclusive']} inconclusive")
+    counts = Counter(row.verdict for row in rows)
+    parts = [f"{counts['holds']} of {len(rows)} hold"]
+    if counts["fails"]:
+        parts.append(f"{counts['fails']} fail")
+    if counts["inconclusive"]:
+        parts.append(f"{counts['inconclusive']} inconclusive")
     return ", ".join(parts)
 
 

@@ -49,18 +49,18 @@ class Answered:
     @classmethod
     def of(cls, scores: Iterable[Score]) -> Answered:
         """Collect values, refusals, choices and scales from scores."""
-        found = cls()
+        answers = cls()
         for score in scores:
             key = (score.id, score.aspect)
-            found.values[key] = score.value
+            answers.values[key] = score.value
             if score.outcome == "abstained":
-                found.declined.add(key)
+                answers.declined.add(key)
             if score.value is not None:
-                found.scales.setdefault(score.aspect, score.scale)
+                answers.scales.setdefault(score.aspect, score.scale)
             orders = {str(e[ORDER]): float(e[CHOICE]) for e in score.evidence if ORDER in e}
             if orders:
-                found.orders[key] = orders
-        return found
+                answers.orders[key] = orders
+        return answers
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ class Joined:
         expected: Callable[[Edit, Aspect], Expects | None],
     ) -> list[Measured]:
         """Return the scores of each test and aspect of which something is expected."""
-        found = []
+        rows = []
         for aspect in aspects:
             one = _OneAspect(self, aspect)
-            found += one.asked_again()
+            rows += one.asked_again()
             for edit in edits:
                 expects = expected(edit, aspect)
                 if expects is not None:
-                    found += one.edited(edit, expects)
-        order = list(dict.fromkeys(row.test for row in found))
-        return sorted(found, key=lambda row: order.index(row.test))
+                    rows += one.edited(edit, expects)
+        order = list(dict.fromkeys(row.test for row in rows))
+        return sorted(rows, key=lambda row: order.index(row.test))
 
 
 class _OneAspect:
@@ -112,14 +112,14 @@ class _OneAspect:
 
     def asked_again(self) -> list[Measured]:
         """Return the tests that leave the texts alone."""
-        found = [self._plain(REPEAT, self._x, self._r)]
+        rows = [self._plain(REPEAT, self._x, self._r)]
         choices = [(id_, self._joined.main.orders.get((id_, self._name), {})) for id_ in self._ids]
-        both = {id_: found for id_, found in choices if len(found) == 2}
+        both = {id_: pair for id_, pair in choices if len(pair) == 2}
         if both:
             # both orders come from the same session, so no further request is needed for the swap
             first = {id_: both[id_]["forth"] if id_ in both else None for id_ in self._ids}
             second = {id_: both[id_]["back"] if id_ in both else None for id_ in self._ids}
-            found.append(self._plain(SWAP, second, first))
+            rows.append(self._plain(SWAP, second, first))
         # the mean of two answers is a steadier base than either
         middle = {id_: _mean(self._x[id_], self._r[id_]) for id_ in self._ids}
         asked = {
@@ -128,10 +128,10 @@ class _OneAspect:
         }
         for test, values in asked.items():
             if test == LABEL_ORDER and LETTERS in asked:  # against letters in the usual order
-                found.append(self._plain(test, asked[LETTERS], values))
+                rows.append(self._plain(test, asked[LETTERS], values))
             else:
-                found.append(self._plain(test, middle, values, asked_for=self._x))
-        return [row for row in found if len(row.edited) or row.unscored]
+                rows.append(self._plain(test, middle, values, asked_for=self._x))
+        return [row for row in rows if len(row.edited) or row.unscored]
 
     def edited(self, edit: Edit, expects: Expects) -> list[Measured]:
         """Return the scores of one edit; nothing if it changes no text of the data."""
@@ -253,15 +253,15 @@ class _OneAspect:
         self, rows: Sequence[tuple[str, float, float]], origin: Mapping[str, float | None]
     ) -> Floats | None:
         """Return how much more each score moved than when the same was asked again."""
-        found = []
+        excess = []
         for id_, _, y in rows:
             x, r, before = self._x[id_], self._r[id_], origin[id_]
             if x is None or r is None or before is None:
                 return None
             # movement in both directions cancels in the mean shift; absolute changes beyond the
             # noise do not
-            found.append(abs(y - before) - abs(r - x))
-        return np.array(found, float)
+            excess.append(abs(y - before) - abs(r - x))
+        return np.array(excess, float)
 
     def _value(self, answered: Answered, id_: str) -> float | None:
         return answered.values.get((id_, self._name))

@@ -86,13 +86,13 @@ class Variants:
 
 def donors(examples: Iterable[Example]) -> tuple[Donor, ...]:
     """Return the first text of each source that has sentences, at most `MAX_DONORS`."""
-    found: dict[str, Donor] = {}
+    by_id: dict[str, Donor] = {}
     for example in examples:
         source = source_of(example)
-        if source in found:
+        if source in by_id:
             continue
         if own := sentences(example.output):
-            found[source] = Donor(source, tuple(own))
-        if len(found) == MAX_DONORS:
+            by_id[source] = Donor(source, tuple(own))
+        if len(by_id) == MAX_DONORS:
             break
-    return tuple(found.values())
+    return tuple(by_id.values())

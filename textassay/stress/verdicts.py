@@ -199,16 +199,16 @@ def _draft(one: Measured, margin: float | None, confidence: float) -> _Draft:
 
 def _p_defect(sides: Sequence[Linearized], limit: float, *, strict: bool) -> float | None:
     """Return the p-value of none of these means being a defect, adjusted for their number."""
-    found: list[float] = []
+    p_values: list[float] = []
     for side in sides:
         p = above(side, limit if strict else 0.0)
         if p is None:
             return None
         # significant alone is no defect: with many texts a shift far below the margin is
         # significant
-        found.append(p if side.value > limit else 1.0)
+        p_values.append(p if side.value > limit else 1.0)
     # Bonferroni within a test, Holm over the tests
-    return min(1.0, len(found) * min(found))
+    return min(1.0, len(p_values) * min(p_values))
 
 
 def _verdict(draft: _Draft, p: float | None, seen: float | None, level: float) -> Verdict:
@@ -292,7 +292,7 @@ def wilson(count: int, n: int, z: float = 1.959963984540054) -> Estimate:
 
 def gate(rows: Sequence[StressRow]) -> Verdict:
     """Return `fails` if a test fails, `inconclusive` if one cannot tell, else `holds`."""
-    found = {row.verdict for row in rows}
-    if "fails" in found:
+    verdicts = {row.verdict for row in rows}
+    if "fails" in verdicts:
         return "fails"
-    return "inconclusive" if "inconclusive" in found or not found else "holds"
+    return "inconclusive" if "inconclusive" in verdicts or not verdicts else "holds"

@@ -238,8 +238,12 @@ def _judged_in(example: Example) -> context.Context | None:
     parent = example.meta.get("traceparent")
     if not isinstance(parent, str):
         return None
-    found = TraceContextTextMapPropagator().extract({"traceparent": parent})
-    return found if trace.get_current_span(found).get_span_context().is_valid else None
+    parent_context = TraceContextTextMapPropagator().extract({"traceparent": parent})
+    return (
+        parent_context
+        if trace.get_current_span(parent_context).get_span_context().is_valid
+        else None
+    )
 
 
 def _failed(span: Span, kind: str) -> None:

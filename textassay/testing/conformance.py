@@ -145,13 +145,13 @@ async def choices_are_probabilities(make: MakeModel) -> None:
             return
         assert isinstance(model, Scoring), "capabilities.choices is set, but there is no choices()"
         try:
-            found = await model.choices(ChoicesRequest(messages=QUESTION, choices=labels))
+            response = await model.choices(ChoicesRequest(messages=QUESTION, choices=labels))
         except CapabilityError:
-            found = await model.choices(ChoicesRequest(prompt=PROMPT, choices=labels))
-    assert set(found.logprobs) == set(labels), "one entry for each label"
-    told = [logprob for logprob in found.logprobs.values() if logprob is not None]
+            response = await model.choices(ChoicesRequest(prompt=PROMPT, choices=labels))
+    assert set(response.logprobs) == set(labels), "one entry for each label"
+    told = [logprob for logprob in response.logprobs.values() if logprob is not None]
     assert all(logprob <= 1e-6 for logprob in told), "a log-probability is above 0"
-    assert found.mass <= 1 + 1e-6, "the choices together are more than certain"
+    assert response.mass <= 1 + 1e-6, "the choices together are more than certain"
 
 
 async def a_continuation_is_told_token_by_token(make: MakeModel) -> None:
@@ -163,9 +163,9 @@ async def a_continuation_is_told_token_by_token(make: MakeModel) -> None:
         assert isinstance(model, Scoring), (
             "capabilities.continuation is set, without continuation()"
         )
-        found = await model.continuation(ContinuationRequest(prompt=PROMPT, continuation=text))
-    assert "".join(token.token for token in found.tokens) == text, "tokens must spell the text"
-    _check_log_probabilities(found.tokens)
+        response = await model.continuation(ContinuationRequest(prompt=PROMPT, continuation=text))
+    assert "".join(token.token for token in response.tokens) == text, "tokens must spell the text"
+    _check_log_probabilities(response.tokens)
 
 
 def _check_log_probabilities(tokens: tuple[TokenLogprob, ...]) -> None:

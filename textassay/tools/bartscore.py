@@ -107,13 +107,13 @@ class BartScore(ModelTool):
         output = example.output.strip()
         if self.direction == "src-hypo":
             return [(premise(example) or "", output)]
-        found: list[tuple[str, str]] = []
+        pairs: list[tuple[str, str]] = []
         for reference in references(example):
             if self.direction in ("ref-hypo", "f"):
-                found.append((reference, output))
+                pairs.append((reference, output))
             if self.direction in ("hypo-ref", "f"):
-                found.append((output, reference))
-        return found
+                pairs.append((output, reference))
+        return pairs
 
     def _encode(self, engine: Engine, first: str, second: str) -> tuple[Encoding, int]:
         """Return both texts as segments, and how many tokens were cut off."""

@@ -55,10 +55,10 @@ class ComparingTool(ModelTool):
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Compare the output with every target, or say that there is none."""
-        found = targets(self.name, example, self.against)
-        if isinstance(found, Abstention):
-            return found
-        texts, against = found
+        compared = targets(self.name, example, self.against)
+        if isinstance(compared, Abstention):
+            return compared
+        texts, against = compared
         return await self.compare(await self.runner.open(), example.output, texts, against)
 
     @abstractmethod

@@ -134,11 +134,11 @@ class Embedding(ComparingTool):
         """Return the highest value over targets."""
         if self.per == "sentence":
             return await self._compare_sentences(engine, output, texts, against)
-        found = await self._embed(engine, [output, *texts])
-        if found[0] is None or not any(other is not None for other in found[1:]):
+        vectors = await self._embed(engine, [output, *texts])
+        if vectors[0] is None or not any(other is not None for other in vectors[1:]):
             return self._no_tokens()
         return Measurement(
-            value=max(float(found[0] @ other) for other in found[1:] if other is not None),
+            value=max(float(vectors[0] @ other) for other in vectors[1:] if other is not None),
             marks={"against": against},
         )
 
@@ -147,9 +147,9 @@ class Embedding(ComparingTool):
     ) -> Measurement | Abstention:
         """Match the output's sentences with those of every target and keep the highest value."""
         split = [self.splitter.split(text) for text in (output, *texts)]
-        found = iter(await self._embed(engine, [s for sentences in split for s in sentences]))
+        vectors = iter(await self._embed(engine, [s for sentences in split for s in sentences]))
         embedded = [
-            [(s, vector) for s in sentences if (vector := next(found)) is not None]
+            [(s, vector) for s in sentences if (vector := next(vectors)) is not None]
             for sentences in split
         ]
         mine, others = embedded[0], [other for other in embedded[1:] if other]

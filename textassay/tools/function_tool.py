@@ -70,10 +70,10 @@ class FunctionTool(TextTool):
         """Call the function."""
         # A plain function may compute for seconds, so it must not run on the event loop.
         if asyncio.iscoroutinefunction(self.function):
-            found = await self.function(example)
+            value = await self.function(example)
         else:
-            found = await asyncio.to_thread(self.function, example)
-        return found if isinstance(found, Measurement | Abstention) else Measurement(value=found)
+            value = await asyncio.to_thread(self.function, example)
+        return value if isinstance(value, Measurement | Abstention) else Measurement(value=value)
 
 
 def tool(

@@ -60,8 +60,8 @@ class Meteor(Computed):
         tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()
         words = tokenizer.tokenize(example.output)
         targets = [tokenizer.tokenize(text) for text in references(example)]
-        found = meteor.meteor_score(targets, words, wordnet=self._wordnet())
-        return Measurement(value=float(found))
+        score = meteor.meteor_score(targets, words, wordnet=self._wordnet())
+        return Measurement(value=float(score))
 
     def _wordnet(self) -> Any:
         if not self.synonyms:

@@ -111,8 +111,8 @@ class NLI(ModelTool):
         texts = (premise_of(example) or "", example.output)
         first, second = texts if self.premise == "source" else texts[::-1]
         pairs = await asyncio.to_thread(self._pairs, engine, first, second)
-        found = await self.ask(engine, pairs.encodings)
-        table = np.array([_probability(logits, entailment) for logits in found])
+        probabilities = await self.ask(engine, pairs.encodings)
+        table = np.array([_probability(logits, entailment) for logits in probabilities])
         # Row by row, as `_pairs` lays the pairs out.
         table = table.reshape(len(pairs.windows), len(pairs.sentences))
         best = table.max(axis=0)
@@ -172,8 +172,8 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
         ConfigurationError: No label is called "entailment".
     """
     known = labels(config)
-    found = [index for index, name in known.items() if name.strip().lower() == "entailment"]
-    if len(found) != 1:
+    indices = [index for index, name in known.items() if name.strip().lower() == "entailment"]
+    if len(indices) != 1:
         # The order of labels differs between models (MNLI has two in use): taking one by its place
         # could report contradiction as entailment.
         names = ", ".join(known.values()) or "none"
@@ -181,7 +181,7 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
             f"{label} is no NLI model: among its labels ({names}) there is not one 'entailment'; if"
             " it is one, name its labels in id2label of its config.json"
         )
-    return found[0]
+    return indices[0]
 
 
 def _probability(logits: Array, index: int) -> float:

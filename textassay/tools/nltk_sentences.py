@@ -30,8 +30,8 @@ class NltkSplitter:
 
     def split(self, text: str) -> list[str]:
         """Return the sentences of a text; see `SentenceSplitter`."""
-        found: list[str] = self._model.tokenize(text)
-        return [stripped for sentence in found if (stripped := sentence.strip())]
+        sentences: list[str] = self._model.tokenize(text)
+        return [stripped for sentence in sentences if (stripped := sentence.strip())]
 
     @staticmethod
     def _load() -> Any:

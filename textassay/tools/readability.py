@@ -57,11 +57,11 @@ class Readability(Computed):
     def compute(self, example: Example) -> Measurement | Abstention:
         """Count words, sentences and syllables."""
         text = _CLITIC.sub("", example.output)
-        found = _ENGLISH_WORD.findall(text)
+        words = _ENGLISH_WORD.findall(text)
         letters = sum(character.isalpha() for character in text)
         # The formula was fitted to English; a share rather than any word, for names in other
         # scripts occur.
-        if not found or sum(map(len, found)) < 0.8 * letters:
+        if not words or sum(map(len, words)) < 0.8 * letters:
             return Abstention(
                 type="UnsupportedLanguage",
                 message=(
@@ -69,7 +69,7 @@ class Readability(Computed):
                 ),
             )
         sentences = sum(1 for s in self.splitter.split(text) if _ENGLISH_WORD.search(s))
-        per_sentence, per_word = len(found) / sentences, sum(map(syllables, found)) / len(found)
+        per_sentence, per_word = len(words) / sentences, sum(map(syllables, words)) / len(words)
         return Measurement(
             value=flesch(per_sentence, per_word),
             explanation=f"{per_sentence:.3g} words a sentence, {per_word:.3g} syllables a word",

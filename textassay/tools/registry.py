@@ -314,16 +314,16 @@ def _plugin(kind: str) -> Factory:
 
 def _load(point: EntryPoint) -> Factory:
     try:
-        found = point.load()
+        loaded = point.load()
     except (ImportError, AttributeError) as error:
         package = point.dist.name if point.dist else "another package"
         raise ConfigurationError(
             f"the tool {point.name!r} of {package} cannot be loaded: {error}"
         ) from error
-    if isinstance(found, FunctionTool):
-        return lambda name: found.renamed(name)
-    if not callable(found):
+    if isinstance(loaded, FunctionTool):
+        return lambda name: loaded.renamed(name)
+    if not callable(loaded):
         raise ConfigurationError(
             f"the entry point {point.name!r} in {ENTRY_POINTS} is neither a factory nor a tool"
         )
-    return typing.cast(Factory, found)
+    return typing.cast(Factory, loaded)

@@ -170,28 +170,28 @@ class TextTool(ABC):
         """Measure one example; see `Tool.score`."""
         # Checked here for all tools, so that none of them gives a number for a text that is not
         # there.
-        found = self.missing(example) or await self.measure(example)
-        if isinstance(found, Abstention):
+        result = self.missing(example) or await self.measure(example)
+        if isinstance(result, Abstention):
             return Score(
                 id=example.id,
                 aspect=self.name,
                 outcome="abstained",
                 scale=self.scale,
                 how="tool",
-                error=ScoreError(type=found.type, message=found.message),
+                error=ScoreError(type=result.type, message=result.message),
                 signature=self.signature,
             )
         return Score(
             id=example.id,
             aspect=self.name,
-            value=on_scale(found.value, self.scale),
+            value=on_scale(result.value, self.scale),
             scale=self.scale,
             how="tool",
-            explanation=found.explanation,
-            evidence=found.evidence,
-            usage=found.usage,
+            explanation=result.explanation,
+            evidence=result.evidence,
+            usage=result.usage,
             # Made after measuring: a model's commit is known once it is loaded.
-            signature=sign(self.kind or self.name, {**self.settings(), **found.marks}),
+            signature=sign(self.kind or self.name, {**self.settings(), **result.marks}),
         )
 
     def missing(self, example: Example) -> Abstention | None:

@@ -307,17 +307,17 @@ async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
         ASKED.model_copy(update={"extra": {"top_k": 1}}),
         ASKED.model_copy(update={"draw": 1}),
     )
-    made = keys.made(request)
-    assert made == request_key(IDENTITY, request) == keys.found(request)
-    assert await asyncio.create_task(_found(keys, request)) == made
-    assert other.found(request) == request_key({**IDENTITY, "model": "n"}, request)
-    assert keys.found(twin) == request_key(IDENTITY, twin)
+    key = keys.compute(request)
+    assert key == request_key(IDENTITY, request) == keys.get(request)
+    assert await asyncio.create_task(_key_in_task(keys, request)) == key
+    assert other.get(request) == request_key({**IDENTITY, "model": "n"}, request)
+    assert keys.get(twin) == request_key(IDENTITY, twin)
     request.extra["top_k"] = 2
-    assert keys.made(request) == request_key(IDENTITY, request) != made
+    assert keys.compute(request) == request_key(IDENTITY, request) != key
 
 
-async def _found(keys, request):
-    return keys.found(request)
+async def _key_in_task(keys, request):
+    return keys.get(request)
 
 
 @given(st.text("ab", max_size=80), st.text("ab", max_size=40))

@@ -35,7 +35,7 @@ def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
         if letter in letters:
             return PREFERENCE[letter]
         return NoRating("OffScale", f"the judge chose {letter}, which was not offered")
-    found = parse_rating(text, scale=(1.0, float(len(letters))), form="letters")
-    if isinstance(found, NoRating):
-        return found
-    return PREFERENCE[letters[int(found.value) - 1]]
+    rating = parse_rating(text, scale=(1.0, float(len(letters))), form="letters")
+    if isinstance(rating, NoRating):
+        return rating
+    return PREFERENCE[letters[int(rating.value) - 1]]

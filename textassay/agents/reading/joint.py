@@ -53,14 +53,14 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
     by_key = _by_key(aspects)
     named = _from_json(said)
     pairs = list(named if named is not None else _blocks(said, by_key))
-    found: dict[str, list[Rating | NoRating]] = {}
+    by_aspect: dict[str, list[Rating | NoRating]] = {}
     beside: dict[str, str] = {}
     invented: list[Json] = []
     for name, rest in pairs:
         key = _key(name, by_key)
         if key in by_key:
             aspect = by_key[key]
-            found.setdefault(aspect.id, []).append(_rating(rest, aspect, form))
+            by_aspect.setdefault(aspect.id, []).append(_rating(rest, aspect, form))
             beside.setdefault(aspect.id, rest.strip())
         elif _looks_rated(rest) or _SCORE_LABEL.match(rest):
             invented.append(
@@ -70,11 +70,11 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
                 }
             )
     # Whether the judge declines does not depend on the scale, so any one will do.
-    declined = parse_rating(said, scale=(0.0, 1.0)) if not found else None
+    declined = parse_rating(said, scale=(0.0, 1.0)) if not by_aspect else None
     missing = (
         declined if isinstance(declined, NoRating) and declined.reason == "Declined" else LEFT_OUT
     )
-    ratings = tuple(_settled(found.get(aspect.id, []), missing) for aspect in aspects)
+    ratings = tuple(_settled(by_aspect.get(aspect.id, []), missing) for aspect in aspects)
     return JointAnswer(
         ratings, tuple(invented), tuple(beside.get(aspect.id, "") for aspect in aspects)
     )
@@ -142,8 +142,8 @@ def _from_json(text: str) -> list[tuple[str, str]] | None:
     """Return names with what is said of them, from all JSON in an answer; `None` without any."""
     named: list[tuple[str, str]] = []
     seen = False
-    for found in find_json(text):
-        value = found.value
+    for part in find_json(text):
+        value = part.value
         if (
             isinstance(value, dict)
             and len(value) == 1

@@ -76,12 +76,12 @@ def key_of(name: object) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = JsonObject(pairs)
-    if len(found) < len(pairs):
+    parsed = JsonObject(pairs)
+    if len(parsed) < len(pairs):
         # Python's parser keeps the last of equal keys in silence; a judge that says both says
         # neither.
-        found.contradicted = {key: value for key, value in pairs if value != found[key]}
-    return found
+        parsed.contradicted = {key: value for key, value in pairs if value != parsed[key]}
+    return parsed
 
 
 def _integer(digits: str) -> float:

@@ -66,11 +66,11 @@ def json_rating(
     own = key_of(aspect or "")
     outcomes: list[Found | Contradiction | Unusable] = []
     end = 0
-    for found in find_json(text):
-        said = list(_fields(found, own, text, scale, form))
-        if said and not _is_quoted(text, found):
+    for part in find_json(text):
+        said = list(_fields(part, own, text, scale, form))
+        if said and not _is_quoted(text, part):
             outcomes += said
-            end = found.end
+            end = part.end
     if not outcomes:
         return None
     # The last word decides, and here it is that there is no rating.
@@ -88,19 +88,19 @@ def json_rating(
     return ratings[-1] if isinstance(statement, tuple) else statement
 
 
-def _is_quoted(text: str, found: FoundJson) -> bool:
+def _is_quoted(text: str, part: FoundJson) -> bool:
     """Return whether the JSON is quoted within a longer answer: `'{"rating": 5}'`."""
-    before, after = text[: found.start].rstrip(" \t"), text[found.end :].lstrip(" \t")
+    before, after = text[: part.start].rstrip(" \t"), text[part.end :].lstrip(" \t")
     # A quotation of the text under evaluation, unless the marks stand around the whole answer.
     around = before[-1:] in {"'", '"'} and after[:1] == before[-1:]
     return around and bool(before[:-1].strip() or after[1:].strip())
 
 
 def _fields(
-    found: FoundJson, own: str, text: str, scale: tuple[float, float], form: Form
+    part: FoundJson, own: str, text: str, scale: tuple[float, float], form: Form
 ) -> Iterator[Found | Contradiction | Unusable]:
     """Yield what each rating field of one JSON value says, those of the highest rank only."""
-    held = _about(found.value, own)
+    held = _about(part.value, own)
     if not isinstance(held, JsonObject):
         return
     by_key: dict[str, str] = {}
@@ -110,7 +110,7 @@ def _fields(
     for rank in ranks:
         keys = [by_key[key] for key in rank if key in by_key]
         for key in keys:
-            yield _field(held, key, found, text, scale, form, nested=rank[0] == own)
+            yield _field(held, key, part, text, scale, form, nested=rank[0] == own)
         if keys:
             return
 
@@ -142,7 +142,7 @@ def _names(item: JsonObject) -> list[Any]:
 def _field(
     held: JsonObject,
     key: str,
-    found: FoundJson,
+    part: FoundJson,
     text: str,
     scale: tuple[float, float],
     form: Form,
@@ -160,7 +160,7 @@ def _field(
             if inner in value.contradicted:
                 return Contradiction(f"the answer rates {key!r} twice, differently")
             value = value[inner]
-    start, end = _place(text, path, found)
+    start, end = _place(text, path, part)
     if isinstance(value, str):
         return _text_field(value, key, start, text, scale, form) or _unusable(key, value)
     # `true` is a number to Python, and no rating.
@@ -200,12 +200,12 @@ def _unusable(key: str, value: Any) -> Unusable:
 _VALUE = re.compile(r'"|[^\s",}\]]{1,400}')
 
 
-def _place(text: str, path: list[str], found: FoundJson) -> tuple[int, int]:
-    at = found.start
+def _place(text: str, path: list[str], part: FoundJson) -> tuple[int, int]:
+    at = part.start
     for key in path:
-        named = re.compile(rf'"{re.escape(key)}"\s{{0,20}}:\s{{0,20}}').search(text, at, found.end)
+        named = re.compile(rf'"{re.escape(key)}"\s{{0,20}}:\s{{0,20}}').search(text, at, part.end)
         if named is None:  # a key with escapes
-            return found.start, found.end
+            return part.start, part.end
         at = named.end()
-    value = _VALUE.match(text, at, found.end)
-    return value.span() if value else (found.start, found.end)
+    value = _VALUE.match(text, at, part.end)
+    return value.span() if value else (part.start, part.end)

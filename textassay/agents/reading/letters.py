@@ -50,10 +50,10 @@ def stated_letters(text: str) -> list[re.Match[str]]:
         line = _LETTER_LINE.match(text)
         return [line, *stated] if line else stated
     # From the surest place to the least sure one; only the first that has a letter is asked.
-    found = (
+    matches = (
         last_of(_NAMED_LETTER.finditer(text))
         or last_of(_LETTER_ASIDE.finditer(text))
         or _LETTER_FIRST.match(text)
         or _LETTER_LAST.search(text, max(0, len(text) - 40))
     )
-    return [found] if found else []
+    return [matches] if matches else []

@@ -55,14 +55,14 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
         unwanted: Names that are no entries, such as that of the thing that was to be split.
     """
     said = _well_formed(blank_thoughts(text)[:MAX_ANSWER])
-    found = _from_json(said)
-    if found is None:
-        found = _from_table(said) or _from_lines(said)
+    items = _from_json(said)
+    if items is None:
+        items = _from_table(said) or _from_lines(said)
     entries: list[Entry] = []
     dropped: list[Json] = []
     seen: set[str] = set()
     refused = {slug(name) for name in unwanted}
-    for raw_name, raw_definition in found:
+    for raw_name, raw_definition in items:
         entry = Entry(_name(raw_name), _definition(raw_definition))
         problem = _problem(entry, seen, refused, full=most is not None and len(entries) >= most)
         if problem is None:
@@ -131,8 +131,8 @@ _WRAPPERS = 3
 def _from_json(text: str) -> list[tuple[str, str]] | None:
     """Return the entries of the first JSON in an answer that lists any; `None` if none does."""
     objects: list[tuple[str, str]] = []
-    for found in find_json(text):
-        value = found.value
+    for part in find_json(text):
+        value = part.value
         for _ in range(_WRAPPERS):  # {"aspects": [...]}
             if (
                 isinstance(value, dict)
@@ -177,7 +177,7 @@ _HEADER = re.compile(
 
 
 def _from_table(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = []
     for line in text.splitlines():
         if not (row := _ROW.match(line)):
             continue
@@ -186,8 +186,8 @@ def _from_table(text: str) -> list[tuple[str, str]]:
             cells = cells[1:]
         if len(cells) < 2 or set(cells[0]) <= set(":- ") or _HEADER.match(cells[0]):
             continue
-        found.append((cells[0], cells[1]))
-    return found
+        rows.append((cells[0], cells[1]))
+    return rows
 
 
 # "## 1. Fluency", "1) Fluency: ...", "- Fluency: ...", "Fluency: ..."
@@ -227,7 +227,7 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
     # are part of the definition.
     lines = [_read_line(line) for line in text.splitlines()]
     kind, indent = _kind_of_entries([line for line in lines if line.name])
-    found: list[list[str]] = []
+    items: list[list[str]] = []
     goes_on = False
     for line in lines:
         if (
@@ -237,19 +237,19 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
             and not _LABEL.match(line.name)
         ):
             if line.name or kind != "plain":
-                found.append([line.name, line.definition] if line.name else ["", line.whole])
+                items.append([line.name, line.definition] if line.name else ["", line.whole])
                 goes_on = True
-            elif found and goes_on:
-                found[-1][1] += " " + line.whole
+            elif items and goes_on:
+                items[-1][1] += " " + line.whole
         elif line.whole and line.indent < indent:  # a title between two groups of entries
             goes_on = False
         elif not line.whole:
             goes_on = (
-                bool(found) and not found[-1][1]
+                bool(items) and not items[-1][1]
             )  # a definition may follow a heading after a blank line
-        elif found and (goes_on or line.kind != "plain"):
-            found[-1][1] += " " + line.whole
-    return [(name, definition) for name, definition in found]
+        elif items and (goes_on or line.kind != "plain"):
+            items[-1][1] += " " + line.whole
+    return [(name, definition) for name, definition in items]
 
 
 def _kind_of_entries(lines: list[_Line]) -> tuple[str, int]:

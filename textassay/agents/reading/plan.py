@@ -63,8 +63,10 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
         problems.append(f"does not say which assistant evaluators serve {', '.join(missing)}")
     if not reader.steps:
         problems.append("has no numbered steps")
-    found = {name: tuple(reader.assistants[name]) for name in criteria if name in reader.assistants}
-    return PlanReading(found, tuple(reader.steps), tuple(dict.fromkeys(problems)))
+    assistants = {
+        name: tuple(reader.assistants[name]) for name in criteria if name in reader.assistants
+    }
+    return PlanReading(assistants, tuple(reader.steps), tuple(dict.fromkeys(problems)))
 
 
 def _lines_of_json(text: str) -> list[str] | None:
@@ -73,7 +75,7 @@ def _lines_of_json(text: str) -> list[str] | None:
     Takes `{"coherence": ["nli"], "steps": ["..."]}`, the criteria perhaps in an object of their
     own.
     """
-    value = next((found.value for found in find_json(text) if isinstance(found.value, dict)), None)
+    value = next((part.value for part in find_json(text) if isinstance(part.value, dict)), None)
     if value is None:
         return None
     criteria, steps = list[str](), list[str]()

@@ -137,11 +137,11 @@ def _parse(
         answer = answer[:_HEAD] + "\n" + answer[_HEAD + cut :]
     # Character for character, so that places in the result are places in the answer.
     shown = answer if answer.isascii() else answer.translate(_SAME_WIDTH)
-    found = _read(shown, scale, form, aspect)
+    rating = _read(shown, scale, form, aspect)
     # Back from the place in the shortened text; one character is the line break put in between.
-    if cut and isinstance(found, Rating) and found.span[0] > _HEAD:
-        return Rating(found.value, (found.span[0] + cut - 1, found.span[1] + cut - 1))
-    return found
+    if cut and isinstance(rating, Rating) and rating.span[0] > _HEAD:
+        return Rating(rating.value, (rating.span[0] + cut - 1, rating.span[1] + cut - 1))
+    return rating
 
 
 def _read(
@@ -166,9 +166,9 @@ def _read(
 
 
 def _on_scale(
-    shown: str, found: Found, scale: tuple[float, float], form: Form
+    shown: str, statement: Found, scale: tuple[float, float], form: Form
 ) -> Rating | NoRating:
-    value, (start, end) = found
+    value, (start, end) = statement
     if value is None:
         return NoRating(
             "OffScale",
@@ -216,10 +216,10 @@ def _letter(shown: str, scale: tuple[float, float]) -> Statement | Unusable:
         (scale[0] + ord(m["letter"].upper()) - ord("A"), m.span("letter"))
         for m in stated_letters(shown)
     ]
-    found = agreed(points)
-    if isinstance(found, Contradiction):
+    statement = agreed(points)
+    if isinstance(statement, Contradiction):
         return Contradiction("the answer states more than one letter")
-    return found
+    return statement
 
 
 def _missing(shown: str) -> NoRating:

@@ -195,11 +195,11 @@ def stated_rating(
     return None
 
 
-def agreed(found: Sequence[Found]) -> Statement:
+def agreed(statements: Sequence[Found]) -> Statement:
     """Return the last of several statements of equal rank if all give the same rating."""
-    values = list(dict.fromkeys(value for value, _ in found))
+    values = list(dict.fromkeys(value for value, _ in statements))
     if len(values) < 2:
-        return found[-1] if found else None
+        return statements[-1] if statements else None
     shown = " and ".join("a range" if value is None else f"{value:g}" for value in values[:2])
     return Contradiction(f"the answer gives more than one rating, {shown}")
 
@@ -221,21 +221,21 @@ def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> State
     stated: list[tuple[Found, bool]] = []
     for pattern in _phrases(aspect):
         for m in pattern.finditer(text):
-            found = found_in(m)
-            before = text[max(0, found[1][0] - 60) : found[1][0]]
-            if _HYPOTHETICAL.match(text, found[1][1]) or _NEGATED.search(before):
+            rating = found_in(m)
+            before = text[max(0, rating[1][0] - 60) : rating[1][0]]
+            if _HYPOTHETICAL.match(text, rating[1][1]) or _NEGATED.search(before):
                 continue
             if _NEGATED.search(text[max(0, m.start() - 60) : m.start()]):
                 continue
             stated.append(
-                (found, _FIRST_PERSON.search(text, max(0, m.start() - 20), m.end()) is not None)
+                (rating, _FIRST_PERSON.search(text, max(0, m.start() - 20), m.end()) is not None)
             )
-    own = [found for found, first_person in stated if first_person and _is_on(scale, found)]
+    own = [rating for rating, first_person in stated if first_person and _is_on(scale, rating)]
     # "I would rate" is a verdict each time; two that differ leave none.
     if isinstance(contradiction := agreed(own), Contradiction):
         return contradiction
     # On the scale before off it, then the last one: judges work up to their rating.
-    ordered = sorted((found for found, _ in stated), key=lambda one: (_is_on(scale, one), one[1]))
+    ordered = sorted((rating for rating, _ in stated), key=lambda one: (_is_on(scale, one), one[1]))
     return ordered[-1] if ordered else None
 
 
@@ -259,8 +259,8 @@ def _at_the_edge(text: str) -> Found | None:
     return found_in(opening) if opening else None
 
 
-def _is_on(scale: tuple[float, float], found: Found) -> bool:
-    return found[0] is not None and scale[0] <= found[0] <= scale[1]
+def _is_on(scale: tuple[float, float], statement: Found) -> bool:
+    return statement[0] is not None and scale[0] <= statement[0] <= scale[1]
 
 
 def last_of(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:

@@ -35,12 +35,12 @@ def import_results(
     from textassay.runtime.storage.files import write_text
     from textassay.runtime.storage.json_text import encode
 
-    found = read_results(form, file)
+    imported = read_results(form, file)
     try:
-        write_text(out, "".join(f"{encode(row).decode()}\n" for row in found.rows))
+        write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error}") from error
-    names = dict.fromkeys(name for row in found.rows for name in row.get("metrics", ()))
-    say(f"wrote {len(found.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
-    if found.empty:
-        say(f"{found.empty} results without a text were left out", style="yellow")
+    names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
+    say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
+    if imported.empty:
+        say(f"{imported.empty} results without a text were left out", style="yellow")

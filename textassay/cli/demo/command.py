@@ -53,15 +53,15 @@ async def carry_out(out: Path | None, style: Style, *, as_json: bool = False) ->
         if not as_json:
             console.print(opening())
         await _run(layout, model, style)
-    found = [result_of(layout, task) for task in TASKS]
-    agreement = agreement_as_dict(found)
+    task_results = [result_of(layout, task) for task in TASKS]
+    agreement = agreement_as_dict(task_results)
     # written before anything is printed, so that a closed pipe does not lose it
     layout.write_agreement(agreement)
     if as_json:
         told = {"folder": str(layout.folder), "outcomes": outcomes(layout), "agreement": agreement}
         typer.echo(json.dumps(told))
         return _status(layout)
-    console.print(report(found, shown_example(layout), decided(layout)))
+    console.print(report(task_results, shown_example(layout), decided(layout)))
     console.print(closing(layout, usage(layout), time.monotonic() - began))
     for command in commands(layout, _program()):
         console.print(

@@ -17,10 +17,10 @@ ONE_RATER = (
 )
 
 
-def decisions(found: Sequence[Decided]) -> RenderableType:
+def decisions(decided: Sequence[Decided]) -> RenderableType:
     """Return the table and its summary in words."""
     table = plain_table("", "judge", "ratings", "both", "all", "off by", "calibrated")
-    for one in found:
+    for one in decided:
         row = one.estimate
         judge = Estimate(row.judge_only.value)
         ends = (judge, row.labels_only, row.corrected)
@@ -28,7 +28,7 @@ def decisions(found: Sequence[Decided]) -> RenderableType:
             row.human, *map(_span, ends), f"{one.all_ratings:.2f}", f"{one.error:.2f}",
             f"{one.calibrated_error:.2f}",
         )  # fmt: skip
-    first = found[0].estimate
+    first = decided[0].estimate
     return Group(
         Text(f"{JUDGE}: {first.n} texts, {first.rated} of {RATED} sources rated", style="bold"),
         indented(table),

@@ -95,21 +95,26 @@ def _scores(result: TaskResult) -> list[RenderableType]:
     return [Text(what, style="bold"), indented(treatments_table(result.treatments, units)), Text()]
 
 
-def _agreement(found: TaskComparison) -> list[RenderableType]:
-    what = f"{found.task}: {found.examples} texts about {found.groups} sources"
-    by_chance = f"By chance, 19 of 20 would lie within {chance(found.examples):.2f} of 0."
-    words = Text(f"{verdict([found])} {by_chance}")
-    return [Text(what, style="bold"), indented(agreement_table(found)), indented(words), Text()]
+def _agreement(comparison: TaskComparison) -> list[RenderableType]:
+    what = f"{comparison.task}: {comparison.examples} texts about {comparison.groups} sources"
+    by_chance = f"By chance, 19 of 20 would lie within {chance(comparison.examples):.2f} of 0."
+    words = Text(f"{verdict([comparison])} {by_chance}")
+    return [
+        Text(what, style="bold"),
+        indented(agreement_table(comparison)),
+        indented(words),
+        Text(),
+    ]
 
 
-def verdict(found: Sequence[TaskComparison]) -> str:
+def verdict(comparisons: Sequence[TaskComparison]) -> str:
     """Report on how many aspects each judge beats the best trivial measure.
 
     Judges that beat it on none are named.
     """
-    aspects = sum(len(one.aspects) for one in found)
+    aspects = sum(len(one.aspects) for one in comparisons)
     won: Counter[str] = Counter()
-    for one in found:
+    for one in comparisons:
         won.update({line.name: len(one.won(line)) for line in one.judges})
     some = ", ".join(f"{name} on {count}" for name, count in won.items() if count)
     # judges that beat nothing are named too: the demo must not show only what works

@@ -14,15 +14,15 @@ NOT_ABOVE = "x"
 """Mark of a coefficient that is not above the best trivial measure's."""
 
 
-def treatments_table(found: Treatments, units: dict[str, str]) -> Table:
+def treatments_table(treatments: Treatments, units: dict[str, str]) -> Table:
     """Draw means by what was done to the texts.
 
     Args:
-        found: The means.
+        treatments: The means.
         units: What the values of each row are.
     """
-    table = plain_table("", *found.systems, "")
-    for name, values in found.rows.items():
+    table = plain_table("", *treatments.systems, "")
+    for name, values in treatments.rows.items():
         style = "bold" if name not in units else ""
         table.add_row(
             name, *map(_number, values), Text(units.get(name, "rating"), style="dim"), style=style
@@ -31,27 +31,27 @@ def treatments_table(found: Treatments, units: dict[str, str]) -> Table:
     return table
 
 
-def agreement_table(found: TaskComparison) -> Table:
+def agreement_table(comparison: TaskComparison) -> Table:
     """Draw a table of Spearman's rho of trivial measures and judges.
 
     Each judge is compared with the best trivial measure.
     """
-    table = plain_table("", *map(heading, found.aspects))
-    for line in found.lines:
-        if not line.trivial and table.rows and found.lines[len(table.rows) - 1].trivial:
+    table = plain_table("", *map(heading, comparison.aspects))
+    for line in comparison.lines:
+        if not line.trivial and table.rows and comparison.lines[len(table.rows) - 1].trivial:
             table.add_section()
-        cells = (_cell(found, line, aspect) for aspect in found.aspects)
-        gaps = "" if line.n == found.examples else f" (n {line.n})"
+        cells = (_cell(comparison, line, aspect) for aspect in comparison.aspects)
+        gaps = "" if line.n == comparison.examples else f" (n {line.n})"
         table.add_row(Text(f"{line.name}{gaps}", style="italic" if line.trivial else ""), *cells)
     return table
 
 
-def _cell(found: TaskComparison, line: ComparisonLine, aspect: str) -> Text:
+def _cell(comparison: TaskComparison, line: ComparisonLine, aspect: str) -> Text:
     """Return a coefficient, with room for the mark behind it whether it is there or not."""
     value = _number(line.spearman[aspect])
     if line.trivial:
-        return Text(f"{value}  ", style="bold" if found.is_bar(line, aspect) else "")
-    if found.beats(line, aspect):
+        return Text(f"{value}  ", style="bold" if comparison.is_bar(line, aspect) else "")
+    if comparison.beats(line, aspect):
         return Text(f"{value}  ", style="green")
     return Text(f"{value} {NOT_ABOVE}", style="yellow")
 

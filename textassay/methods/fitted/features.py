@@ -34,19 +34,19 @@ def read_files(files: Iterable[str]) -> Recorded:
             raise DataError(f"{path} holds no scores")
         for aspect in scores:
             counts[aspect] = counts.get(aspect, 0) + 1
-    found: Recorded = {}
+    columns: Recorded = {}
     for name, path, scores in read:
         for aspect, values in scores.items():
             # only names that collide are prefixed, so that the usual single file keeps plain names
             prefix = name or (_stem(path) if counts[aspect] > 1 else None)
             feature = aspect if prefix is None else f"{prefix}/{aspect}"
-            if feature in found:
+            if feature in columns:
                 raise ConfigurationError(
                     f"two files of scores yield the feature {feature!r}; tell them apart with"
                     f" {parameter('scores', 'NAME=FILE')}"
                 )
-            found[feature] = values
-    return found
+            columns[feature] = values
+    return columns
 
 
 def split_name(item: str) -> tuple[str | None, str]:
@@ -92,13 +92,13 @@ def row_of(
     """Return an example's features in order, NaN where it has none."""
     metrics, nan = example.metrics, float("nan")
     if not scores:
-        found = [metrics.get(name) for name in features]
+        values = [metrics.get(name) for name in features]
     else:
-        found = [
+        values = [
             scores[name].get(example.id) if name in scores else metrics.get(name)
             for name in features
         ]
-    return [nan if value is None else value for value in found]
+    return [nan if value is None else value for value in values]
 
 
 def _stem(path: str) -> str:

@@ -100,7 +100,7 @@ class FittedScorer:
         # everybody
         if all(math.isnan(value) for value in features):
             return [_abstained(example, aspect, signature) for aspect in aspects]
-        found = await self._verdict((features, example.system))
+        verdict = await self._verdict((features, example.system))
         return [
             Score(
                 id=example.id,
@@ -109,7 +109,7 @@ class FittedScorer:
                 scale=aspect.scale,
                 how="fused",
                 evidence=(
-                    self._evidence((features, example.system), found, at, value)
+                    self._evidence((features, example.system), verdict, at, value)
                     if self._options.explain
                     else ()
                 ),
@@ -117,7 +117,7 @@ class FittedScorer:
             )
             for aspect in aspects
             for at in [self.aggregator.targets_.index(aspect.name)]
-            for value in [min(max(float(found.raw[at]), aspect.scale[0]), aspect.scale[1])]
+            for value in [min(max(float(verdict.raw[at]), aspect.scale[0]), aspect.scale[1])]
         ]
 
     def _of_rows(self, rows: Sequence[Row]) -> list[_Verdict]:
@@ -130,26 +130,26 @@ class FittedScorer:
         clipped = self.aggregator.clipped(features)
         if not self._options.explain:
             return [_Verdict(*one) for one in zip(raw, clipped, strict=True)]
-        found = explain(
+        explanation = explain(
             self.aggregator, features, self._background, systems=systems, samples=_PERMUTATIONS
         )
         return [
-            _Verdict(one, limits, moved, found.base, by_system)
+            _Verdict(one, limits, moved, explanation.base, by_system)
             for one, limits, moved, by_system in zip(
-                raw, clipped, found.values, found.systems, strict=True
+                raw, clipped, explanation.values, explanation.systems, strict=True
             )
         ]
 
-    def _evidence(self, row: Row, found: _Verdict, at: int, value: float) -> tuple[Json, ...]:
+    def _evidence(self, row: Row, verdict: _Verdict, at: int, value: float) -> tuple[Json, ...]:
         """Return the baseline, the contributions by size, and what clipping to the scale cut."""
         features, system = row
-        assert found.moved is not None  # it was asked for
-        assert found.base is not None
-        assert found.by_system is not None
+        assert verdict.moved is not None  # it was asked for
+        assert verdict.base is not None
+        assert verdict.by_system is not None
         moved, base, cut = (
-            found.moved[at].tolist(),
-            float(found.base[at]),
-            value - float(found.raw[at]),
+            verdict.moved[at].tolist(),
+            float(verdict.base[at]),
+            value - float(verdict.raw[at]),
         )
         order = sorted(range(len(features)), key=lambda i: (-abs(moved[i]), i))
         shown = order if self._options.top is None else order[: self._options.top]
@@ -160,10 +160,10 @@ class FittedScorer:
                 "value": None if math.isnan(features[i]) else features[i],
                 "contribution": moved[i],
             }
-            | ({} if math.isnan(found.clipped[i]) else {"clipped_to": float(found.clipped[i])})
+            | ({} if math.isnan(verdict.clipped[i]) else {"clipped_to": float(verdict.clipped[i])})
             for i in shown
         ]
-        if by_system := float(found.by_system[at]):
+        if by_system := float(verdict.by_system[at]):
             told.append({"text": f"(system {system})", "contribution": by_system})
         # the rest is summed rather than dropped, so that the evidence still adds up to the value
         if rest := order[len(shown) :]:
@@ -263,10 +263,10 @@ def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tupl
     if aspects is None:
         return evaluator.aspects
     known = {aspect.name: aspect for aspect in evaluator.aspects}
-    found = []
+    targets = []
     for wanted in aspects:
         name = wanted if isinstance(wanted, str) else wanted.name
         if name not in known:
             raise UnknownName("aspect of the evaluator", name, list(known))
-        found.append(known[name])
-    return tuple(dict.fromkeys(found))
+        targets.append(known[name])
+    return tuple(dict.fromkeys(targets))

@@ -72,15 +72,15 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
     path = _find(plan)
     content = read_table(path).content
     check_format(path, content, FORMAT)
-    found = validated(path, content, _File)
+    parsed = validated(path, content, _File)
     # `plan=none` is the way to judge without a plan; an empty file is a mistake
-    if not found.steps and not found.text.strip():
+    if not parsed.steps and not parsed.text.strip():
         raise ConfigurationError(
             f"plan {path} has neither steps nor text, so that it tells a judge nothing"
         )
     aspects, known = [aspect.name for aspect in (*task.aspects, *task.family)], list(tools)
     assistants: dict[str, tuple[str, ...]] = {aspect.name: () for aspect in task.aspects}
-    for name, serving in found.assistants.items():
+    for name, serving in parsed.assistants.items():
         aspect = matching(name, aspects)
         if aspect is None:
             raise UnknownName(f"aspect in plan {path}", name, list(dict.fromkeys(aspects)))
@@ -88,7 +88,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
         # published plans name all aspects of their task; those that are not judged are left out
         if aspect in assistants:
             assistants[aspect] = tuple(dict.fromkeys(named))
-    return Plan(assistants=assistants, steps=found.steps, text=found.text.strip())
+    return Plan(assistants=assistants, steps=parsed.steps, text=parsed.text.strip())
 
 
 def save(plan: Plan, path: Path, *, source: str = "") -> None:
@@ -138,11 +138,11 @@ def _find(plan: str) -> Path:
 
 
 def _tool(path: Path, name: str, known: list[str]) -> str:
-    found = matching(name, known)
-    if found is None:
+    match = matching(name, known)
+    if match is None:
         raise UnknownName(
             f"assistant evaluator in plan {path} (choose them with {parameter('tools')})",
             name,
             known,
         )
-    return found
+    return match

@@ -205,9 +205,9 @@ def apply_profile(
     placed = {
         key: _placed(folder, value, task) for key, value in wanted.items() if key not in given
     }
-    found = {key: value for key, value in placed.items() if value is not None}
+    overrides = {key: value for key, value in placed.items() if value is not None}
     try:
-        return type(options).read({**found, **given}) if found else options, profile
+        return type(options).read({**overrides, **given}) if overrides else options, profile
     except ConfigurationError as error:
         raise ConfigurationError(
             f"profile {profile.name!r}, [options.{method}]: {error}"
@@ -298,10 +298,10 @@ def _find(profile: str) -> Path:
 
 
 def _beside(folder: Path, path: Path, file: str) -> Path:
-    found = folder / file
-    if found.suffix != ".jinja" or not found.is_file():
+    absolute = folder / file
+    if absolute.suffix != ".jinja" or not absolute.is_file():
         raise problem(path, f"prompts: there is no prompt file (.jinja) {file!r} beside it")
-    return found
+    return absolute
 
 
 def _placed(folder: Path, value: Any, task: Task) -> Any:

@@ -91,12 +91,12 @@ def agreements(
         resamples: Resamples of the intervals; 0 for none.
     """
     pairs = {run.name: _pairs(run, data, aspect_map) for run in runs}
-    pairs = {name: found for name, found in pairs.items() if found}
+    pairs = {name: matched for name, matched in pairs.items() if matched}
     if not pairs:
         return None
     examples = [example for example in data.examples.values() if example.human]
     levels = _levels(examples)
-    humans = list(dict.fromkeys(human for found in pairs.values() for human in found.values()))
+    humans = list(dict.fromkeys(human for matched in pairs.values() for human in matched.values()))
     rows: list[AgreementRow] = []
     for run in runs:
         if run.name in pairs:
@@ -116,8 +116,8 @@ def agreements(
             aspect_map=[f"{name}={human}" for human in humans], bootstrap=resamples,
         )  # fmt: skip
         rows += [_row(name, True, row) for row in table.rows]
-    found = [_aspect(human, levels, rows) for human in humans]
-    return Agreements(found, levels, _verdict(found, list(pairs)))
+    by_human = [_aspect(human, levels, rows) for human in humans]
+    return Agreements(by_human, levels, _verdict(by_human, list(pairs)))
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
@@ -134,8 +134,8 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
     for name, tool, serves in tools:
         values: dict[str, float | None] = {}
         for example in examples:
-            found = tool.compute(example) if serves(example) else None
-            values[example.id] = found.value if isinstance(found, Measurement) else None
+            measured = tool.compute(example) if serves(example) else None
+            values[example.id] = measured.value if isinstance(measured, Measurement) else None
         if any(value is not None for value in values.values()):
             yield name, values
 
@@ -177,10 +177,10 @@ def _levels(examples: Sequence[Example]) -> list[Level]:
 
 
 def _row(name: str, is_trivial: bool, row: TableRow) -> AgreementRow:
-    found = row.agreement
-    ends = (found.ci or {}).get("spearman") or (None, None)
+    agreement = row.agreement
+    ends = (agreement.ci or {}).get("spearman") or (None, None)
     kind = "other" if is_trivial else "judge"
-    drawn = svg.interval((found.spearman, *ends), (-1.0, 1.0), mark=0.0, kind=kind, width=130)
+    drawn = svg.interval((agreement.spearman, *ends), (-1.0, 1.0), mark=0.0, kind=kind, width=130)
     return AgreementRow(name, is_trivial, row, drawn)
 
 
@@ -202,10 +202,10 @@ def _aspect(human: str, levels: Sequence[Level], rows: Sequence[AgreementRow]) -
     return AspectAgreement(human, by_level, bar, beats)
 
 
-def _verdict(found: Sequence[AspectAgreement], runs: Sequence[str]) -> str:
+def _verdict(aspects: Sequence[AspectAgreement], runs: Sequence[str]) -> str:
     told = []
     for run in runs:
-        judged = [aspect for aspect in found if run in aspect.beats]
+        judged = [aspect for aspect in aspects if run in aspect.beats]
         won = sum(aspect.beats[run] for aspect in judged)
         who = "The judge is" if len(runs) == 1 else f"{run} is"
         told.append(f"{who} above the best trivial measure on {won} of {len(judged)} aspects.")

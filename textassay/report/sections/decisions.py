@@ -123,7 +123,7 @@ def decisions(
     Raises:
         ConfigurationError: The calibration folder cannot be read, or is of another judge.
     """
-    found = Decisions([], {}, [], [], [], [], runs[0].stress, [], [])
+    section = Decisions([], {}, [], [], [], [], runs[0].stress, [], [])
     people = People(list(data.examples.values())) if data.examples else None
     judged = read_judged(runs[0].folder) if people is not None or len(runs) > 1 else {}
     tables = (
@@ -134,17 +134,17 @@ def decisions(
         else []
     )  # fmt: skip
     if calibration is not None:
-        found.curves.extend(_curves(runs[0], tables, folder.load(calibration)))
+        section.curves.extend(_curves(runs[0], tables, folder.load(calibration)))
     for columns in tables:
-        _estimate(columns, found)
+        _estimate(columns, section)
         if columns.raters.shape[1]:
-            _stand_in(columns, found)
+            _stand_in(columns, section)
     if len(runs) > 1:
-        _compare(judged, read_judged(runs[1].folder), people, found)
-    return found
+        _compare(judged, read_judged(runs[1].folder), people, section)
+    return section
 
 
-def _estimate(columns: Columns, found: Decisions) -> None:
+def _estimate(columns: Columns, section: Decisions) -> None:
     by_system = len({system for system in columns.systems if system is not None}) > 1
     try:
         one_signature(columns)
@@ -152,13 +152,13 @@ def _estimate(columns: Columns, found: Decisions) -> None:
         made = estimate_means(columns, scales=scales, by_system=by_system)
     except TextassayError as error:
         # one section without its data must not cost the reader the whole page
-        found.reasons.append(f"Estimate of {columns.score}: {error}")
+        section.reasons.append(f"Estimate of {columns.score}: {error}")
         return
-    found.estimates[columns.score] = [
+    section.estimates[columns.score] = [
         EstimatedRow(row, _drawn(row, scales.raters)) for row in made.rows
     ]
-    found.differences.extend(made.differences)
-    found.assumes.extend(note for note in made.assumes if note not in found.assumes)
+    section.differences.extend(made.differences)
+    section.assumes.extend(note for note in made.assumes if note not in section.assumes)
 
 
 def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
@@ -166,36 +166,36 @@ def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
     return svg.interval((best.value, best.low, best.high), span, mark=row.labels_only.value)
 
 
-def _stand_in(columns: Columns, found: Decisions) -> None:
+def _stand_in(columns: Columns, section: Decisions) -> None:
     try:
         one_signature(columns)
         tested = may_stand_in(columns, scales=scales_of(columns, {}))
     except TextassayError as error:
-        found.reasons.append(f"Alternative annotator test of {columns.score}: {error}")
+        section.reasons.append(f"Alternative annotator test of {columns.score}: {error}")
         return
-    found.stand_ins.append(tested.as_dict())
+    section.stand_ins.append(tested.as_dict())
 
 
 def _compare(
     first: Mapping[str, Judged],
     second: Mapping[str, Judged],
     people: People | None,
-    found: Decisions,
+    section: Decisions,
 ) -> None:
     try:
         rows = compare_runs(first, second, people)
     except TextassayError as error:
-        found.reasons.append(f"Comparison of the runs: {error}")
+        section.reasons.append(f"Comparison of the runs: {error}")
         return
     ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
     # one axis for all aspects, symmetric around 0, so that the pictures can be compared
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
     for row in rows:
         drawn = (row.difference.value, row.difference.low, row.difference.high)
-        found.compared.append(Compared(row, svg.interval(drawn, (-most, most), mark=0.0)))
+        section.compared.append(Compared(row, svg.interval(drawn, (-most, most), mark=0.0)))
     if people is not None and people.aspects:
         names = [row.aspect for row in rows]
-        found.agreement.extend(agreement_difference(first, second, people, names))
+        section.agreement.extend(agreement_difference(first, second, people, names))
 
 
 def _curves(run: RunSource, tables: Sequence[Columns], read: folder.Calibration) -> list[Curve]:

@@ -145,11 +145,11 @@ def _drawn(graph: Graph) -> Markup:
 
 
 def _in_words(graph: Graph) -> list[tuple[str, str]]:
-    found: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
+    inputs: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
     for edge in graph.edges:
         path = f"{edge.source}.{edge.path}" if edge.path else edge.source
-        found[edge.target].append(f"each of {path}" if edge.fans_out else path)
-    return [(name, ", ".join(dict.fromkeys(fed)) or "nothing") for name, fed in found.items()]
+        inputs[edge.target].append(f"each of {path}" if edge.fans_out else path)
+    return [(name, ", ".join(dict.fromkeys(fed)) or "nothing") for name, fed in inputs.items()]
 
 
 def _tree(run: RunSource) -> list[Criterion]:
@@ -218,24 +218,24 @@ def _importance(run: RunSource) -> dict[str, float]:
     if not is_evaluator(folder) or not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_bytes())["importance"]["permutation"]
-        return {str(each["feature"]): float(each["mean"]) for each in found}
+        permutation = json.loads(path.read_bytes())["importance"]["permutation"]
+        return {str(each["feature"]): float(each["mean"]) for each in permutation}
     except (ValueError, KeyError, TypeError):
         return {}  # a report by an older version, or of nothing held out
 
 
 def _plan(run: RunSource) -> tuple[list[str], list[tuple[str, str]]]:
     path = run.folder / "plan.toml"
-    found: Any = (run.manifest.get("method") or {}).get("plan")
+    plan: Any = (run.manifest.get("method") or {}).get("plan")
     if path.is_file():
         try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            plan = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return [], []  # people may edit the file, and the run does not depend on it
-    if not isinstance(found, Mapping):
+    if not isinstance(plan, Mapping):
         return [], []
-    steps: Sequence[Any] = found.get("steps") or [found.get("text", "")]
-    assistants = found.get("assistants") or {}
+    steps: Sequence[Any] = plan.get("steps") or [plan.get("text", "")]
+    assistants = plan.get("assistants") or {}
     return (
         [str(step) for step in steps if step],
         [

@@ -73,7 +73,7 @@ def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> Aspect
     span = scale or ((float(known.min()), float(known.max())) if len(known) else (0.0, 1.0))
     named = sorted({system for system in systems if system is not None})
     everyone = np.arange(len(rows))
-    found = [_system(None, everyone, values, human, groups, span)]
+    lines = [_system(None, everyone, values, human, groups, span)]
     # a single system would repeat the row of all texts
     if len(named) > 1:
         each = [
@@ -83,11 +83,11 @@ def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> Aspect
             for name in named
         ]
         up = 1 if run.higher_is_better(table.aspects[at]) else -1
-        found += sorted(each, key=lambda row: -up * row.mean.value if row.mean else np.inf)
+        lines += sorted(each, key=lambda row: -up * row.mean.value if row.mean else np.inf)
     told = f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale"
     if not run.higher_is_better(table.aspects[at]):
         told += ", lower is better"
-    return AspectScores(table.aspects[at], told, span, found)
+    return AspectScores(table.aspects[at], told, span, lines)
 
 
 def _system(

@@ -86,8 +86,8 @@ async def examine_batches(model: Model) -> list[Finding]:
     Raises:
         FatalModelError: No batch can be submitted at all.
     """
-    found = await asyncio.gather(*(_probed(name, PROBES[name], model) for name in IN_BATCHES))
-    return [item.model_copy(update={"ability": f"batch {item.ability}"}) for item in found]
+    results = await asyncio.gather(*(_probed(name, PROBES[name], model) for name in IN_BATCHES))
+    return [item.model_copy(update={"ability": f"batch {item.ability}"}) for item in results]
 
 
 def plain_text(name: str, findings: Sequence[Finding]) -> str:

@@ -462,17 +462,17 @@ class LiteLLMModel:
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
         told = _body(error)
         said = orjson.dumps({"error": told}, default=str) if told is not None else text
-        found = http_errors.from_status(
+        typed = http_errors.from_status(
             status, known, self._scrub_bytes(said), where=self._name, secret=self._secrets
         )
-        if type(found) is RequestRefused:
+        if type(typed) is RequestRefused:
             if isinstance(error, exceptions.ContextWindowExceededError):
-                return ContextTooLong(quoted(found))
+                return ContextTooLong(quoted(typed))
             if isinstance(error, exceptions.ContentPolicyViolationError):
-                return ContentRefused(quoted(found))
-            if "logprobs" in body and "logprob" in str(found).lower():
-                return CapabilityError(f"{quoted(found)}; {openai_format.SAMPLES_INSTEAD}")
-        return found
+                return ContentRefused(quoted(typed))
+            if "logprobs" in body and "logprob" in str(typed).lower():
+                return CapabilityError(f"{quoted(typed)}; {openai_format.SAMPLES_INSTEAD}")
+        return typed
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
         """Return the error for a failure without response headers.
@@ -515,10 +515,10 @@ class LiteLLMModel:
 
     def _scrub(self, text: str) -> str:
         """Return `text` without our key, or any that litellm may have found in the environment."""
-        found = [
+        secrets = [
             v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)
         ]
-        return http_errors.scrub(text[:LONGEST_MESSAGE], [*self._secrets, *found])
+        return http_errors.scrub(text[:LONGEST_MESSAGE], [*self._secrets, *secrets])
 
     def _scrub_bytes(self, said: str | bytes) -> str:
         return self._scrub(said.decode("utf-8", "replace") if isinstance(said, bytes) else said)

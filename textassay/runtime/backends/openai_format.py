@@ -314,16 +314,16 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
         else (*first.top, (first.token, first.logprob))
     )
     labels = _labels_by_form(request.choices)
-    found: dict[str, list[float]] = {}
+    by_label: dict[str, list[float]] = {}
     for token, logprob in top:
         label = labels.get(_bare(token))
         if label is not None:
-            found.setdefault(label, []).append(logprob)
+            by_label.setdefault(label, []).append(logprob)
     for label, forms in request.choices.items():
-        if label not in found:
+        if label not in by_label:
             _check_one_token(label, forms, top)
     summed = {
-        label: _log_sum(found[label]) if label in found else None for label in request.choices
+        label: _log_sum(by_label[label]) if label in by_label else None for label in request.choices
     }
     return ChoicesResponse(logprobs=summed, usage=response.usage, model=response.model)
 

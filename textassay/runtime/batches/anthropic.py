@@ -71,8 +71,8 @@ class AnthropicBatches:
             "a seed": request.seed is not None,
             "plain prompts": request.prompt is not None,
         }
-        for what, asked in lacking.items():
-            if asked:
+        for what, requested in lacking.items():
+            if requested:
                 raise CapabilityError(f"Anthropic's API does not take {what}")
         return "messages"
 
@@ -213,10 +213,10 @@ def _usage(prompt: int, completion: int, price: tuple[float, float] | None) -> U
 
 
 def _id_of(told: Any) -> str:
-    found = told.get("id") if isinstance(told, Mapping) else None
-    if not isinstance(found, str):
+    id_ = told.get("id") if isinstance(told, Mapping) else None
+    if not isinstance(id_, str):
         raise MalformedResponse("the answer of the batch API has no id")
-    return found
+    return id_
 
 
 def _counts(entry: Mapping[str, Any]) -> list[int]:

@@ -50,8 +50,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request in a batch."""
+class KeyedRequest:
+    """A request in a batch, with its cache key."""
 
     key: str
     request: Request | ChoicesRequest
@@ -85,20 +85,22 @@ class BatchBook:
         """Return a model's batches that are not collected yet, oldest first."""
         return [e for e in self.entries.values() if e.model == model and e.state != "collected"]
 
-    async def prepare(self, entry: Entry, asked: Iterable[Asked], lines: Iterable[bytes]) -> None:
+    async def prepare(
+        self, entry: Entry, requests: Iterable[KeyedRequest], lines: Iterable[bytes]
+    ) -> None:
         """Write a batch down, before anything of it is sent.
 
         Raises:
             StorageError: The disk is full.
         """
-        requests = (
+        rows = (
             encode(
                 {"key": a.key, "kind": type(a.request).__name__, "request": a.request.model_dump()}
             )
-            for a in asked
+            for a in requests
         )
         # Files before the journal's row: a row promises that they are there.
-        await asyncio.to_thread(_write, self._requests(entry.tag), requests)
+        await asyncio.to_thread(_write, self._requests(entry.tag), rows)
         await asyncio.to_thread(_write, self.input(entry.tag), lines)
         await self.note(
             entry.tag,
@@ -121,7 +123,7 @@ class BatchBook:
         await self._journal.append(encode(row))
         self._note(row)
 
-    def asked(self, tag: str) -> Iterator[Asked]:
+    def requests(self, tag: str) -> Iterator[KeyedRequest]:
         """Iterate over the requests of a batch.
 
         Raises:
@@ -129,7 +131,7 @@ class BatchBook:
         """
         kinds = {"Request": Request, "ChoicesRequest": ChoicesRequest}
         for row in read_rows(self._requests(tag)):
-            yield Asked(row["key"], kinds[row["kind"]](**row["request"]))
+            yield KeyedRequest(row["key"], kinds[row["kind"]](**row["request"]))
 
     def prepared(self, entry: Entry, keys: Iterable[str]) -> Prepared:
         """Return a batch as its provider takes it."""

@@ -129,8 +129,8 @@ class GeminiBatches:
             told.get("response") or {},
             (told.get("metadata") or {}).get("output") or {},
         ):
-            found = source.get("inlinedResponses") or {}
-            for entry in found.get("inlinedResponses") or []:
+            inlined = source.get("inlinedResponses") or {}
+            for entry in inlined.get("inlinedResponses") or []:
                 key = (entry.get("metadata") or {}).get("key")
                 if not isinstance(key, str):
                     continue
@@ -141,7 +141,7 @@ class GeminiBatches:
                 else:
                     yield Row(key, payload=entry.get("response"))
             # One of the two places, never both: the same rows again would be reported as repeated.
-            if found:
+            if inlined:
                 return
 
     def read(self, payload: Any, request: Request) -> Response:
@@ -186,7 +186,7 @@ def _text_of(candidate: Mapping[str, Any]) -> str:
 
 
 def _name_of(told: Any) -> str:
-    found = told.get("name") if isinstance(told, Mapping) else None
-    if not isinstance(found, str):
+    name = told.get("name") if isinstance(told, Mapping) else None
+    if not isinstance(name, str):
         raise MalformedResponse("the answer of the batch API has no name")
-    return found
+    return name

@@ -91,19 +91,19 @@ class OpenAIBatches:
         after = ""
         while True:
             page = await self._http.ask("GET", f"/batches?limit={PAGE}{after}")
-            found = _list_of(page)
-            for entry in found:
+            listed = _list_of(page)
+            for entry in listed:
                 tag = (entry.get("metadata") or {}).get(TAG)
                 file = entry.get("input_file_id")
                 if tag == batch.tag or (file is not None and file == batch.uploaded):
                     return _id_of(entry)
             # Newest first, so what is older than our batch ends the search: an account may have
             # thousands.
-            oldest = found[-1].get("created_at") if found else None
+            oldest = listed[-1].get("created_at") if listed else None
             done = not isinstance(oldest, int | float) or oldest < batch.since - CLOCK_SECONDS
             if done or not page.get("has_more"):
                 return None
-            after = f"&after={_id_of(found[-1])}"
+            after = f"&after={_id_of(listed[-1])}"
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
@@ -151,15 +151,15 @@ class OpenAIBatches:
 
 
 def _id_of(told: Any) -> str:
-    found = told.get("id") if isinstance(told, Mapping) else None
-    if not isinstance(found, str):
+    id_ = told.get("id") if isinstance(told, Mapping) else None
+    if not isinstance(id_, str):
         raise MalformedResponse("the answer of the batch API has no id")
-    return found
+    return id_
 
 
 def _list_of(page: Any) -> list[Any]:
-    found = page.get("data") if isinstance(page, Mapping) else None
-    return [entry for entry in found if isinstance(entry, Mapping)] if found else []
+    rows = page.get("data") if isinstance(page, Mapping) else None
+    return [entry for entry in rows if isinstance(entry, Mapping)] if rows else []
 
 
 def _reasons(told: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import openai_format
-from textassay.runtime.batches.book import Asked, BatchBook, Entry
+from textassay.runtime.batches.book import BatchBook, Entry, KeyedRequest
 from textassay.runtime.batches.provider import BatchProvider, BatchStatus, ResultsGone
 from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
 from textassay.runtime.calls.masking import MaskedModel
@@ -119,7 +119,9 @@ class BatchQueue:
         self._patience, self._submit_only = patience, submit_only
         self._waiting: dict[str, asyncio.Future[AnyResponse]] = {}
         self._under_way: set[str] = set()
-        self._queued: dict[tuple[str, int], dict[str, tuple[Asked, bytes]]] = defaultdict(dict)
+        self._queued: dict[tuple[str, int], dict[str, tuple[KeyedRequest, bytes]]] = defaultdict(
+            dict
+        )
         self._bytes: dict[tuple[str, int], int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
         self._collecting: set[asyncio.Task[None]] = set()
@@ -181,13 +183,13 @@ class BatchQueue:
         if self._closed:
             raise ModelClosed(f"model {self.name!r} was used after it was closed")
         self._start()
-        key = self._keys.found(request)
+        key = self._keys.get(request)
         if key not in self._under_way:
             # a batch of an earlier session may have been collected since the cache was asked
             kept = self._store.get(key)
             if kept is not None:
                 return decode_answer(kept)
-            self._enqueue(Asked(key, request), attempt=1)
+            self._enqueue(KeyedRequest(key, request), attempt=1)
         future = self._waiting.get(key)
         if future is None:
             future = self._waiting[key] = asyncio.get_running_loop().create_future()
@@ -204,24 +206,24 @@ class BatchQueue:
             return
         self._started = True
         for entry in self._book.open_entries(self._model):
-            asked = {item.key: item for item in self._book.asked(entry.tag)}
-            self._carry_out(entry, asked, found=False)
+            requests = {item.key: item for item in self._book.requests(entry.tag)}
+            self._start_batch(entry, requests, resumed=True)
 
-    def _enqueue(self, asked: Asked, attempt: int) -> None:
-        plain = plain_request(asked.request)
+    def _enqueue(self, item: KeyedRequest, attempt: int) -> None:
+        plain = plain_request(item.request)
         group = (self._provider.group(plain), attempt)
-        line = self._provider.encode(asked.key, plain)
+        line = self._provider.encode(item.key, plain)
         limits, size = self._provider.limits, len(line) + 1
         if size > limits.bytes:
             raise RequestRefused(f"the request has {size} bytes, a batch at most {limits.bytes}")
         # Cut before the request that would pass the limit, and after the one that reaches a count.
         if self._bytes[group] + size > limits.bytes:
             self._cut(group)
-        self._queued[group][asked.key] = (asked, line)
+        self._queued[group][item.key] = (item, line)
         self._bytes[group] += size
         # From now until its batch is collected, equal requests join this one instead of being
         # queued.
-        self._under_way.add(asked.key)
+        self._under_way.add(item.key)
         if len(self._queued[group]) >= limits.requests:
             self._cut(group)
         self._wait_for_quiet()
@@ -260,26 +262,30 @@ class BatchQueue:
             # Batches that exist already cannot be this one, whatever `find` sees of them later.
             known=frozenset(e.id for e in self._book.entries.values() if e.id is not None),
         )
-        asked = {key: item for key, (item, _) in rows.items()}
-        self._carry_out(entry, asked, lines=[line for _, line in rows.values()])
+        requests = {key: item for key, (item, _) in rows.items()}
+        self._start_batch(entry, requests, lines=[line for _, line in rows.values()])
 
-    def _carry_out(
+    def _start_batch(
         self,
         entry: Entry,
-        asked: dict[str, Asked],
+        requests: dict[str, KeyedRequest],
         *,
         lines: list[bytes] | None = None,
-        found: bool = True,
+        resumed: bool = False,
     ) -> None:
-        self._under_way.update(asked)
+        self._under_way.update(requests)
         if entry.id is None:
             self._unsubmitted.add(entry.tag)
-        task = asyncio.create_task(self._whole(entry, asked, lines, found))
+        task = asyncio.create_task(self._whole(entry, requests, lines, resumed))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _whole(
-        self, entry: Entry, asked: dict[str, Asked], lines: list[bytes] | None, found: bool
+        self,
+        entry: Entry,
+        requests: dict[str, KeyedRequest],
+        lines: list[bytes] | None,
+        resumed: bool,
     ) -> None:
         """Carry a batch from its current state to its end.
 
@@ -289,10 +295,10 @@ class BatchQueue:
             if lines is not None:
                 # The states are passed in order, each on the disk before the next step: whatever a
                 # crash interrupts is taken up again by `_start` from the last one.
-                await self._book.prepare(entry, asked.values(), lines)
+                await self._book.prepare(entry, requests.values(), lines)
                 entry = self._book.entries[entry.tag]
             if entry.id is None:
-                batch_id = await self._submitted(entry, asked, look_first=not found)
+                batch_id = await self._submitted(entry, requests, look_first=resumed)
                 # A crash before this row leaves a batch without an id, which `find` looks for after
                 # a restart.
                 await self._book.note(entry.tag, "submitted", id=batch_id)
@@ -305,20 +311,20 @@ class BatchQueue:
             task = cast("asyncio.Task[None]", asyncio.current_task())
             self._collecting.add(task)
             task.add_done_callback(self._collecting.discard)
-            await self._collected(entry, asked, status)
+            await self._collected(entry, requests, status)
         except Exception as error:  # a fault of ours, too, must reach those who wait
-            for key in asked:
+            for key in requests:
                 self._fail(key, error)
         finally:
             self._unsubmitted.discard(entry.tag)
             # What was put into another batch meanwhile is still under way.
-            self._under_way.difference_update(asked.keys() - self._queued_keys())
+            self._under_way.difference_update(requests.keys() - self._queued_keys())
 
     def _queued_keys(self) -> set[str]:
         return {key for rows in self._queued.values() for key in rows}
 
     async def _submitted(
-        self, entry: Entry, asked: Mapping[str, Asked], *, look_first: bool
+        self, entry: Entry, requests: Mapping[str, KeyedRequest], *, look_first: bool
     ) -> str:
         """Submit a batch, unless that was done already, and return its id."""
 
@@ -327,7 +333,7 @@ class BatchQueue:
 
         pause, failing_since = FIRST_POLL, time.monotonic()
         while True:
-            batch = self._book.prepared(entry, asked)
+            batch = self._book.prepared(entry, requests)
             try:
                 if look_first:
                     own = await self._in_time(self._provider.find(batch), 10)
@@ -384,13 +390,13 @@ class BatchQueue:
             )
 
     async def _collected(
-        self, entry: Entry, asked: Mapping[str, Asked], status: BatchStatus
+        self, entry: Entry, requests: Mapping[str, KeyedRequest], status: BatchStatus
     ) -> None:
         """Store all answers, wake their waiters, and put what was not run into another batch."""
         failing_since = time.monotonic()
         while True:
             # Anew in each attempt: answers that were kept already are simply kept again.
-            rows = _Rows(self, asked)
+            rows = _Rows(self, requests)
             try:
                 await self._in_time(rows.read(entry, status), 30)
                 break
@@ -405,7 +411,7 @@ class BatchQueue:
         self._book.forget(entry.tag)
         if rows.ignored:
             _log.warning("batch %s: %d rows were unknown or repeated", entry.tag, rows.ignored)
-        for key, item in asked.items():
+        for key, item in requests.items():
             if key in rows.answered:
                 continue
             error = rows.error_of(key, status)
@@ -418,24 +424,24 @@ class BatchQueue:
             else:
                 self._fail(key, error)
 
-    async def keep(self, asked: Asked, payload: Any) -> None:
+    async def keep(self, item: KeyedRequest, payload: Any) -> None:
         """Keep an answer and wake who waits for it.
 
         Raises:
             ModelError: The answer cannot be used.
             StorageError: The store cannot be written to.
         """
-        plain = plain_request(asked.request)
+        plain = plain_request(item.request)
 
         async def parsed(_: Request) -> Response:
             return self._provider.read(payload, plain)
 
         answer: AnyResponse = await self._mask.around(plain, parsed)
-        if isinstance(asked.request, ChoicesRequest):
-            answer = openai_format.read_choices(cast(Response, answer), asked.request)
+        if isinstance(item.request, ChoicesRequest):
+            answer = openai_format.read_choices(cast(Response, answer), item.request)
         # Kept before the waiter is woken: it may end the process as soon as it has the answer.
-        await self._store.put(asked.key, encode_answer(answer))
-        future = self._waiting.get(asked.key)
+        await self._store.put(item.key, encode_answer(answer))
+        future = self._waiting.get(item.key)
         if future is not None and not future.done():
             future.set_result(answer)
 
@@ -463,8 +469,8 @@ class BatchQueue:
 class _Rows:
     """What the lines of one batch say."""
 
-    def __init__(self, queue: BatchQueue, asked: Mapping[str, Asked]) -> None:
-        self._queue, self._asked = queue, asked
+    def __init__(self, queue: BatchQueue, requests: Mapping[str, KeyedRequest]) -> None:
+        self._queue, self._requests = queue, requests
         self.answered: set[str] = set()
         self.failed: dict[str, ModelError] = {}
         self.unrun: set[str] = set()
@@ -476,7 +482,7 @@ class _Rows:
         pending: dict[str, Any] = {}
         try:
             async for row in self._queue.results(entry, status):
-                if row.key not in self._asked or row.key in self.answered or row.key in pending:
+                if row.key not in self._requests or row.key in self.answered or row.key in pending:
                     self.ignored += 1
                 elif row.error is not None:
                     self.failed[row.key] = row.error
@@ -508,7 +514,7 @@ class _Rows:
 
     async def _keep_one(self, key: str, payload: Any) -> None:
         try:
-            await self._queue.keep(self._asked[key], payload)
+            await self._queue.keep(self._requests[key], payload)
         except (ModelError, CapabilityError) as error:
             self.failed[key] = (
                 error if isinstance(error, ModelError) else RequestRefused(str(error))

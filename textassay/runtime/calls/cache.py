@@ -163,8 +163,8 @@ class Keys:
         """
         self._identity = identity_bytes(identity)
 
-    def made(self, request: AnyRequest) -> str:
-        """Return `request_key` of the request as it is now, for `found` to find further in.
+    def compute(self, request: AnyRequest) -> str:
+        """Return `request_key` of the request as it is now, for `get` to find in an inner wrapper.
 
         Raises:
             ConfigurationError: The request holds something that is not JSON.
@@ -173,7 +173,7 @@ class Keys:
         _last.set((request, self._identity, key))
         return key
 
-    def found(self, request: AnyRequest) -> str:
+    def get(self, request: AnyRequest) -> str:
         """Return the key that was made for this very request on its way in, or else make it.
 
         Raises:
@@ -249,7 +249,7 @@ class StoringModel(Wrapper):
             raise StorageError(str(self._full)) from self._full
         response = await call(request)
         try:
-            await self.store.put(self._keys.found(request), encode_answer(response))
+            await self.store.put(self._keys.get(request), encode_answer(response))
         except StorageError as error:
             self._full = error
             raise
@@ -292,7 +292,7 @@ class CachedModel(Wrapper):
         # open.
         if self._keys is None:
             self._keys = Keys(self.wrapped.identity)
-        key = self._keys.made(request)
+        key = self._keys.compute(request)
         value = self.store.get(key) if self._fetch is None else await self._fetch(key)
         if value is not None:
             self._hits_in_a_row += 1

@@ -38,11 +38,11 @@ def known_secrets(named: Iterable[str], environment: Mapping[str, str]) -> tuple
         named: Secrets that the settings name.
         environment: Variables; those count that end in KEY, TOKEN, SECRET or PASSWORD.
     """
-    found = {secret for secret in named if len(secret) >= MIN_SECRET}
+    secrets = {secret for secret in named if len(secret) >= MIN_SECRET}
     for name, value in environment.items():
         if len(value) >= _MIN_FOUND and _SECRET_VARIABLE.search(name):
-            found.add(value)
-    return tuple(sorted(found, key=len, reverse=True))  # a key that begins another goes last
+            secrets.add(value)
+    return tuple(sorted(secrets, key=len, reverse=True))  # a key that begins another goes last
 
 
 class MaskedModel(Wrapper):

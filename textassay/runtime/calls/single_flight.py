@@ -104,7 +104,7 @@ class SharedModel(Wrapper):
         """Join an equal request in flight, or ask."""
         if self._keys is None:
             self._keys = Keys(self.wrapped.identity)
-        response, first = await self._flights.join(self._keys.found(request), lambda: call(request))
+        response, first = await self._flights.join(self._keys.get(request), lambda: call(request))
         return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
 
 

@@ -198,7 +198,7 @@ class Examples:
     def _repeat(self, first: int, second: int) -> DataError:
         """Describe two rows with one id, given how many rows stand before each."""
         numbered = islice(enumerate(self._read()), second + 1)
-        one, two = (found for index, found in numbered if index in (first, second))
+        one, two = (example for index, example in numbered if index in (first, second))
         where = f"{self.name}, {self._table.unit}s {one[0]} and {two[0]}"
         if self._reader.gives_id(one[1]) or self._reader.gives_id(two[1]):
             return DataError(

@@ -163,7 +163,7 @@ class FieldReader:
         layout = self._layout(row)
         if not plain:
             row = {key: _plain_cell(key, row[key]) for key in row}
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
 
         def cell(key: str, name: str) -> Any:
             value = row[key]
@@ -175,25 +175,25 @@ class FieldReader:
             for key, name in layout.whole:
                 value = cell(key, name)
                 if value is not None:
-                    found[name] = value
+                    fields[name] = value
         else:
-            found = {name: row[key] for key, name in layout.whole if row[key] is not None}
+            fields = {name: row[key] for key, name in layout.whole if row[key] is not None}
         for aspect, keys in layout.raters:
             ratings = tuple(cell(key, "human.") for key in keys)
             if any(rating is not None for rating in ratings):
-                found.setdefault("annotators", {})[aspect] = ratings
+                fields.setdefault("annotators", {})[aspect] = ratings
         ours: set[str] = set()
         for key, name, part in layout.parts:
             value = cell(key, f"{name}.")
             # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
             if value is None and name != "meta":
                 continue
-            parts = found.get(name)
+            parts = fields.get(name)
             if name not in ours:  # a copy is added to: the row is the caller's
                 parts = (
                     dict(parts) if isinstance(parts, Mapping) else {} if parts is None else parts
                 )
-                found[name] = parts
+                fields[name] = parts
                 ours.add(name)
             if not isinstance(parts, dict):
                 raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
@@ -203,8 +203,8 @@ class FieldReader:
                 raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
             parts[part] = value
         if not self._needs_output:
-            found.setdefault("output", "")
-        return _validated(found, layout)
+            fields.setdefault("output", "")
+        return _validated(fields, layout)
 
     def gives_id(self, row: Any) -> bool:
         """Return whether the row has an id of its own."""
@@ -324,26 +324,26 @@ def with_means(example: Example) -> Example:
     return example.model_copy(update={"human": {**example.human, **means}}) if means else example
 
 
-def _validated(found: dict[str, Any], layout: _Layout) -> Example:
+def _validated(fields: dict[str, Any], layout: _Layout) -> Example:
     for name in ("id", "system", "group"):
-        value = found.get(name)
+        value = fields.get(name)
         # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
         if type(value) is int or (type(value) is float and value.is_integer()):
-            found[name] = str(int(value))
-    references = found.get("references")
+            fields[name] = str(int(value))
+    references = fields.get("references")
     if references is not None:
-        found["references"] = (
+        fields["references"] = (
             (references,) if isinstance(references, str) else _as_tuple(references)
         )
-    if "output" not in found:
+    if "output" not in fields:
         raise FieldError(
             _key_of("output", layout),
             "is missing; an example needs an output, which may be empty text",
         )
-    if "id" not in found:
-        found["id"] = content_id(found)
+    if "id" not in fields:
+        fields["id"] = content_id(fields)
     try:
-        return Example.model_validate(found)
+        return Example.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name, *inside = map(str, first["loc"])

@@ -77,9 +77,9 @@ def pair(first: Example, second: Example) -> Example:
 
 
 def _preferred(first: Example, second: Example) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    preferences: dict[str, float | None] = {}
     for aspect, a in first.human.items():
         b = second.human.get(aspect)
         if a is not None and b is not None:
-            found[aspect] = 0.5 if a == b else float(a > b)
-    return found
+            preferences[aspect] = 0.5 if a == b else float(a > b)
+    return preferences

@@ -181,10 +181,10 @@ def field_of(hint: Any, name: str) -> Any:
     Raises:
         AttributeError: A member of the type has no such annotated field.
     """
-    found = []
+    types = []
     for member in members(hint):
         if member is Any:
-            found.append(Any)
+            types.append(Any)
             continue
         owner = get_origin(member) or member
         attribute = inspect.getattr_static(owner, name, None)
@@ -195,10 +195,10 @@ def field_of(hint: Any, name: str) -> Any:
                 "return",
             )
         try:
-            found.append(get_type_hints(source)[key])
+            types.append(get_type_hints(source)[key])
         except (KeyError, NameError, TypeError) as error:
             raise AttributeError(name) from error
-    return Union[tuple(found)]  # noqa: UP007
+    return Union[tuple(types)]  # noqa: UP007
 
 
 def fits(given: Any, wanted: Any) -> bool:
@@ -266,12 +266,12 @@ def classes_of(hint: Any) -> tuple[type, ...]:
 
     Only the outermost class is checked, which is cheap.
     """
-    found: set[type] = set()
+    classes: set[type] = set()
     for member in members(hint):
         while hasattr(member, "__supertype__"):
             member = member.__supertype__
         if get_origin(member) is Literal:
-            found.update(type(value) for value in get_args(member))
+            classes.update(type(value) for value in get_args(member))
             continue
         owner = get_origin(member) or member
         try:
@@ -279,8 +279,8 @@ def classes_of(hint: Any) -> tuple[type, ...]:
             isinstance(None, owner)
         except TypeError:  # Any, a protocol of attributes, a typed dict
             return (object,)
-        found.update({float, int} if owner is float else {owner})
-    return (object,) if object in found else tuple(found)
+        classes.update({float, int} if owner is float else {owner})
+    return (object,) if object in classes else tuple(classes)
 
 
 def type_name(hint: Any) -> str:

@@ -228,11 +228,11 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
         try:
             with _reading(shard) as reader:
                 for key, value, problem in reader.entries():
-                    found = problem if value is None else _undecodable(key, value, decode)
-                    if found is None:
+                    defect = problem if value is None else _undecodable(key, value, decode)
+                    if defect is None:
                         sound += 1
                     else:
-                        own.append(f"{shard / DATABASE}: {found}")
+                        own.append(f"{shard / DATABASE}: {defect}")
         except StorageError as error:
             own.append(f"{shard / DATABASE}: {error.__cause__ or error}")
         problems += own[:MAX_PROBLEMS]

@@ -126,8 +126,8 @@ class RedisStore:
         if key in self._pending:
             return self._pending[key]
         with told_as_unavailable(self.url):
-            found = self._blocking.get(PREFIX + key)
-        return None if found is None else _opened(key, found)
+            value = self._blocking.get(PREFIX + key)
+        return None if value is None else _opened(key, value)
 
     async def fetch(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`; retries while Redis is unavailable.
@@ -198,13 +198,13 @@ class RedisStore:
 
     async def _read(self, asked: dict[str, asyncio.Future[bytes | None]]) -> None:
         try:
-            found = await self._found([PREFIX + key for key in asked])
+            values = await self._found([PREFIX + key for key in asked])
         except StorageError as error:
             for future in asked.values():
                 future.set_exception(error)
                 future.exception()  # whoever asked may have been cancelled
             return
-        for (key, future), value in zip(asked.items(), found, strict=True):
+        for (key, future), value in zip(asked.items(), values, strict=True):
             try:
                 future.set_result(None if value is None else _opened(key, value))
             except StorageError as error:
@@ -216,8 +216,8 @@ class RedisStore:
         while True:
             try:
                 with told_as_unavailable(self.url):
-                    found: list[bytes | None] = await self._reader.mget(names)
-                return found
+                    values: list[bytes | None] = await self._reader.mget(names)
+                return values
             except RedisUnavailable:
                 if time.monotonic() > deadline:
                     raise

@@ -22,8 +22,8 @@ def normalized(text: str) -> str:
 
 def blank_lines(example: Example, around: Surroundings) -> Example | None:
     """Set every sentence in a paragraph of its own."""
-    found = sentences(example.output)
-    return with_output(example, "\n\n".join(found)) if len(found) > 1 else None
+    parts = sentences(example.output)
+    return with_output(example, "\n\n".join(parts)) if len(parts) > 1 else None
 
 
 def trailing_spaces(example: Example, around: Surroundings) -> Example | None:
@@ -33,22 +33,22 @@ def trailing_spaces(example: Example, around: Surroundings) -> Example | None:
 
 def tabs(example: Example, around: Surroundings) -> Example | None:
     """Put a tab between sentences."""
-    found = sentences(example.output)
-    return with_output(example, "\t".join(found)) if len(found) > 1 else None
+    parts = sentences(example.output)
+    return with_output(example, "\t".join(parts)) if len(parts) > 1 else None
 
 
 def bullets(example: Example, around: Surroundings) -> Example | None:
     """Make a Markdown list of the sentences."""
-    found = sentences(example.output)
-    return with_output(example, "\n".join(f"- {one}" for one in found)) if found else None
+    parts = sentences(example.output)
+    return with_output(example, "\n".join(f"- {one}" for one in parts)) if parts else None
 
 
 def bold(example: Example, around: Surroundings) -> Example | None:
     """Set the first sentence in bold."""
-    found = sentences(example.output)
-    if not found or "*" in example.output:  # asterisks of its own would join the marks
+    parts = sentences(example.output)
+    if not parts or "*" in example.output:  # asterisks of its own would join the marks
         return None
-    return with_output(example, " ".join([f"**{found[0]}**", *found[1:]]))
+    return with_output(example, " ".join([f"**{parts[0]}**", *parts[1:]]))
 
 
 def curly_quotes(example: Example, around: Surroundings) -> Example | None:

@@ -34,11 +34,11 @@ def restated(example: Example, around: Surroundings) -> Example | None:
 
 def truncated(example: Example, around: Surroundings) -> Example | None:
     """Cut off the last third of the sentences."""
-    found = sentences(example.output)
+    parts = sentences(example.output)
     # a third of two sentences is none
-    if len(found) < 3:
+    if len(parts) < 3:
         return None
-    return with_output(example, " ".join(found[: len(found) - len(found) // 3]))
+    return with_output(example, " ".join(parts[: len(parts) - len(parts) // 3]))
 
 
 FAMILY = "length"

@@ -25,10 +25,10 @@ _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*\b")
 
 def number(example: Example, around: Surroundings) -> Example | None:
     """Change one number into another with as many digits."""
-    found = list(_NUMBER.finditer(example.output))
-    if not found:
+    matches = list(_NUMBER.finditer(example.output))
+    if not matches:
         return None
-    match = around.rng.choice(found)
+    match = around.rng.choice(matches)
     return with_output(example, _replaced(example.output, match, _another(match[0], around)))
 
 
@@ -39,16 +39,16 @@ def negation(example: Example, around: Surroundings) -> Example | None:
     # clause
     if match := _NOT.search(text):
         return with_output(example, _replaced(text, match, match[1]))
-    found = list(_AUXILIARY.finditer(text))
-    if not found:
+    matches = list(_AUXILIARY.finditer(text))
+    if not matches:
         return None
-    match = around.rng.choice(found)
+    match = around.rng.choice(matches)
     return with_output(example, _replaced(text, match, f"{match[0]} not"))
 
 
 def entity(example: Example, around: Surroundings) -> Example | None:
     """Replace a name by one from another source."""
-    found = list(_NAME.finditer(example.output))
+    matches = list(_NAME.finditer(example.output))
     known = f"{example.output} {example.source or ''}"
     others = sorted(
         {
@@ -59,9 +59,9 @@ def entity(example: Example, around: Surroundings) -> Example | None:
             if match[0] not in known
         }
     )
-    if not found or not others:
+    if not matches or not others:
         return None
-    name = around.rng.choice(found)[0]
+    name = around.rng.choice(matches)[0]
     return with_output(example, example.output.replace(name, around.rng.choice(others)))
 
 

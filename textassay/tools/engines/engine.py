@@ -51,8 +51,10 @@ class Tokenizer:
 
     def encode(self, first: str, second: str | None = None) -> Encoding:
         """Return a text or pair of texts with the model's special tokens."""
-        found = self.backend.encode(first, second)
-        return Encoding(tuple(found.ids), tuple(found.type_ids), tuple(found.special_tokens_mask))
+        encoding = self.backend.encode(first, second)
+        return Encoding(
+            tuple(encoding.ids), tuple(encoding.type_ids), tuple(encoding.special_tokens_mask)
+        )
 
     def count(self, text: str) -> int:
         """Return the number of tokens of a text, without special ones."""
@@ -70,12 +72,12 @@ class Tokenizer:
     def unknown(self) -> int | None:
         """The vocabulary's unknown token, or `None`."""
         named = getattr(self.backend.model, "unk_token", None)
-        found = (
+        index = (
             self.backend.token_to_id(named)
             if named
             else getattr(self.backend.model, "unk_id", None)
         )
-        return None if found is None else int(found)
+        return None if index is None else int(index)
 
 
 class Engine(Protocol):

@@ -181,12 +181,12 @@ def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except ValueError as error:
         raise ConfigurationError(f"{str(path)!r} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ConfigurationError(f"{str(path)!r} does not hold a JSON object")
-    return found
+    return content
 
 
 def _fetch(repository: str, revision: str | None, engine: str, *, download: bool) -> Path:
@@ -211,10 +211,10 @@ def _fetch(repository: str, revision: str | None, engine: str, *, download: bool
         if engine == "onnx":
             return snapshot(*_TEXT_FILES, *_ONNX_FILES)
         # Two steps: repositories often hold the same weights in both formats, gigabytes each.
-        found = snapshot(*_TEXT_FILES, "*.safetensors")
-        if not any(found.rglob("*.safetensors")):
-            found = snapshot("pytorch_model*.bin")
-        return found
+        folder = snapshot(*_TEXT_FILES, "*.safetensors")
+        if not any(folder.rglob("*.safetensors")):
+            folder = snapshot("pytorch_model*.bin")
+        return folder
     except (OSError, ValueError, unreachable) as error:
         at = f" --revision {revision}" if revision else ""
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -69,17 +69,17 @@ class OnnxEngine:
             for name, matrix in pad(batch, self._pad_id).items()
             if name in self._inputs
         }
-        found = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
+        output = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
         if self.head == "encode":
-            return [found[row, : len(encoding)] for row, encoding in enumerate(batch)]
-        return list(found)
+            return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
+        return list(output)
 
     def _find_output(self) -> str:
         names, rank = _OUTPUTS[self.head]
         outputs = {o.name: o for o in self.session.get_outputs()}
-        found = next((outputs[name] for name in names if name in outputs), None)
+        output = next((outputs[name] for name in names if name in outputs), None)
         needs = {"input_ids", "attention_mask"}
-        if found is None or len(found.shape) != rank:
+        if output is None or len(output.shape) != rank:
             raise ConfigurationError(
                 f"{str(self.files.onnx)!r} has the outputs {', '.join(outputs)}, but {names[0]}"
                 f" with {rank} axes is needed"
@@ -89,7 +89,7 @@ class OnnxEngine:
                 f"{str(self.files.onnx)!r} does not take {', '.join(sorted(needs - self._inputs))};"
                 " export it anew"
             )
-        return str(found.name)
+        return str(output.name)
 
 
 def _tokenizer(files: ModelFiles) -> Tokenizer:

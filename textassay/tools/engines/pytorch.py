@@ -87,10 +87,10 @@ class PytorchEngine:
             if name in self._input_names
         }
         with self.torch.inference_mode():
-            found = self._forward(inputs).float().cpu().numpy()
+            output = self._forward(inputs).float().cpu().numpy()
         if self.head == "encode":
-            return [found[row, : len(encoding)] for row, encoding in enumerate(batch)]
-        return list(found)
+            return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
+        return list(output)
 
     def _likelihood(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return the log-probabilities of the tokens of each second text."""
@@ -108,8 +108,8 @@ class PytorchEngine:
             shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
             # the padding of a text stands behind its tokens, which never see it
             logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()
-            found = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
-        return [found[row, : len(second)] for row, (_, second) in enumerate(parts)]
+            logprobs = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
+        return [logprobs[row, : len(second)] for row, (_, second) in enumerate(parts)]
 
     def _forward(self, inputs: dict[str, Any]) -> Any:
         if self.head == "classify":
@@ -150,17 +150,17 @@ class PytorchEngine:
             need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
         try:
             if is_bleurt(self.files.config):
-                found = _bleurt_tokenizer(self.transformers, self.files)
+                tokenizer = _bleurt_tokenizer(self.transformers, self.files)
                 names = frozenset(_ALL_INPUTS)
             else:
-                found = self.transformers.AutoTokenizer.from_pretrained(
+                tokenizer = self.transformers.AutoTokenizer.from_pretrained(
                     self.files.folder, local_files_only=True
                 )
-                names = frozenset(found.model_input_names)
+                names = frozenset(tokenizer.model_input_names)
         except Exception as error:  # whatever a damaged file makes the libraries raise
             raise _unreadable(self.files, "tokenizer", error) from error
-        self._library_tokenizer = found
-        backend = getattr(found, "backend_tokenizer", None)
+        self._library_tokenizer = tokenizer
+        backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ConfigurationError(
                 f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)"

@@ -192,11 +192,11 @@ def runner_for(
         batch_tokens: Most tokens in a batch, padding included.
     """
     key: Key = (model, head, engine, device, layer, batch_tokens)
-    found = _RUNNERS.get(key)
-    if found is None:
-        found = _RUNNERS[key] = Runner(key)
-    found.acquire()
-    return found
+    runner = _RUNNERS.get(key)
+    if runner is None:
+        runner = _RUNNERS[key] = Runner(key)
+    runner.acquire()
+    return runner
 
 
 def _hub_is_offline() -> bool:

@@ -80,9 +80,9 @@ class StaticEngine:
 
     def _vectors(self, ids: NDArray[np.intp]) -> Array:
         rows = ids if self._rows is None else self._rows[ids]
-        found = self._table[rows].astype(np.float32)
+        vectors = self._table[rows].astype(np.float32)
         # model2vec may keep a shared row for several tokens, and weigh each token by itself.
-        return found if self._weights is None else found * self._weights[ids, None]
+        return vectors if self._weights is None else vectors * self._weights[ids, None]
 
 
 def _read_tokenizer(tokenizers: Any, files: ModelFiles) -> Any:
@@ -98,16 +98,16 @@ def _read_vectors(
     """Return the table, the row of each token (`None` if in order), and a factor per token."""
     safetensors = need("safetensors.numpy", extra="static", what="the static engine")
     try:
-        found = safetensors.load_file(str(files.vectors))
+        tensors = safetensors.load_file(str(files.vectors))
     except Exception as error:  # safetensors' errors share no base of their own
         raise ConfigurationError(f"cannot read {str(files.vectors)!r}: {error}") from error
-    table = next((found[name] for name in _TABLES if name in found), None)
+    table = next((tensors[name] for name in _TABLES if name in tensors), None)
     if table is None or table.ndim != 2:
         raise ConfigurationError(
             f"{str(files.vectors)!r} holds no table of vectors: expected a matrix called"
             f" {' or '.join(_TABLES)}"
         )
-    rows, weights = found.get("mapping"), found.get("weights")
+    rows, weights = tensors.get("mapping"), tensors.get("weights")
     return (
         table,
         None if rows is None else rows.astype(np.intp),

@@ -76,16 +76,16 @@ def _one(path: Path, remembered: Path | None, min_bytes: int) -> str:
         return _known[key]
     large = facts[0] >= min_bytes
     store = (remembered or default_file()) if large else None
-    found = _recall(store, path, facts) if store is not None else None
-    if found is None:
+    digest = _recall(store, path, facts) if store is not None else None
+    if digest is None:
         began = time.time_ns()
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         # a file that changes now could change again without its facts telling
         settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
         if store is not None and settled:
-            _remember(store, path, facts, found)
-    return _known.setdefault(key, found)
+            _remember(store, path, facts, digest)
+    return _known.setdefault(key, digest)
 
 
 def _facts(path: Path) -> tuple[int, ...]:
@@ -104,10 +104,10 @@ def _recall(store: Path, path: Path, facts: tuple[int, ...]) -> str | None:
 
 def _read(store: Path) -> dict[str, Any]:
     try:
-        found = json.loads(store.read_bytes())
+        stored = json.loads(store.read_bytes())
     except (OSError, ValueError):  # missing or damaged: the files are hashed
         return {}
-    return found if isinstance(found, dict) else {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def _remember(store: Path, path: Path, facts: tuple[int, ...], digest: str) -> None:

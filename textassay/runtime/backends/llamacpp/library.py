@@ -129,14 +129,14 @@ def free_gpu_bytes() -> int | None:
     ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
     size = ctypes.POINTER(ctypes.c_size_t)
     ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, size, size]
-    found = []
+    free_bytes = []
     for index in range(ggml.ggml_backend_dev_count()):
         device = ggml.ggml_backend_dev_get(index)
         if ggml.ggml_backend_dev_type(device) == _GPU_DEVICE:
             free, total = ctypes.c_size_t(), ctypes.c_size_t()
             ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
-            found.append(free.value)
-    return sum(found) if found else None
+            free_bytes.append(free.value)
+    return sum(free_bytes) if free_bytes else None
 
 
 def has_amx() -> bool:

@@ -42,7 +42,7 @@ class Evaluation:
     """Position of the first prediction wanted: what follows `ids[first]`."""
     targets: list[Ids]
     """Ids wanted at positions `first`, `first + 1`, ...; the last belongs to the last of `ids`."""
-    found: list[NDArray[np.float64]] = field(default_factory=list)
+    logprobs: list[NDArray[np.float64]] = field(default_factory=list)
     """Log-probabilities, one array for each of `targets`."""
 
     def take(self, position: int, rows: NDArray[np.float32]) -> None:
@@ -50,4 +50,4 @@ class Evaluation:
         for offset, row in enumerate(rows):
             place = position + offset - self.first
             if place >= 0:
-                self.found.append(row[self.targets[place]].astype(np.float64) - log_total(row))
+                self.logprobs.append(row[self.targets[place]].astype(np.float64) - log_total(row))

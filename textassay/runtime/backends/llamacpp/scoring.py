@@ -74,9 +74,9 @@ class ContinuationPlan:
         """Return the answer, once evaluated."""
         tokens = tuple(
             TokenLogprob(
-                token=spell(int(token)), logprob=_finite(float(found[0]), spell(int(token)))
+                token=spell(int(token)), logprob=_finite(float(logprobs[0]), spell(int(token)))
             )
-            for token, found in zip(self.tokens, self.evaluations[0].found, strict=True)
+            for token, logprobs in zip(self.tokens, self.evaluations[0].logprobs, strict=True)
         )
         usage = Usage(calls=1, prompt_tokens=self.length, cost=0.0)
         return ContinuationResponse(
@@ -145,11 +145,11 @@ class ChoicesPlan:
         """Return the answer, once evaluated; a label of probability zero has `None`."""
         steps: dict[tuple[Path, int], float] = {}
         for inner, evaluation in zip(self._inner, self.evaluations, strict=True):
-            for depth, found in enumerate(evaluation.found):
+            for depth, row in enumerate(evaluation.logprobs):
                 prefix = inner[:depth]
                 steps.update(
                     ((prefix, token), float(lp))
-                    for token, lp in zip(self._next[prefix], found, strict=True)
+                    for token, lp in zip(self._next[prefix], row, strict=True)
                 )
         whole = {
             path: math.fsum(steps[path[:depth], path[depth]] for depth in range(len(path)))

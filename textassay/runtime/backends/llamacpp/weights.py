@@ -137,7 +137,7 @@ class Weights:
 
         These are parsed in templates only.
         """
-        lib, found = self._lib, {}
+        lib, tokens = self._lib, {}
         wanted = (
             lib.LLAMA_TOKEN_ATTR_CONTROL
             | lib.LLAMA_TOKEN_ATTR_USER_DEFINED
@@ -147,8 +147,8 @@ class Weights:
             if lib.llama_vocab_get_attr(self.vocabulary, token) & wanted:
                 text = lib.llama_vocab_get_text(self.vocabulary, token)
                 if text:
-                    found[text.decode("utf-8", "replace")] = token
-        return found
+                    tokens[text.decode("utf-8", "replace")] = token
+        return tokens
 
     @cached_property
     def always_parsed(self) -> tuple[str, ...]:

@@ -172,8 +172,8 @@ class TransformersEngine:
             )
         for row, (total, targets) in enumerate(zip(totals, evaluation.targets, strict=True)):
             index = self._torch.as_tensor(targets.astype(np.int64), device=logits.device)
-            found = logits[row, index] - total
-            evaluation.found.append(found.double().cpu().numpy())
+            logprobs = logits[row, index] - total
+            evaluation.logprobs.append(logprobs.double().cpu().numpy())
 
     # ---- passes ----
 

@@ -58,7 +58,7 @@ def read_results(form: str, path: str | Path) -> Imported:
         raise UnknownName("format of results", form, tuple(FORMATS))
     path = Path(path)
     try:
-        found = list(FORMATS[form](_parsed(form, path)))
+        imported = list(FORMATS[form](_parsed(form, path)))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except NotImplementedError as error:  # a compression that this Python lacks
@@ -76,13 +76,13 @@ def read_results(form: str, path: str | Path) -> Imported:
         raise DataError(
             f"{path}: is not a result file of {form}: {type(error).__name__}: {error}"
         ) from error
-    rows = _unique([row for row in found if "output" in row])
+    rows = _unique([row for row in imported if "output" in row])
     if not rows:
         raise DataError(f"{path}: holds no results of {form} with a text")
     # Checked now, so that what is wrong is reported for the result file, not for a later copy of
     # it.
     Examples(rows).check()
-    return Imported(rows, len(found) - len(rows))
+    return Imported(rows, len(imported) - len(rows))
 
 
 def _parsed(form: str, path: Path) -> Any:

@@ -54,7 +54,7 @@ def number(value: Any) -> float | None:
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return those of the values that are numbers; a mapping in them gives a score per key."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name, value in values.items():
         inner = (
             {f"{name}.{key}": one for key, one in value.items()}
@@ -63,8 +63,8 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
         )
         for key, one in inner.items():
             if (known := number(one)) is not None:
-                found[str(key)] = known
-    return found
+                metrics[str(key)] = known
+    return metrics
 
 
 def text(content: Any) -> str | None:
