@@ -76,8 +76,8 @@ def explained(table: AgreementTable) -> list[str]:
         if agreement.groups_skipped and not lines:
             lines.append(
                 f"{_groups(agreement)}: {agreement.groups} groups are averaged;"
-                f" {agreement.groups_skipped} are left out because all scores or all ratings in them"
-                " are equal"
+                f" {agreement.groups_skipped} are left out because all scores or all ratings in"
+                " them are equal"
             )
     notes: dict[str, list[str]] = {}
     for row in table.rows:
