@@ -43,10 +43,12 @@ class World:
     """Whether scores and ratings lie on a five-point scale, most ratings at its top."""
     spread: float = 0.3
     """Standard deviation of the quality of systems."""
+    seed: int = 5
+    """Seed of the quality of systems, which all draws of a world share."""
 
     def draw(self, documents: int, rng: np.random.Generator) -> dict[str, Any]:
         """Return two equally good judges, ratings, groups and systems of one data set."""
-        quality = np.random.default_rng(5).normal(size=(3, self.systems)) * self.spread
+        quality = np.random.default_rng(self.seed).normal(size=(3, self.systems)) * self.spread
         hard = rng.normal(size=(documents, 1)) * 0.7
         error = rng.normal(size=(documents, self.systems))
         human = hard + quality[0] + error
@@ -150,6 +152,27 @@ def _real(rows: list[dict[str, Any]], judge: str, aspect: str, level: meta.Level
     )
 
 
+def print_weak_systems(draws: int) -> None:
+    """Print the coverage at system level if systems differ little, over five sets of systems."""
+    print("\nsystem level by spread of the systems' quality, five sets of systems, both scales")
+    for spread in (0.1, 0.15, 0.2, 0.25):
+        for documents, systems in ((40, 10), (100, 16)):
+            total = dict.fromkeys(COEFFICIENTS, (0, 0))
+            for skewed in (True, False):
+                for seed in range(5, 10):
+                    world = World(systems, skewed, spread, seed)
+                    for name, (held, given) in coverage(
+                        world, "system", documents, draws // 10, resamples=2
+                    ).items():
+                        total[name] = total[name][0] + held, total[name][1] + given
+            cells = [f"{h / g:.3f} of {g:>4}" if g else "none given" for h, g in total.values()]
+            print(
+                f"{spread:<8} {documents:9}  {systems:7}           "
+                + "  ".join(f"{cell:>14}" for cell in cells),
+                flush=True,
+            )
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -176,6 +199,7 @@ def main() -> None:
                     + (f"   {alarms / tests:.3f} of {tests}" if tests else "   none given"),
                     flush=True,
                 )
+    print_weak_systems(arguments.draws)
     if arguments.data:
         with gzip.open(arguments.data, "rt", encoding="utf-8") as lines:
             rows = [json.loads(line) for line in lines]
