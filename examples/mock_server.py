@@ -69,6 +69,7 @@ STEPS = (
 )
 _LIST_OF = re.compile(r"numbered list of (?:exactly|at most) (\d+) lines")
 _OUTPUT = re.compile(r"<output-\w+>\n(.*?)\n</output-", re.DOTALL)
+_SOURCE = re.compile(r"<source-\w+>\n(.*?)\n</source-", re.DOTALL)
 _PLANNED = re.compile(r"(?m)^- (.+): \[names of assistant evaluators")
 _TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
 _FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ")
@@ -419,8 +420,13 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
 
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
-    if '"quote": ' in prompt and (judged := _OUTPUT.search(prompt)):
+    # a claim stands in the place of the output, and may only be judged by what it was made from
+    quoted = _SOURCE if "\nClaim:\n" in prompt else _OUTPUT
+    if '"quote": ' in prompt and (judged := quoted.search(prompt)):
         return json.dumps({"quote": judged[1], "answer": ("yes", "no")[number % 2]})
+    if "one claim on each line" in prompt and (wanted := _LIST_OF.search(prompt)):
+        told = f"of the text {number} says that someone did something with somebody at some place"
+        return "\n".join(f"{i}. Claim {i} {told}." for i in range(1, int(wanted[1]) + 1))
     if wanted := _LIST_OF.search(prompt):
         return "\n".join(
             f"{i}. Respect {i}: {_definition(number, i)}" for i in range(1, int(wanted[1]) + 1)

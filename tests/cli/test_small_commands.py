@@ -65,6 +65,7 @@ def test_version_and_help_go_to_standard_output():
 
 NODES = {
     "checklist": ["questions", "all", "answers", "ratings", "scores"],
+    "claims": ["claims", "verdicts", "scores"],
     "coascore": ["chain", "ratings", "scores"],
     "decomp-eval": ["questions", "answers", "scores"],
     "fusion-eval": ["plan", "tools", "scores"],

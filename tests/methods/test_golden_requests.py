@@ -39,6 +39,7 @@ EXAMPLE = Example(
 )
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "checklist": [{}, {"answers": "p-yes"}],
+    "claims": [{}, {"split": "sentences", "verify": "p-yes"}],
     "coascore": [{}, {"variant": "inter", "form": "letters"}],
     "decomp-eval": [{}, {"ask": "plain", "question_first": True}],
     "fusion-eval": [{"n": 2}, {"fusion": "avg", "direct": True, "n": 2}],

@@ -120,7 +120,9 @@ def t5(path, *, seed=2):
 
     vocabulary = {
         word: i
-        for i, word in enumerate(["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":"])
+        for i, word in enumerate(
+            ["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":", "0", "1"]
+        )
     }
     made = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     made.pre_tokenizer = BertPreTokenizer()

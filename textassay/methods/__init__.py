@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.methods.checklist import Checklist
+from textassay.methods.claims import ClaimCheck
 from textassay.methods.coascore import CoAScore
 from textassay.methods.decomp_eval import DecompEval
 from textassay.methods.fitted.evaluator import is_evaluator, load
@@ -31,6 +32,7 @@ from textassay.tools import build as build_tools
 
 METHODS: dict[str, Any] = {
     "checklist": Checklist,
+    "claims": ClaimCheck,
     "coascore": CoAScore,
     "decomp-eval": DecompEval,
     "fusion-eval": FusionEval,
@@ -200,6 +202,7 @@ _WITH_TOOLS = [
 __all__ = [
     "METHODS",
     "Checklist",
+    "ClaimCheck",
     "CoAScore",
     "DecompEval",
     "FusionEval",

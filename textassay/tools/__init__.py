@@ -11,6 +11,7 @@ from textassay.tools.extraction import Coverage, Novelty
 from textassay.tools.function_tool import FunctionTool, tool
 from textassay.tools.lm_prob import LMProb
 from textassay.tools.meteor import Meteor
+from textassay.tools.minicheck import MiniCheck
 from textassay.tools.nli import NLI
 from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
 from textassay.tools.readability import Readability
@@ -56,6 +57,7 @@ __all__ = [
     "Length",
     "Measurement",
     "Meteor",
+    "MiniCheck",
     "Novelty",
     "Preparable",
     "Readability",

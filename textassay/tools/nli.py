@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +26,8 @@ from textassay.tools.windows import fit, pack
 
 DEFAULT_NLI = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7"
 """The model used where none is named; 184 million parameters, Apache-2.0."""
+MAX_PREMISE = 300
+"""Characters of the best window that the evidence of a sentence shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class NLI(ModelTool):
 
     kind: ClassVar[str] = "nli"
     head: ClassVar[Head] = "classify"
+    measures: ClassVar[str] = "entailment"
+    """What the evidence calls the probability."""
 
     def __init__(
         self,
@@ -107,21 +111,22 @@ class NLI(ModelTool):
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Return the mean over hypothesis sentences of the maximum over premise windows."""
         engine = await self.runner.open()
-        entailment = entailment_index(engine.config, self.runner.label)
+        probability = self.reader(engine)
         texts = (premise_of(example) or "", example.output)
         first, second = texts if self.premise == "source" else texts[::-1]
         pairs = await asyncio.to_thread(self._pairs, engine, first, second)
-        probabilities = await self.ask(engine, pairs.encodings)
-        table = np.array([_probability(logits, entailment) for logits in probabilities])
+        answers = await self.ask(engine, pairs.encodings)
+        table = np.array([probability(logits) for logits in answers])
         # Row by row, as `_pairs` lays the pairs out.
         table = table.reshape(len(pairs.windows), len(pairs.sentences))
         best = table.max(axis=0)
         evidence: tuple[dict[str, Any], ...] = tuple(
             {
                 "text": text,
-                "entailment": float(p),
+                self.measures: float(p),
                 "window": int(table[:, i].argmax()),
                 "windows": len(pairs.windows),
+                "premise": shorten(pairs.windows[int(table[:, i].argmax())]),
             }
             for i, (text, p) in enumerate(zip(pairs.sentences, best, strict=True))
         )
@@ -133,13 +138,26 @@ class NLI(ModelTool):
             evidence=evidence,
         )
 
+    def reader(self, engine: Engine) -> Callable[[Array], float]:
+        """Return what turns a model's logits into a probability.
+
+        Raises:
+            ConfigurationError: The model is of another kind.
+        """
+        entailment = entailment_index(engine.config, self.runner.label)
+        return lambda logits: softmax_at(logits, entailment)
+
+    def encode(self, engine: Engine, premise: str, hypothesis: str) -> Encoding:
+        """Return a pair as the model was trained on it."""
+        return engine.tokenizer.encode(premise, hypothesis)
+
     def _pairs(self, engine: Engine, first: str, second: str) -> _Pairs:
         tokenizer = engine.tokenizer
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
         if self.window == "none":
             whole = fit([second.strip()], tokenizer.count, max(1, room // 2))[0]
             premise = fit([first.strip()], tokenizer.count, max(1, room - tokenizer.count(whole)))
-            return _Pairs([premise[0]], [whole], [tokenizer.encode(premise[0], whole)])
+            return _Pairs([premise[0]], [whole], [self.encode(engine, premise[0], whole)])
         sentences = (
             self.splitter.split(second) if self.hypothesis == "sentences" else [second.strip()]
         )
@@ -155,7 +173,7 @@ class NLI(ModelTool):
             else pack(parts, tokenizer.count, limit, overlap=self.overlap)
         )
         return _Pairs(
-            windows, sentences, [tokenizer.encode(w, s) for w in windows for s in sentences]
+            windows, sentences, [self.encode(engine, w, s) for w in windows for s in sentences]
         )
 
 
@@ -184,6 +202,12 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
     return indices[0]
 
 
-def _probability(logits: Array, index: int) -> float:
+def shorten(window: str) -> str:
+    """Return the beginning of a window, as evidence shows it."""
+    return window if len(window) <= MAX_PREMISE else f"{window[: MAX_PREMISE - 1]}\u2026"
+
+
+def softmax_at(logits: Array, index: int) -> float:
+    """Return the probability of one of the labels."""
     shifted = np.exp(logits.astype(np.float64) - float(logits.max()))
     return float(shifted[index] / shifted.sum())

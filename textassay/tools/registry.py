@@ -30,6 +30,7 @@ from textassay.tools.extraction import Coverage, Novelty
 from textassay.tools.function_tool import FunctionTool
 from textassay.tools.lm_prob import LMProb
 from textassay.tools.meteor import Meteor
+from textassay.tools.minicheck import MiniCheck
 from textassay.tools.nli import NLI
 from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
 from textassay.tools.readability import Readability
@@ -42,6 +43,7 @@ Factory = Callable[..., Tool]
 
 KINDS: dict[str, Factory] = {
     "nli": NLI,
+    "minicheck": MiniCheck,
     "bleurt": Bleurt,
     "bertscore": BertScore,
     "bartscore": BartScore,

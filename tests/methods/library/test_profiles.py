@@ -201,6 +201,8 @@ def test_hd_eval_grows_nothing():
         ("g-eval", {"prompt_layout": "shared-prefix"}, "one order"),
         ("checklist", {"answers": "quoted"}, "cannot copy a passage"),
         ("checklist", {"quotes": "told"}, "cannot copy a passage"),
+        ("claims", {"verify": "quoted"}, "cannot copy a passage"),
+        ("claims", {"split": "model"}, "take .*'split': 'sentences'"),
         ("coascore", {"n_aspects": 5}, "names no relevant aspects"),
         ("coascore", {"aspect_scale": [0, 1]}, "on 1 to 5"),
         ("coascore", {"variant": "no-scores"}, "same call as g-eval"),

@@ -1,0 +1,156 @@
+"""Verifies one claim of an output against its source: in words with a quotation, by P(yes) or tool.
+
+Each verifier takes an example and a claim and returns a score from 0 (not supported) to 1
+(supported), with its evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from textassay.agents.answerer import Answerer, Replies
+from textassay.agents.ask import MAX_QUOTED, Ask
+from textassay.agents.claim_splitter import Claim
+from textassay.agents.questions import QuestionTable, SentenceQuestions
+from textassay.agents.quoted_answerer import QuotedAnswerer
+from textassay.agents.quotes import find_quote, quotable
+from textassay.agents.source_windows import narrow
+from textassay.agents.yes_no_aggregator import YesNoAggregator
+from textassay.runtime.messages import Aspect, Example, Score
+from textassay.runtime.model import Json
+from textassay.tools.tool import Tool
+
+UNIT = (0.0, 1.0)
+ASPECT = Aspect(name="claim", definition="whether the source supports the claim.", scale=UNIT)
+"""What every verifier judges."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How much of a source a judge is shown for one claim.
+
+    Attributes:
+        words: Longest window in words.
+        most: Number of windows.
+    """
+
+    words: int = 400
+    most: int = 3
+
+    def of(self, example: Example, claim: Claim) -> Example:
+        """Return the example with the claim in place of its output and the windows as its source.
+
+        References are left out: a claim is checked against what the output was made from.
+        """
+        near = narrow(example, claim.text, window=self.words, most=self.most)
+        return near.model_copy(update={"output": claim.text, "references": ()})
+
+
+@dataclass(frozen=True)
+class QuotedVerifier:
+    """Asks a judge for yes or no and the passage that decides; looks the passage up in the source.
+
+    Attributes:
+        ask: Model and prompt.
+        windows: How much of the source is shown.
+        retries: How often an unusable answer is asked for again.
+        required: Whether support counts only with a quotation that is found.
+    """
+
+    ask: Ask
+    windows: Windows
+    retries: int = 1
+    required: bool = True
+
+    async def __call__(self, example: Example, claim: Claim) -> Score:
+        """Return 1 for a supported claim and 0 for any other.
+
+        `abstained` with `QuoteNotFound` if the passage that is said to support the claim does not
+        exist. A claim that is not supported needs no passage: there may be none about it.
+
+        Raises:
+            ModelError: The model could not be asked.
+        """
+        shown = self.windows.of(example, claim)
+        answer = await QuotedAnswerer(self.ask, self.retries)(shown, ASPECT)
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": ASPECT.name,
+            "scale": UNIT,
+            "how": "text",
+            "usage": answer.usage,
+        }
+        if answer.problem is not None or answer.verdict is None:
+            told = f"no yes or no could be read; it said: {answer.said[:MAX_QUOTED]!r}"
+            return Score.unscored(answer.problem or "NoAnswerFound", told, **about)
+        # never in the output: a claim is found there by its nature
+        texts = {name: text for name, text in quotable(example).items() if name != "output"}
+        found = find_quote(answer.quote, texts)
+        piece: Json = {"text": claim.text, "answer": answer.verdict, "quote": answer.quote}
+        about["evidence"] = (piece | {"found_in": found.where if found else None},)
+        if answer.verdict == "unsure":
+            message = "the judge could not tell"
+            return Score.unscored("Unsure", message, outcome="abstained", **about)
+        if answer.verdict == "yes" and found is None and self.required:
+            told = f"the source does not hold what is quoted: {answer.quote[:MAX_QUOTED]!r}"
+            return Score.unscored("QuoteNotFound", told, outcome="abstained", **about)
+        return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
+
+
+@dataclass(frozen=True)
+class ProbabilityVerifier:
+    """Asks a judge and reads P(yes) / (P(yes) + P(no)).
+
+    Attributes:
+        ask: Model and prompt, that of `decomp-eval`; the model must return log-probabilities.
+        windows: How much of the source is shown.
+        question: What is asked about the claim, which stands in the place of the output.
+    """
+
+    ask: Ask
+    windows: Windows
+    question: str
+    _table: QuestionTable = field(default_factory=QuestionTable)
+
+    def __post_init__(self) -> None:
+        Answerer(self.ask, self._table)  # refuses a model without probabilities before it is asked
+
+    async def __call__(self, example: Example, claim: Claim) -> Score:
+        """Return the probability that the claim is supported.
+
+        Raises:
+            CapabilityError: The model does not return log-probabilities of choices.
+            ModelError: The model could not be asked.
+        """
+        shown = self.windows.of(example, claim)
+        aspect = ASPECT.model_copy(update={"question": self.question})
+        prepare = SentenceQuestions(self.ask.template, self._table, decompose=False)
+        inquiry = await prepare(shown, aspect)
+        replies = Replies()
+        if inquiry.form is not None:
+            reply = await Answerer(self.ask, self._table)(inquiry.question, inquiry)
+            replies = Replies(items=(reply,))
+        return await YesNoAggregator()(shown, aspect, inquiry, replies)
+
+
+@dataclass(frozen=True)
+class ToolVerifier:
+    """Has a tool measure how far the source supports the claim, such as `nli` or `minicheck`.
+
+    The tool reads the whole source, in windows of its own.
+
+    Attributes:
+        tool: Its scale is 0 to 1.
+    """
+
+    tool: Tool
+
+    async def __call__(self, example: Example, claim: Claim) -> Score:
+        """Return the tool's score of the claim.
+
+        Raises:
+            ConfigurationError: The tool cannot work at all.
+        """
+        asked = example.model_copy(update={"output": claim.text, "references": ()})
+        return await self.tool.score(asked)
