@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.claim_splitter import Claims
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, Failure, Score
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Failure, Outcome, Score
 from textassay.runtime.model import Json
 
 SUPPORTED = 0.5
@@ -61,7 +61,7 @@ class SupportedFraction:
         }
         if claims.problem is not None:
             problem = claims.problem
-            outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
+            outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
             return Score.unscored(
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
