@@ -108,9 +108,13 @@ def test_too_few_groups_or_systems_have_no_interval_and_say_so():
     found = meta.correlate([1, 2, 3], [1, 3, 2], groups=["a"] * 3, bootstrap=100)
     assert found.pearson == pytest.approx(0.5)
     assert found.ci == {"pearson": None, "spearman": None, "kendall": None}
-    assert "1 groups" in found.note
+    assert found.note == "no interval: needs at least 5 groups, found 1"
     scores, human, groups, systems = panel(2, documents=4, systems=5)
-    for level, says in (("dataset", "4 groups"), ("group", "4 groups"), ("system", "5 systems")):
+    for level, says in (
+        ("dataset", "5 groups, found 4"),
+        ("group", "15 groups with a coefficient, found 4"),
+        ("system", "10 systems, found 5"),
+    ):
         found = meta.correlate(
             scores, human, groups=groups, systems=systems, level=level, bootstrap=50
         )

@@ -105,9 +105,7 @@ def number_of_groups(pairs: Pairs) -> int:
 
 
 def _too_few(kind: str, count: int, needed: int) -> Intervals:
-    return Intervals(
-        note=f"no interval: {count} {kind}, and below {needed} no interval holds what it promises"
-    )
+    return Intervals(note=f"no interval: needs at least {needed} {kind}, found {count}")
 
 
 def _over_rows(
