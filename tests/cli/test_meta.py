@@ -208,7 +208,7 @@ def test_raters_and_left_out_groups_are_explained(tmp_path):
     printed = textassay(*arguments)
     said = " ".join(printed.err.split())
     assert "2 (-1): 2 groups are averaged; 1 are left out" in said
-    assert "below 10 no interval holds" in said
+    assert "no interval: needs at least 10 systems, found 3" in said
     assert "3 systems" in printed.out
     assert "judge-rater" in printed.out
     (row,) = json.loads(textassay(*arguments, "--json").out)["raters"]

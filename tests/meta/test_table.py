@@ -66,7 +66,7 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
     assert first["spearman"] == pytest.approx(0.8)
     assert first["ci"] == {"pearson": None, "spearman": None, "kendall": None}
     assert first["systems"] == 3
-    assert "2 groups" in first["note"]
+    assert first["note"] == "no interval: needs at least 5 groups, found 2"
     assert (second["level"], second["groups"], second["pearson"]) == ("group", 2, 1.0)
 
 
