@@ -49,7 +49,11 @@ def main() -> None:
 
 def use(textassay: Path, place: Path) -> None:
     """Run the demo and a small evaluation with the installed command."""
-    run([textassay, "demo", "--out", place / "demo", "--progress", "none"], place, quiet=True)
+    run(
+        [textassay, "demo", "--quick", "--out", place / "demo", "--progress", "none"],
+        place,
+        quiet=True,
+    )
     data = place / "data.jsonl"
     data.write_text("".join(json.dumps(example) + "\n" for example in EXAMPLES), encoding="utf-8")
     score: list[str | Path] = [

@@ -22,7 +22,6 @@ from textassay.calibration import (
     scales_of,
 )
 from textassay.demo.layout import Layout
-from textassay.demo.recipes import TASKS
 
 JUDGE = "g-eval"
 RATED = 4
@@ -54,7 +53,7 @@ def decided(layout: Layout) -> list[Decided]:
     Raises:
         TextassayError: A run cannot be read, or its scores cannot be learned from.
     """
-    task = TASKS[0]
+    task = layout.tasks[0]
     judged = read_judged(layout.run(task, JUDGE))
     tables = join_columns(judged, People(layout.data(task)))
     return [_decided(table) for table in tables]

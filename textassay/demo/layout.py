@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textassay.demo.recipes import TASKS
 from textassay.runtime.errors import RunFolderError, StorageError
 from textassay.runtime.storage.files import write_json
 from textassay.version import __version__
@@ -24,9 +25,11 @@ class Layout:
 
     Attributes:
         folder: Its path.
+        tasks: What is shown; the folder may hold other tasks besides.
     """
 
     folder: Path
+    tasks: tuple[str, ...] = TASKS
 
     def data(self, task: str, *, held_out: bool = False) -> Path:
         """Return the file of a task's examples: all of them, or the held-out ones only."""

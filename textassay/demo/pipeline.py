@@ -13,7 +13,7 @@ from pathlib import Path
 
 from textassay.demo.bundled import data_file
 from textassay.demo.layout import Layout
-from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS, Recipe
+from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, Recipe
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import EvaluationRequest, session_of
 from textassay.evaluation.run import Run
@@ -35,6 +35,11 @@ Watch = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
 """Shows how a session goes while its block runs, given the task, what is run, and the session."""
 
 
+def steps_of(layout: Layout) -> int:
+    """Return how many sessions a demo has."""
+    return len(layout.tasks) * (len(RECIPES) + 3)
+
+
 class Pipeline:
     """The demo's runs, in order; one that is finished already is only read."""
 
@@ -48,18 +53,13 @@ class Pipeline:
         """
         self._layout, self._model, self._watch = layout, model, watch
 
-    @staticmethod
-    def steps() -> int:
-        """Return how many sessions there are."""
-        return len(TASKS) * (len(RECIPES) + 3)
-
     async def run(self) -> None:
         """Run everything.
 
         Raises:
             TextassayError: What stopped it; what is finished is kept.
         """
-        for task in TASKS:
+        for task in self._layout.tasks:
             self._write_data(task)
             for recipe in (BASELINES, *RECIPES, NODES):
                 await self._score(task, recipe)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare
 from textassay.demo.layout import Layout
-from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS
+from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES
 from textassay.meta.score_files import Recorded
 from textassay.meta.score_files import read_scores as read_values
 from textassay.runtime.data.dataset import Examples
@@ -81,7 +81,7 @@ def shown_example(layout: Layout) -> ShownExample:
     Raises:
         TextassayError: A run cannot be read.
     """
-    task = TASKS[0]
+    task = layout.tasks[0]
     example = next(example for example in Examples(layout.data(task)) if example.id == EXAMPLE)
     return ShownExample(example, {name: _score(layout, task, name) for name in WITH_EVIDENCE})
 
@@ -115,7 +115,7 @@ def usage(layout: Layout) -> Usage:
 
 def _runs(layout: Layout) -> list[tuple[str, str]]:
     names = (BASELINES.name, *(recipe.name for recipe in RECIPES), NODES.name, FITTED)
-    return [(task, name) for task in TASKS for name in names]
+    return [(task, name) for task in layout.tasks for name in names]
 
 
 def _values(layout: Layout, task: str, name: str) -> Recorded:

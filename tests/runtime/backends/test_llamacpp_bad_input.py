@@ -242,11 +242,11 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_ends_in_an_error_and_not_in_a_crash(case: str, tmp_path: Path) -> None:
-    """The process ends normally, and says what is wrong."""
+    """The process ends normally, says what is wrong, and leaves no file of the library open."""
     code, kind, words = CASES[case]
     script = textwrap.dedent(PRELUDE) + textwrap.dedent(code)
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
+        [sys.executable, "-W", "default::ResourceWarning", "-c", script, str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -257,3 +257,4 @@ def test_bad_input_ends_in_an_error_and_not_in_a_crash(case: str, tmp_path: Path
     assert kind in done.stdout
     assert words in done.stdout
     assert "Traceback" not in done.stderr
+    assert "/dev/null" not in done.stderr

@@ -28,6 +28,8 @@ class Providers:
     """Batches, from the first, of which every second request is not run in time."""
     bad_rows: tuple[str, ...] = ()
     """Texts whose requests are refused."""
+    without_metadata: bool = False
+    """Whether Gemini's answers come without what their requests were marked with."""
     batches: dict[str, Json] = field(default_factory=dict)
     billed: Counter[str] = field(default_factory=Counter)
     """How often each request was run, by our key."""
@@ -163,6 +165,9 @@ class Providers:
                 "modelVersion": "m",
             }
             responses.append({"response": answer, "metadata": {"key": key}})
+        if self.without_metadata:
+            for told in responses:
+                del told["metadata"]
         batch["metadata"]["state"] = "BATCH_STATE_EXPIRED" if late else "BATCH_STATE_SUCCEEDED"
         batch |= {"done": True, "response": {"inlinedResponses": {"inlinedResponses": responses}}}
 

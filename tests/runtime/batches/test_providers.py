@@ -72,6 +72,22 @@ async def test_answers_refusals_and_usage_are_read(name: str, tmp_path: Path) ->
     assert len(server.batches) == 1
 
 
+async def test_answers_of_gemini_without_metadata_are_told_apart_by_their_order(
+    tmp_path: Path,
+) -> None:
+    """Where some are missing nothing tells them apart, and none is taken for another's."""
+    async with serve_providers(bad_rows=("text 3 ",), without_metadata=True) as server:
+        got = await session("gemini/m", tmp_path, server, asked(8))
+        assert isinstance(got.pop(3), RequestRefused)
+        assert [answer.samples[0].text for answer in got] == [
+            f"answer to Rate text {number} from 1 to 5" for number in range(8) if number != 3
+        ]
+        server.expire = 2
+        (tmp_path / "expired").mkdir()
+        got = await session("gemini/m", tmp_path / "expired", server, asked(8))
+        assert not any(isinstance(answer, Response) for answer in got)
+
+
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_what_a_batch_did_not_run_goes_to_one_more(name: str, tmp_path: Path) -> None:
     async with serve_providers(expire=1) as server:

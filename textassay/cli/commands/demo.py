@@ -13,7 +13,10 @@ from textassay.cli.registry import SCORING, command
 
 
 @command(
-    "demo", panel=SCORING, asks_models=True, examples=("textassay demo", "textassay demo -o demo")
+    "demo",
+    panel=SCORING,
+    asks_models=True,
+    examples=("textassay demo", "textassay demo --quick", "textassay demo -o demo"),
 )
 def demo(
     *,
@@ -29,10 +32,13 @@ def demo(
             ),
         ),
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run the first of the three tasks only.")
+    ] = False,
     as_json: AsJson = False,
     given: Annotated[Given, PROGRESS],
 ) -> int:
     """Run the whole pipeline on bundled examples: offline, with the embedded model."""
     from textassay.cli.demo.command import carry_out
 
-    return run_async(carry_out(out, given.get("progress") or "auto", as_json=as_json))
+    return run_async(carry_out(out, given.get("progress") or "auto", quick=quick, as_json=as_json))

@@ -21,7 +21,7 @@ from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import Style
 from textassay.demo.decisions import decided
 from textassay.demo.layout import Layout
-from textassay.demo.pipeline import Pipeline
+from textassay.demo.pipeline import Pipeline, steps_of
 from textassay.demo.recipes import TASKS
 from textassay.demo.results import agreement_as_dict, outcomes, result_of, shown_example, usage
 from textassay.runtime.connect import connect
@@ -31,13 +31,16 @@ from textassay.runtime.model import Model
 MODEL = "embedded"
 
 
-async def carry_out(out: Path | None, style: Style, *, as_json: bool = False) -> int:
+async def carry_out(
+    out: Path | None, style: Style, *, quick: bool = False, as_json: bool = False
+) -> int:
     """Run the demo, print what came out and return the exit status.
 
     Args:
         out: Folder to make, or that of an earlier demo, which is resumed; by default a
             temporary one.
         style: How progress is shown.
+        quick: Whether to run the first task only.
         as_json: Whether to print one JSON document in place of the report.
 
     Raises:
@@ -47,13 +50,14 @@ async def carry_out(out: Path | None, style: Style, *, as_json: bool = False) ->
     console, began = results(), time.monotonic()
     async with connect(MODEL) as model:
         layout = Layout(
-            out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-"))
+            out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-")),
+            TASKS[:1] if quick else TASKS,
         )
         layout.open(model.identity)
         if not as_json:
             console.print(opening())
         await _run(layout, model, style)
-    task_results = [result_of(layout, task) for task in TASKS]
+    task_results = [result_of(layout, task) for task in layout.tasks]
     agreement = agreement_as_dict(task_results)
     # written before anything is printed, so that a closed pipe does not lose it
     layout.write_agreement(agreement)
@@ -76,7 +80,7 @@ async def carry_out(out: Path | None, style: Style, *, as_json: bool = False) ->
 
 async def _run(layout: Layout, model: Model, style: Style) -> None:
     try:
-        async with DemoSteps(Pipeline.steps(), style) as steps:
+        async with DemoSteps(steps_of(layout), style) as steps:
             await Pipeline(layout, model, steps.watch).run()
     except TextassayError as error:
         # replaces the notes of the run inside, which name a folder that the user did not choose

@@ -20,7 +20,7 @@ from textassay.cli.demo.tables import NOT_ABOVE, agreement_table, treatments_tab
 from textassay.demo.comparison import TaskComparison
 from textassay.demo.decisions import Decided
 from textassay.demo.layout import Layout
-from textassay.demo.recipes import FITTED, NODES, RECIPES, TASKS
+from textassay.demo.recipes import FITTED, NODES, RECIPES
 from textassay.demo.results import ShownExample, TaskResult
 from textassay.runtime.messages import Usage
 from textassay.version import __version__
@@ -156,7 +156,7 @@ def commands(layout: Layout, program: str) -> tuple[str, ...]:
         layout: The demo's folder.
         program: How textassay is called here.
     """
-    task = TASKS[0]
+    task = layout.tasks[0]
     data = shlex.quote(str(layout.data(task)))
     return (
         (

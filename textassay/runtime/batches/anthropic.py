@@ -7,7 +7,7 @@ that down is known by its results: custom ids are digests of requests, so equal 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -132,7 +132,7 @@ class AnthropicBatches:
         while not status.ended:
             await asyncio.sleep(FIND_SECONDS)
             status = await self.status(batch_id)
-        async for row in self.results(batch_id, status):
+        async for row in self.results(batch_id, status, ()):
             # One line decides: keys are digests of requests, so a foreign batch cannot hold one of
             # ours.
             return row.key in batch.keys
@@ -152,7 +152,9 @@ class AnthropicBatches:
             places=(f"/messages/batches/{batch_id}/results",) if place else (),
         )
 
-    async def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+    async def results(
+        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
+    ) -> AsyncIterator[Row]:
         """Yield the lines."""
         for place in status.places:
             async for line in self._http.lines(place):

@@ -1,12 +1,13 @@
 """Gemini's batches: requests and answers inline, at most 20 MB.
 
-Each answer carries our key in its metadata.
+Each answer should carry our key in its metadata; if it does not, its place among the answers tells
+which request it belongs to.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -122,7 +123,9 @@ class GeminiBatches:
         ended = bool(told.get("done")) or word.endswith(_ENDED)
         return BatchStatus(ended=ended, word=word, failure=failure, answer=told)
 
-    async def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+    async def results(
+        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
+    ) -> AsyncIterator[Row]:
         """Yield the answers that came with the status."""
         told = status.answer or {}
         for source in (
@@ -130,10 +133,7 @@ class GeminiBatches:
             (told.get("metadata") or {}).get("output") or {},
         ):
             inlined = source.get("inlinedResponses") or {}
-            for entry in inlined.get("inlinedResponses") or []:
-                key = (entry.get("metadata") or {}).get("key")
-                if not isinstance(key, str):
-                    continue
+            for key, entry in _with_keys(inlined.get("inlinedResponses") or [], keys):
                 error = entry.get("error")
                 if error:
                     status_code = _CODES.get(error.get("code"), 500)
@@ -177,6 +177,21 @@ class GeminiBatches:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
+
+
+def _with_keys(
+    entries: Sequence[Mapping[str, Any]], keys: Sequence[str]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each entry with the key of its request.
+
+    The API promises the order of the requests, and has been seen to leave the metadata out. An
+    order is only relied on if no entry is missing: a shifted answer would be a wrong score.
+    """
+    by_place: Sequence[str | None] = keys if len(entries) == len(keys) else [None] * len(entries)
+    for entry, expected in zip(entries, by_place, strict=True):
+        key = (entry.get("metadata") or {}).get("key") or expected
+        if isinstance(key, str):
+            yield key, entry
 
 
 def _text_of(candidate: Mapping[str, Any]) -> str:

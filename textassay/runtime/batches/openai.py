@@ -8,7 +8,7 @@ Groq have them. Both files are read whatever the status: a batch that expired ha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -116,7 +116,9 @@ class OpenAIBatches:
         failure = _reasons(told) if word == "failed" else None
         return BatchStatus(ended=word in _ENDED, word=word, failure=failure, places=files)
 
-    async def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+    async def results(
+        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
+    ) -> AsyncIterator[Row]:
         """Yield the lines of both files."""
         for file in status.places:
             async for line in self._http.lines(f"/files/{file}/content"):

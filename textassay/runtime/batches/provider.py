@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -113,8 +113,15 @@ class BatchProvider(Protocol):
         """
         ...
 
-    def results(self, batch_id: str, status: BatchStatus) -> AsyncIterator[Row]:
+    def results(
+        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
+    ) -> AsyncIterator[Row]:
         """Yield the lines of an ended batch, in any order.
+
+        Args:
+            batch_id: The provider's id of the batch.
+            status: How it ended.
+            keys: Custom ids of its requests, in the order in which they were submitted.
 
         Raises:
             ResultsGone: The provider has deleted them.

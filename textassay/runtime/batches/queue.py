@@ -15,14 +15,14 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import openai_format
 from textassay.runtime.batches.book import BatchBook, Entry, KeyedRequest
-from textassay.runtime.batches.provider import BatchProvider, BatchStatus, ResultsGone
+from textassay.runtime.batches.provider import BatchProvider, BatchStatus, ResultsGone, Row
 from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import (
@@ -304,8 +304,6 @@ class BatchQueue:
                 await self._book.note(entry.tag, "submitted", id=batch_id)
                 self._unsubmitted.discard(entry.tag)
             status = await self._ended(entry)
-            if status is None:
-                return
             if entry.state != "ended":
                 await self._book.note(entry.tag, "ended", status=status.word)
             task = cast("asyncio.Task[None]", asyncio.current_task())
@@ -356,7 +354,7 @@ class BatchQueue:
             pause = min(2 * pause, MAX_PAUSE)
             await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
 
-    async def _ended(self, entry: Entry) -> BatchStatus | None:
+    async def _ended(self, entry: Entry) -> BatchStatus:
         """Return the status of the batch once it has ended."""
         assert entry.id is not None
         pause, failing_since = min(FIRST_POLL, self._patience.poll), time.monotonic()
@@ -445,10 +443,10 @@ class BatchQueue:
         if future is not None and not future.done():
             future.set_result(answer)
 
-    def results(self, entry: Entry, status: BatchStatus) -> Any:
+    def results(self, entry: Entry, status: BatchStatus, keys: Iterable[str]) -> AsyncIterator[Row]:
         """Return the lines of an ended batch."""
         assert entry.id is not None
-        return self._provider.results(entry.id, status)
+        return self._provider.results(entry.id, status, tuple(keys))
 
     def _fail(self, key: str, error: Exception) -> None:
         future = self._waiting.get(key)
@@ -481,7 +479,7 @@ class _Rows:
         """Read all lines, and keep the answers among them."""
         pending: dict[str, Any] = {}
         try:
-            async for row in self._queue.results(entry, status):
+            async for row in self._queue.results(entry, status, self._requests):
                 if row.key not in self._requests or row.key in self.answered or row.key in pending:
                     self.ignored += 1
                 elif row.error is not None:

@@ -9,9 +9,11 @@ switched off for the process.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.metadata
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -62,11 +64,20 @@ def library() -> Any:
             raise ConfigurationError(
                 f"llama-cpp-python does not load ({error}); {INSTALL}"
             ) from error
+        atexit.register(_close_null_files)
         _callback = functions.llama_log_callback(_keep)
         functions.llama_log_set(_callback, ctypes.c_void_p(0))
         functions.llama_backend_init()
         _loaded = functions
         return functions
+
+
+def _close_null_files() -> None:
+    """Close what llama_cpp opens when it is imported, so that Python does not warn of it at exit."""
+    module = sys.modules.get("llama_cpp._utils")
+    for name in ("outnull_file", "errnull_file"):
+        if (file := getattr(module, name, None)) is not None:
+            file.close()
 
 
 @contextmanager
