@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 
-class AsyncResource:
+class AsyncResource(ABC):
     """Base of what is closed with `aclose`; `async with` calls it, whatever ended the block."""
 
+    @abstractmethod
     async def aclose(self) -> None:
         """Close it; safe to call twice."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         """Return the resource itself; override where entering opens something."""

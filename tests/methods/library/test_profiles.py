@@ -246,7 +246,8 @@ def test_another_model_may_write_what_the_judge_cannot():
 )
 def test_what_has_an_effect_or_says_what_holds_anyway_is_taken(method, options):
     judge = model() if "profile" not in options else ScriptedModel(["3"])
-    judged(method, "summarization", NEWS, judge, ["coherence"], **options)
+    _, _, [score] = judged(method, "summarization", NEWS, judge, ["coherence"], **options)
+    assert (score.outcome, score.aspect) == ("scored", "coherence")
 
 
 def test_no_two_methods_make_the_same_call():

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import HANGS_AFTER, eventually
 from textassay.runtime.backends.llamacpp.chunks import (
     MIN_ROWS,
     SMALLEST_LIMIT,
@@ -34,7 +35,7 @@ from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.errors import ConfigurationError, ModelClosed, ModelNotFound
 
 ROOT = Path(__file__).parents[3]
-FOREVER = 60.0  # a wait of so long that is not ended fails its test
+FOREVER = 1e6  # a wait of so long that is not ended fails its test
 
 
 @given(st.data())
@@ -101,12 +102,6 @@ async def started(box: Box, **options: float) -> Worker[Box]:
     return worker
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110  # the worker's thread sets no event of asyncio's
-            await asyncio.sleep(0.001)
-
-
 @pytest.mark.asyncio
 async def test_the_queue_brings_shared_prefixes_together_and_answers_everyone():
     """Mixed arrivals run sorted by prefix, on one thread, and each asker gets its own result."""
@@ -114,7 +109,7 @@ async def test_the_queue_brings_shared_prefixes_together_and_answers_everyone():
     worker = await started(box)
     keys = [b"%c%d" % (letter, number) for number in range(5) for letter in b"abcd"]
     asked = [asyncio.ensure_future(worker.submit(Note(key))) for key in [b"x", *keys]]
-    await until(lambda: not worker._inbox)
+    await eventually(lambda: not worker._inbox)
     box.gate.set()
     assert await asyncio.gather(*asked) == [b"x", *keys]
     letters = [key[:1] for key in box.ran if key != b"x"]
@@ -131,9 +126,9 @@ async def test_tasks_are_prepared_while_another_runs():
     box = Box()
     worker = await started(box)
     first = asyncio.ensure_future(worker.submit(Note(b"a")))
-    await until(lambda: box.prepared == [b"a"])
+    await eventually(lambda: box.prepared == [b"a"])
     others = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"b", b"bad", b"c")]
-    await until(lambda: box.prepared == [b"a", b"b", b"c"])
+    await eventually(lambda: box.prepared == [b"a", b"b", b"c"])
     assert not box.ran
     with pytest.raises(ValueError, match="cannot be prepared"):
         await others[1]
@@ -152,7 +147,7 @@ async def test_nobody_waits_forever_for_a_prefix_that_stays_popular():
     box.gate.set()
     worker = await started(box)
     lonely = asyncio.ensure_future(worker.submit(Note(b"zzz")))
-    await until(lambda: bool(worker._queue) or lonely.done())
+    await eventually(lambda: bool(worker._queue) or lonely.done())
     for _ in range(PATIENCE // 8 + 20):
         await asyncio.gather(*(worker.submit(Note(b"aaa")) for _ in range(16)))
         if lonely.done():
@@ -175,7 +170,7 @@ async def test_what_follows_from_a_task_runs_before_what_shares_less_with_it():
                 assert await worker.submit(Note(letter * number)) == letter * number
 
     chains = [asyncio.ensure_future(ask_in_turn(letter)) for letter in (b"a", b"b", b"c")]
-    await until(lambda: not worker._inbox)
+    await eventually(lambda: not worker._inbox)
     box.gate.set()
     await asyncio.gather(*chains)
     letters = [key[:1] for key in box.ran]
@@ -190,7 +185,7 @@ async def test_a_task_that_nothing_follows_holds_up_the_others_for_a_moment_only
     box = Box()
     box.gate.set()
     worker = await started(box)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_AFTER):
         with conversation():
             assert await worker.submit(Note(b"a")) == b"a"
             announced = asyncio.ensure_future(worker.submit(Note(b"b")))
@@ -213,7 +208,7 @@ async def test_a_wait_ends_with_the_next_task_though_others_share_more_with_the_
                 chain.continued = key is not keys[-1]
                 await worker.submit(Note(key))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_AFTER):
         chain = asyncio.ensure_future(ask_in_turn(b"source q1", b"sour q2"))
         others = [
             asyncio.ensure_future(worker.submit(Note(key)))
@@ -245,7 +240,7 @@ async def test_a_wait_ends_with_its_chain_however_that_ends(way):
             if way == "cancelled":
                 await asyncio.Event().wait()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_AFTER):
         asker = asyncio.ensure_future(ask())
         await answered.wait()
         if way == "cancelled":
@@ -267,11 +262,11 @@ async def test_what_others_ask_does_not_end_a_wait():
     box = Box()
     box.gate.set()
     worker = await started(box, sequel_seconds=FOREVER)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_AFTER):
         with conversation() as chain:
             await worker.submit(Note(b"aa"))
             other = asyncio.create_task(worker.submit(Note(b"ab")), context=contextvars.Context())
-            await until(lambda: len(worker._queue) == 1)
+            await eventually(lambda: len(worker._queue) == 1)
             chain.continued = False
             await worker.submit(Note(b"aa then"))
         assert await other == b"ab"
@@ -285,14 +280,15 @@ async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
     """As where its requests are asked at once."""
     box = Box()
     worker = await started(box, sequel_seconds=FOREVER)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_AFTER):
         with conversation():
             asked = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"a", b"b", b"c")]
             await asyncio.sleep(0)
             box.gate.set()
             await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            await until(lambda: len(box.ran) == 3)
-        await asyncio.gather(*asked)
+            await eventually(lambda: len(box.ran) == 3)
+        assert await asyncio.gather(*asked) == [b"a", b"b", b"c"]
+    assert sorted(box.ran) == [b"a", b"b", b"c"]
     worker.stop()
     await worker.stopped()
 
@@ -314,11 +310,12 @@ async def test_others_that_keep_asking_do_not_make_a_wait_longer():
     def ask() -> None:
         asked.append(loop.create_task(worker.submit(Pressing(b"b")), context=contextvars.Context()))
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_AFTER):
         with conversation():
             await worker.submit(Note(b"a"))
             ask()
-            await until(lambda: b"b" in box.ran)
+            await eventually(lambda: b"b" in box.ran)
+    assert box.ran[:2] == [b"a", b"b"]
     worker.stop()
     await worker.stopped()
     await asyncio.gather(*asked, return_exceptions=True)
@@ -358,7 +355,7 @@ async def test_waiting_tasks_are_cancelled_at_once_and_never_run():
     box = Box()
     worker = await started(box)
     running = asyncio.ensure_future(worker.submit(Note(b"a")))
-    await until(lambda: not worker._inbox)
+    await eventually(lambda: not worker._inbox)
     waiting = asyncio.ensure_future(worker.submit(Note(b"b")))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -378,7 +375,7 @@ async def test_stopping_fails_what_is_queued_and_what_comes_later():
     box = Box()
     worker = await started(box)
     asked = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"a", b"b", b"c")]
-    await until(lambda: not worker._inbox)
+    await eventually(lambda: not worker._inbox)
     worker.stop()
     box.gate.set()
     results = await asyncio.gather(*asked, return_exceptions=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import HANGS_AFTER
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
@@ -54,7 +55,7 @@ async def test_the_samples_are_asked_at_once():
         await all_here.wait()
         return "x"
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_AFTER):
         await OneSamplePerRequest(ScriptedModel(wait, capabilities=ONE)).generate(
             Request(prompt="x", n=5)
         )

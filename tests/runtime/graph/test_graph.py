@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import HANGS_AFTER
 from textassay.runtime.errors import AuthenticationFailed, BudgetReached, GraphError, StorageError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.graph.graph import Graph, Node, each, fixed
@@ -220,7 +221,7 @@ def test_nodes_run_as_soon_as_their_inputs_are_there() -> None:
     meeting = asyncio.Barrier(2)
 
     async def arm(text: Text) -> int:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_AFTER):
             await meeting.wait()
         return len(text.text)
 
@@ -238,7 +239,7 @@ def test_a_slow_arm_does_not_hold_back_a_fast_one() -> None:
     done = asyncio.Event()
 
     async def slow(text: Text) -> int:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_AFTER):
             await done.wait()
         return 1
 
@@ -260,7 +261,7 @@ def test_items_of_a_fan_out_run_at_once() -> None:
     meeting = asyncio.Barrier(3)
 
     async def meet(word: str) -> str:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_AFTER):
             await meeting.wait()
         return word
 

@@ -73,7 +73,7 @@ def library() -> Any:
 
 
 def _close_null_files() -> None:
-    """Close what llama_cpp opens when it is imported, so that Python does not warn of it at exit."""
+    """Close what llama_cpp opens on import, so that Python does not warn of it at exit."""
     module = sys.modules.get("llama_cpp._utils")
     for name in ("outnull_file", "errnull_file"):
         if (file := getattr(module, name, None)) is not None:
