@@ -58,7 +58,9 @@ async def _table(table: Table, data: DataSets, options: argparse.Namespace) -> i
     if table.missing is not None:
         print(f"{table.name}: {table.title}\n{table.paper}\nnothing to run: {table.missing}")
         return INCOMPLETE
-    rows = chosen(table, options.rows, recorded=options.recorded)
+    if options.repeats is not None and not 1 <= options.repeats <= 100:
+        raise ConfigurationError(f"--repeats lies between 1 and 100, not {options.repeats}")
+    rows = chosen(table, options.rows, recorded=options.recorded, repeats=options.repeats)
     scorer = _scorer(table, data, options)
     # standard output holds the JSON document alone
     told = sys.stderr if options.json else sys.stdout
@@ -179,6 +181,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--limit", type=int, metavar="N", help="only the first N examples of each data set")
     add("--bootstrap", type=int, default=1000, metavar="N",
         help="resamples behind intervals; 0 for no intervals (default: 1000)")  # fmt: skip
+    add("--repeats", type=int, metavar="N",
+        help="splits over which rows that learn are averaged (default: the table's)")  # fmt: skip
     add("--dry-run", action="store_true", help="print the cost estimate and ask no model")
     add("--out", type=Path, metavar="DIR",
         help="keep the runs here and go on with them; of convert: the file to write")  # fmt: skip

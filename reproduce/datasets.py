@@ -14,6 +14,10 @@ from textassay.runtime.messages import Example
 SUFFIXES = (".jsonl", ".jsonl.gz")
 STAND_INS = {"summeval_raters": "summeval"}
 """Data sets that another one holds as well."""
+WITHOUT_CONVERTER = {
+    "iwslt14": "HumanMT, https://www.cl.uni-heidelberg.de/statnlpgroup/humanmt (CC BY-NC-SA 4.0)",
+}
+"""Where data sets are published whose files could not be had where the converters were written."""
 
 
 @dataclass
@@ -95,7 +99,11 @@ def how_to_get(name: str) -> str:
     """Return what to do for a data set that is not here."""
     name = STAND_INS.get(name, name)
     if name not in DATA_SETS:
-        return f"there is no converter for it; give rows of your own with --data {name}=FILE.jsonl"
+        origin = f" of {WITHOUT_CONVERTER[name]}" if name in WITHOUT_CONVERTER else ""
+        return (
+            f"there is no converter for the files{origin}; give rows of your own with --data"
+            f" {name}=FILE.jsonl"
+        )
     return (
         f"fetch {DATA_SETS[name].files[0].where} and run"
         f" `python -m reproduce convert {name} FILE... --out FOLDER/{name}.jsonl`, then give"

@@ -4,48 +4,90 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from reproduce.agreement import Figure, Figures
 from reproduce.scores import Scorer, Values, nodes
-from reproduce.table import Row
-from textassay.fitting.fit_from_scores import Learning, fit_recorded
+from reproduce.table import Column, Row
+from reproduce.table import Learning as HowToLearn
+from textassay.fitting.fit_from_scores import Fit, Learning, fit_recorded, split
+from textassay.fitting.learn import Fitter, importance_over_folds
+from textassay.fitting.scales import scales_of
+from textassay.fitting.table import Wanted, read_table
+from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 
 
 async def held_out(scorer: Scorer, row: Row, data: str) -> Figures:
     """Return how well an aggregator agrees with people on rows that it did not learn from.
 
+    Over several splits a figure is the mean, and so are the ends of its interval, which is then
+    wider than need be: no mean varies more than its parts do on average.
+
     Raises:
         NotHere: Data or a model is missing.
         DataError: The rows do not allow to learn from them.
     """
     assert row.learned is not None
-    columns = scorer.columns(data)
-    learning = Learning(
-        aggregators=(row.learned.aggregator,),
-        train_fraction=row.learned.train_fraction,
-        # the same held-out rows whatever share is learned from, as in the paper's curves
-        test_fraction=row.learned.test_fraction,
-        aspects=tuple(column.rated for column in columns),
-    )
     judging = nodes(row)
     values: Values = {}
     if judging is not None:
         rated = await scorer.judged(scorer.request(row, judging, data))
         # a node's name is its path, so that the number of slashes is its layer
         values = {name: one for name, one in rated.items() if name.count("/") < row.learned.layers}
+    columns = scorer.columns(data)
+    examples = Examples(scorer.examples(data))
     # through a file, because `fit --scores` reads one: the table takes the way that a user's data
     # take
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "nodes.jsonl"
-        _write(values, file)
-        fit = fit_recorded(
-            Examples(scorer.examples(data)),
-            features=row.learned.recorded,
-            scores=() if judging is None else (str(file),),
-            learning=learning,
-        )
+        found = [
+            _figures(_fit(row.learned, examples, values, columns, seed, Path(folder)), columns)
+            for seed in range(row.learned.repeats)
+        ]
+    return {key: _mean([one[key] for one in found]) for key in found[0]}
+
+
+def _fit(
+    how: HowToLearn,
+    examples: Examples,
+    values: Values,
+    columns: Sequence[Column],
+    seed: int,
+    folder: Path,
+) -> Fit:
+    learning = Learning(
+        aggregators=(how.aggregator,),
+        train_fraction=how.train_fraction,
+        # the same held-out rows whatever share is learned from, as in the paper's curves
+        test_fraction=how.test_fraction,
+        aspects=tuple(column.rated for column in columns),
+        seed=seed,
+    )
+    if how.recorded:
+        return fit_recorded(examples, features=how.recorded, learning=learning)
+    file = folder / f"nodes-{seed}.jsonl"
+    _write(values, file)
+    if how.criteria is not None:
+        kept = _most_important(how, examples, file, learning)
+        file = folder / f"kept-{seed}.jsonl"
+        _write({name: values[name] for name in kept}, file)
+    return fit_recorded(examples, scores=(str(file),), learning=learning)
+
+
+def _most_important(
+    how: HowToLearn, examples: Examples, file: Path, learning: Learning
+) -> list[str]:
+    """Return the most important nodes, as the criteria curve of a full fit report has them."""
+    table = read_table(examples, Wanted((), read_files((str(file),)), learning.aspects))
+    fitter = Fitter(scales_of(table, {}), learning.seed, learning.threads)
+    train = split(table, learning).train
+    ranking = importance_over_folds(how.aggregator, train, fitter, repeats=3).ranking()
+    return [name for name, _ in ranking[: how.criteria]]
+
+
+def _figures(fit: Fit, columns: Sequence[Column]) -> Figures:
     found: Figures = {}
     for column in columns:
         aspect = fit.report["held_out"]["aspects"][column.rated]
@@ -58,6 +100,19 @@ async def held_out(scorer: Scorer, row: Row, data: str) -> Figures:
                 aspect["n"],
             )
     return found
+
+
+def _mean(found: Sequence[Figure]) -> Figure:
+    """Return the mean figure; none if one split has none, since the paper's mean is over all."""
+    values = [one.value for one in found if one.value is not None]
+    ends = [one.interval for one in found if one.interval is not None]
+    rows = min(one.n for one in found)
+    if len(values) < len(found):
+        return Figure(None, None, rows)
+    if len(ends) < len(found):
+        return Figure(fmean(values), None, rows)
+    lows, highs = zip(*ends, strict=True)
+    return Figure(fmean(values), (fmean(lows), fmean(highs)), rows)
 
 
 def _write(values: Values, file: Path) -> None:

@@ -63,13 +63,16 @@ class Line:
     why_not: str
 
 
-def chosen(table: Table, patterns: Sequence[str], *, recorded: bool) -> list[Row]:
+def chosen(
+    table: Table, patterns: Sequence[str], *, recorded: bool, repeats: int | None = None
+) -> list[Row]:
     """Return the rows that are asked for.
 
     Args:
         table: The table.
         patterns: Names of rows, or globs; all rows if empty.
         recorded: Whether rows that ask a model are left out.
+        repeats: Splits over which rows that learn are averaged, in place of the table's.
 
     Raises:
         UnknownName: A pattern matches no row.
@@ -78,11 +81,17 @@ def chosen(table: Table, patterns: Sequence[str], *, recorded: bool) -> list[Row
         if not any(fnmatchcase(row.name, pattern) for row in table.rows):
             raise UnknownName("row", pattern, [row.name for row in table.rows])
     return [
-        row
+        _repeated(row, repeats)
         for row in table.rows
         if (not patterns or any(fnmatchcase(row.name, one) for one in patterns))
         and not (recorded and row.needs_model)
     ]
+
+
+def _repeated(row: Row, repeats: int | None) -> Row:
+    if repeats is None or row.learned is None:
+        return row
+    return row.model_copy(update={"learned": row.learned.model_copy(update={"repeats": repeats})})
 
 
 async def estimates(scorer: Scorer, rows: Sequence[Row]) -> list[Estimate]:
@@ -136,7 +145,8 @@ async def _figures(scorer: Scorer, row: Row, data: str, *, bootstrap: int) -> Fi
 
 def _how(scorer: Scorer, row: Row, data: str) -> str:
     if row.learned is not None:
-        return f"{row.learned.aggregator} on {row.learned.train_fraction:.0%}"
+        splits = f", {row.learned.repeats} splits" if row.learned.repeats > 1 else ""
+        return f"{row.learned.aggregator} on {row.learned.train_fraction:.0%}{splits}"
     return scorer.how(row, data)
 
 

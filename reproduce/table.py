@@ -79,6 +79,10 @@ class Learning(Message):
     """Share of the rows to test on, the same whatever is learned from; all others if absent."""
     layers: int = Field(default=3, ge=1, le=6)
     """Layers of the tree whose nodes are rated; the paper's trees have 3."""
+    criteria: int | None = Field(default=None, ge=1)
+    """Number of nodes to learn from, the most important ones on training rows; all if absent."""
+    repeats: int = Field(default=1, ge=1, le=100)
+    """Splits, of seeds 0, 1, ..., over which figures are averaged."""
     task: str | dict[str, str] | None = None
     """The task whose published tree is rated, or the task by data set."""
     recorded: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from reproduce.converters.data_to_text import BAGEL, SFHOT, SFRES
 from reproduce.converters.fed import FED_DIALOG, FED_TURN
+from reproduce.converters.mqm import MQM
 from reproduce.converters.newsroom import NEWSROOM
 from reproduce.converters.openmeva import OPENMEVA
 from reproduce.converters.origin import DataSet, OriginFile, converted, digest_of
@@ -25,6 +26,7 @@ DATA_SETS: dict[str, DataSet] = {
         OPENMEVA,
         REALSUMM,
         NEWSROOM,
+        MQM,
     )
 }
 """The data sets of the papers' tables, by name."""

@@ -31,7 +31,8 @@ OPENMEVA = DataSet(
     (
         OriginFile(
             "mans_roc.json",
-            "https://github.com/thu-coai/OpenMEVA (its README links the folder with mans_data)",
+            "https://huggingface.co/datasets/Jiann/OpenMEVA, data/mans_data/ (linked from"
+            " https://github.com/thu-coai/OpenMEVA)",
             "none stated",
         ),
     ),

@@ -49,7 +49,8 @@ SUMMEVAL = DataSet(
     (
         OriginFile(
             "model_annotations.aligned.jsonl",
-            "https://github.com/Yale-LILY/SummEval (or model_annotations.aligned.paired.jsonl,"
+            "https://storage.googleapis.com/sfr-summarization-repo-research (linked from"
+            " https://github.com/Yale-LILY/SummEval; or model_annotations.aligned.paired.jsonl,"
             " which its pair_data.py makes and which holds the articles)",
             "MIT",
         ),

@@ -205,6 +205,43 @@ def test_newsroom(tmp_path):
     assert row["human"]["coherence"] == 2.0
 
 
+def test_mqm(tmp_path):
+    """Marks become penalties by translator, and the reference's own line a reference."""
+    head = [
+        "system",
+        "doc",
+        "doc_id",
+        "seg_id",
+        "rater",
+        "source",
+        "target",
+        "category",
+        "severity",
+    ]
+    marks = [
+        ("OPPO.1", "rater1", "A <v>cat</v> sat.", "Accuracy/Mistranslation", "Major"),
+        ("OPPO.1", "rater1", "A cat sat<v>.</v>", "Fluency/Punctuation", "Minor"),
+        ("OPPO.1", "rater1", "A <v>cat</v> sat.", "Style/Awkward", "Neutral"),
+        ("OPPO.1", "rater2", "A cat sat.", "no-error", "no-error"),
+        ("Human-A.0", "rater1", '"He said ""cat""."', "no-error", "no-error"),
+        ("Human-B.0", "rater1", '"Cat", he said.', "Fluency/Grammar", "Minor"),
+        ("Online-B.2", "rater2", "<v>Cat cat cat</v>", "Non-translation!", "Major"),
+    ]
+    lines = [(one[0], "news.1", "1", "7", one[1], "猫", *one[2:]) for one in marks]
+    file = tmp_path / "mqm_newstest2020_zhen.tsv"
+    file.write_text("".join("\t".join(line) + "\n" for line in (head, *lines)), encoding="utf-8")
+    oppo, person, online = rows_of("mqm", file)
+    assert (oppo["source"], oppo["output"]) == ("猫", "A cat sat.")
+    assert oppo["references"] == ['He said "cat".']
+    assert oppo["annotators"] == {"accuracy": [-5, 0], "fluency": [-0.1, 0], "MQM": [-5.1, 0]}
+    assert oppo["human"]["MQM"] == -2.55
+    assert (person["output"], person["human"]["fluency"]) == ('"Cat", he said.', -1)
+    assert set(online["human"].values()) == {-25}
+    file.write_text("\t".join(head) + "\nOPPO.1\tnews.1\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: 2 of 9 columns"):
+        rows_of("mqm", file)
+
+
 class Nasty:
     """What a pickle of someone else may hold: a call."""
 

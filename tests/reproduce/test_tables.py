@@ -146,8 +146,9 @@ def data(tmp_path):
     for name in ("sfres", "sfhot", "bagel"):
         rows(name, ["informativeness", "naturalness", "quality"])
     rows("summeval", ["coherence", "consistency", "fluency", "relevance", "overall"])
-    for name in ("realsumm", "fed_turn", "fed_dialog", "openmeva", "mqm"):
+    for name in ("realsumm", "fed_turn", "fed_dialog", "openmeva", "iwslt14"):
         rows(name, ["overall", "litepyramid_recall", "interesting"])
+    rows("mqm", ["accuracy", "fluency", "MQM"])
     return str(tmp_path)
 
 
