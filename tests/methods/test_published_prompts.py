@@ -1,17 +1,18 @@
-"""With the profile `paper`, prompts go out byte by byte as the papers print them; held against
-their text."""
+"""With the profile `paper`, prompts reach a server byte by byte as the papers print them; held
+against their text."""
 
 import re
 
 import pytest
+import pytest_asyncio
 
 from tests.benchmark_data import paper
 from textassay.methods import build
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.connect import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example
-from textassay.runtime.model import TokenLogprob
 from textassay.tools import tool
 
 pytestmark = pytest.mark.asyncio
@@ -38,21 +39,41 @@ DIALOGUES = {
 }  # fmt: skip
 
 
-def reader():
-    return ScriptedModel(
-        lambda request: request.dry_run_answer,
-        continuation=lambda request: [TokenLogprob(token=request.continuation, logprob=-1.0)],
-        choices=lambda request: dict.fromkeys(request.choices, -1.0),
-    )
+class Recorded:
+    """What a server received, and the scores that came of it."""
+
+    def __init__(self, server):
+        self.url, self.prompts, self.scores = server.url, [], []
+        server.listener = self.listen
+
+    def listen(self, body):
+        """Keep the only text of a request: the prompt, or the content of its one message."""
+        if "messages" in body:
+            [message] = body["messages"]
+            assert set(message) == {"role", "content"}
+            self.prompts.append(message["content"])
+        else:
+            assert body["echo"]  # what is scored is a part of the prompt
+            self.prompts.append(body["prompt"])
 
 
-async def asked(method, task, aspect, example=EXAMPLE, **options):
-    """The requests that judging one aspect by the profile `paper` makes."""
-    model = reader()
-    options = {"profile": "paper", **options}
-    built = build(method, model, task=task, aspects=[aspect], options=options)
-    await built.graph.run(Assignment(example=example, aspects=built.aspects))
-    return model.requests
+@pytest_asyncio.fixture
+async def asked(mock_server):
+    """Judge one aspect by the profile `paper`, and return what the server received."""
+
+    async def ask(method, task, aspect, example=EXAMPLE, tools=(), **options):
+        recorded = Recorded(await mock_server())
+        options = {"profile": "paper", **options}
+        aspects = None if aspect is None else [aspect]
+        async with connect("direct/mock", api_base=recorded.url) as model:
+            built = build(
+                method, model, task=task, aspects=aspects, options=options, tools=list(tools)
+            )
+            given = Assignment(example=example, aspects=built.aspects)
+            recorded.scores = await built.graph.run(given)
+        return recorded
+
+    return ask
 
 
 def printed(task):
@@ -75,9 +96,8 @@ def filled(pattern, given):
 
 
 @pytest.mark.parametrize("code", SUMMARIES)
-async def test_gptscores_prompts_for_summaries(code):
-    [request] = await asked("gptscore", "summarization", SUMMARIES[code])
-    sent = request.prompt + request.continuation
+async def test_gptscores_prompts_for_summaries(code, asked):
+    [sent] = (await asked("gptscore", "summarization", SUMMARIES[code])).prompts
     assert sent == filled(printed("summarization")[code], SOURCE) + OUTPUT
 
 
@@ -86,17 +106,16 @@ async def test_gptscores_prompts_for_summaries(code):
     [("translation", "mqm", *item) for item in TRANSLATIONS.items()]
     + [("data-to-text", "data-to-text", *item) for item in SENTENCES.items()],
 )
-async def test_gptscores_prompts_against_references(name, task, code, aspect):
-    requests = await asked("gptscore", task, aspect, direction="ref-both")
-    sent = [request.prompt + request.continuation for request in requests]
+async def test_gptscores_prompts_against_references(name, task, code, aspect, asked):
+    sent = (await asked("gptscore", task, aspect, direction="ref-both")).prompts
     pattern = printed(name)[code]
     assert sent == [filled(pattern, REFERENCE) + OUTPUT, filled(pattern, OUTPUT) + REFERENCE]
 
 
-async def test_gptscore_without_instruction():
-    [request] = await asked("gptscore", "summarization", "fluency", instruction=False)
+async def test_gptscore_without_instruction(asked):
+    [sent] = (await asked("gptscore", "summarization", "fluency", instruction=False)).prompts
     assert "`{src}\\n\\nTl;dr{hypo}`" in paper("gptscore_tables_11_12.md")
-    assert request.prompt + request.continuation == f"{SOURCE}\n\nTl;dr{OUTPUT}"
+    assert sent == f"{SOURCE}\n\nTl;dr{OUTPUT}"
 
 
 def questions(level):
@@ -112,12 +131,12 @@ def questions(level):
     [("turn", *item) for item in TURNS.items()]
     + [("dialogue", *item) for item in DIALOGUES.items()],
 )
-async def test_gptscores_questions_about_dialogues(level, code, aspect):
+async def test_gptscores_questions_about_dialogues(level, code, aspect, asked):
     task, example = ("fed-turn", CHAT) if level == "turn" else ("fed-dialog", WHOLE)
-    [request] = await asked("gptscore", task, aspect, example)
+    [sent] = (await asked("gptscore", task, aspect, example)).prompts
     block = re.search(r"```\n(.+?)\n```", paper("gptscore_tables_11_12.md"), re.S)[1]
     expected = block.format(question=questions(level)[code], history=WHOLE.output)
-    assert expected == f"{request.prompt}{request.continuation}."
+    assert expected == f"{sent}."
 
 
 def joined(text):
@@ -145,7 +164,7 @@ SOUP = Example(
         ("data-to-text", "informativeness", "sentence: {0.output} reference: {0.references[0]}"),
     ],
 )
-async def test_decomp_evals_input(task, aspect, inputs):
+async def test_decomp_evals_input(task, aspect, inputs, asked):
     text = paper("decompeval.txt")
     instruction = re.search(r's ="\*(.+?)\*"', text)[1]
     rows = [line.split("\t") for line in text.splitlines() if line.count("\t") == 3]
@@ -156,28 +175,28 @@ async def test_decomp_evals_input(task, aspect, inputs):
         and joined(row[1].replace("<i>", "").replace("</i>", "")).split(":")[0]
         == inputs.split(":")[0]
     )
-    requests = await asked("decomp-eval", task, aspect, SOUP)
+    recorded = await asked("decomp-eval", task, aspect, SOUP)
+    one, two = (piece["answer"].capitalize() for piece in recorded.scores[0].evidence[:2])
     marked = re.compile(r"sentence \$t x_t\$")
     first, second = (
         marked.sub(lambda _, n=n, s=s: f'sentence {n} "{s}"', subquestion)
         for n, s in ((1, "Wow that's a lot of soup."), (2, "Are you talking about the Fort-Reno Concert?"))
     )  # fmt: skip
     begin = f"{instruction} {inputs.format(SOUP)}"
-    answers = (f"{begin} {first}", f"{begin} {first} No {second}")
-    expected = [*answers, f"{answers[-1]} No {question}"]
-    assert [joined(request.messages[0].content) for request in requests] == expected
+    answers = (f"{begin} {first}", f"{begin} {first} {one} {second}")
+    expected = [*answers, f"{answers[-1]} {two} {question}"]
+    assert list(map(joined, recorded.prompts)) == expected
 
 
 @pytest.mark.parametrize(
     ("task", "figure"), [("dialogue", 11), ("summarization", 12), ("data-to-text", 13)]
 )
-async def test_hd_evals_prompts(task, figure):
+async def test_hd_evals_prompts(task, figure, asked):
     text = paper("hd-eval.txt")
     pattern = text[: text.index(f"Figure {figure}: ")].rstrip().rpartition("\n")[2]
     tree = trees.load(task, tasks.load(task))
     aspect = tasks.load(task).aspects[0].name
-    requests = await asked("hd-eval", task, aspect, SOUP)
-    sent = [joined(request.messages[0].content) for request in requests]
+    sent = list(map(joined, (await asked("hd-eval", task, aspect, SOUP)).prompts))
     root = next(node for node in tree.roots if node.name.casefold() == aspect)
     child = tree.children(root.id)[0]
     labels = tasks.load(task)
@@ -207,7 +226,7 @@ def plainly(text):
         ("dialogue", "topical-chat", ("lm_prob", "bleurt"), "A.3"),
     ],
 )
-async def test_fusion_evals_whole_prompts(task, plan, names, appendix):
+async def test_fusion_evals_whole_prompts(task, plan, names, appendix, asked):
     text = paper("fusion-eval.txt")
     start = text.index(f"{appendix} Fusion-Eval Evaluation Prompt Template")
     lines = text[start:].splitlines()[3:]
@@ -224,26 +243,23 @@ async def test_fusion_evals_whole_prompts(task, plan, names, appendix):
         tool(description=name, name=name, scale=(0, 1))(lambda example, value=value: value)
         for name, value in values.items()
     ]
-    model = ScriptedModel(lambda request: request.dry_run_answer)
-    built = build(
-        "fusion-eval",
-        model,
-        task=task,
-        options={"profile": "paper", "plan": plan, "n": 1},
-        tools=measures,
-    )
-    await built.graph.run(Assignment(example=SOUP, aspects=built.aspects))
-    assert plainly(model.requests[0].messages[0].content) == plainly(block)
+    recorded = await asked("fusion-eval", task, None, SOUP, measures, plan=plan, n=1)
+    assert plainly(recorded.prompts[0]) == plainly(block)
     with pytest.raises(ConfigurationError, match="plan=summeval or plan=topical-chat"):
-        build("fusion-eval", model, task=task, options={"profile": "paper"}, tools=measures)
+        build("fusion-eval", judge(), task=task, options={"profile": "paper"}, tools=measures)
+
+
+def judge():
+    """A model that nobody asks."""
+    return ScriptedModel([])
 
 
 async def test_methods_whose_paper_publishes_no_prompt_refuse_the_profile():
     for method in ("coascore", "llm-score", "llm-score-cot"):
         with pytest.raises(ConfigurationError, match=f"'paper' has no prompts for {method}"):
-            build(method, reader(), task="summarization", options={"profile": "paper"})
+            build(method, judge(), task="summarization", options={"profile": "paper"})
 
 
-async def test_the_profile_keeps_the_papers_order():
+async def test_the_profile_keeps_the_papers_order(asked):
     with pytest.raises(ConfigurationError, match="leave prompt_layout out"):
         await asked("gptscore", "summarization", "fluency", prompt_layout="shared-prefix")
