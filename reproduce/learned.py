@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -65,22 +66,26 @@ def _fit(
         aspects=tuple(column.rated for column in columns),
         seed=seed,
     )
-    if how.recorded:
-        return fit_recorded(examples, features=how.recorded, learning=learning)
-    file = folder / f"nodes-{seed}.jsonl"
-    _write(values, file)
+    features = how.recorded
+    scores: tuple[str, ...] = ()
+    if not features:
+        file = folder / f"nodes-{seed}.jsonl"
+        _write(values, file)
+        scores = (str(file),)
     if how.criteria is not None:
-        kept = _most_important(how, examples, file, learning)
-        file = folder / f"kept-{seed}.jsonl"
-        _write({name: values[name] for name in kept}, file)
-    return fit_recorded(examples, scores=(str(file),), learning=learning)
+        kept = _most_important(how, examples, Wanted(features, read_files(scores)), learning)
+        if features:
+            features = tuple(kept)
+        else:
+            _write({name: values[name] for name in kept}, Path(scores[0]))
+    return fit_recorded(examples, features=features, scores=scores, learning=learning)
 
 
 def _most_important(
-    how: HowToLearn, examples: Examples, file: Path, learning: Learning
+    how: HowToLearn, examples: Examples, wanted: Wanted, learning: Learning
 ) -> list[str]:
-    """Return the most important nodes, as the criteria curve of a full fit report has them."""
-    table = read_table(examples, Wanted((), read_files((str(file),)), learning.aspects))
+    """Return the most important features, as the criteria curve of a full fit report has them."""
+    table = read_table(examples, replace(wanted, aspects=learning.aspects))
     fitter = Fitter(scales_of(table, {}), learning.seed, learning.threads)
     train = split(table, learning).train
     ranking = importance_over_folds(how.aggregator, train, fitter, repeats=3).ranking()

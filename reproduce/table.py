@@ -80,7 +80,8 @@ class Learning(Message):
     layers: int = Field(default=3, ge=1, le=6)
     """Layers of the tree whose nodes are rated; the paper's trees have 3."""
     criteria: int | None = Field(default=None, ge=1)
-    """Number of nodes to learn from, the most important ones on training rows; all if absent."""
+    """Number of nodes or recorded scores to learn from, the most important ones on training rows;
+    all if absent."""
     repeats: int = Field(default=1, ge=1, le=100)
     """Splits, of seeds 0, 1, ..., over which figures are averaged."""
     task: str | dict[str, str] | None = None

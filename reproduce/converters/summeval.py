@@ -49,9 +49,10 @@ SUMMEVAL = DataSet(
     (
         OriginFile(
             "model_annotations.aligned.jsonl",
-            "https://storage.googleapis.com/sfr-summarization-repo-research (linked from"
-            " https://github.com/Yale-LILY/SummEval; or model_annotations.aligned.paired.jsonl,"
-            " which its pair_data.py makes and which holds the articles)",
+            "https://github.com/Yale-LILY/SummEval (its README links the file at"
+            " storage.googleapis.com/sfr-summarization-repo-research; or"
+            " model_annotations.aligned.paired.jsonl, which its pair_data.py makes and which holds"
+            " the articles)",
             "MIT",
         ),
         OriginFile(

@@ -1,14 +1,20 @@
 """The tables: figures as the papers print them, rows that come out today, and the way through."""
 
+import asyncio
 import importlib.util
 import json
+import random
 import re
 from pathlib import Path
 
 import pytest
 
 from reproduce.command import main
-from reproduce.table import load, names
+from reproduce.datasets import DataSets
+from reproduce.learned import held_out
+from reproduce.reproduction import chosen
+from reproduce.scores import Scorer
+from reproduce.table import Table, load, names
 from tests.benchmark_data import FOLDER, benchmark, paper
 
 PAPERS = {
@@ -264,6 +270,50 @@ def test_hd_eval_end_to_end(data, embedded, capsys):
     assert row["source"] == "mlp-joint on 50%"
     assert {one["n"] for one in row["figures"] if one["column"] != "Average"} <= set(range(8, 13))
     assert figures(row)["Average", "pearson"]["ours"] is not None
+
+
+def learned_rows(file, **learned):
+    """What a row learns from recorded features `a` to `d`, of which `c` says most."""
+    columns = [{"head": "Q", "data": "own", "aspect": "quality", "statistics": ["pearson"]}]
+    how = {"aggregator": "linear", "train_fraction": 0.5, "test_fraction": 0.5, **learned}
+    row = {"name": "LR", "learned": {"recorded": ["?"], **how}}
+    table = Table(name="hd-eval-figure-5", title="x", columns=columns, rows=[row])
+    scorer = Scorer(table, DataSets(files={"own": file}))
+    [figure] = asyncio.run(held_out(scorer, table.rows[0], "own")).values()
+    return figure
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    draw = random.Random(3)
+    with (tmp_path / "own.jsonl").open("w", encoding="utf-8") as lines:
+        for at in range(60):
+            features = {name: draw.random() for name in "abcd"}
+            quality = features["c"] + 0.3 * features["a"] + 0.2 * draw.random()
+            row = {"id": str(at), "output": "x", "group": str(at // 3), "metrics": features}
+            lines.write(json.dumps(row | {"human": {"quality": quality}}) + "\n")
+    return tmp_path / "own.jsonl"
+
+
+def test_rows_that_learn_are_averaged_over_splits(recorded):
+    """HD-Eval's figures 4 and 5: the mean over splits of seeds 0, 1, 2, ..."""
+    one, three = (learned_rows(recorded, repeats=repeats) for repeats in (1, 3))
+    assert one.value != three.value
+    assert three.interval[0] < three.value < three.interval[1]
+    row = load("hd-eval-figure-4").rows[0]
+    assert row.learned.repeats == 5
+    [again] = chosen(load("hd-eval-figure-4"), [row.name], recorded=False, repeats=2)
+    assert again.learned == row.learned.model_copy(update={"repeats": 2})
+    assert main(["hd-eval-figure-4", "--repeats", "0"]) == 2
+
+
+def test_rows_that_learn_from_the_most_important_criteria(recorded):
+    """HD-Eval's figure 5: `c` is taken first, and all features together say the most."""
+    top, two, whole = (learned_rows(recorded, criteria=count) for count in (1, 2, None))
+    alone = learned_rows(recorded, recorded=["c"])
+    assert top == alone
+    assert top.value < two.value
+    assert two.value == pytest.approx(whole.value, abs=0.05)
 
 
 def test_what_is_missing_is_told(tmp_path, capsys):
