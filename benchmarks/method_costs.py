@@ -58,7 +58,7 @@ async def dry_run(examples: Sequence[Example], method: str, task: str, **more: A
     ):
         async for _ in scores:
             pass
-        asked = session.asked
+        asked = session.usage
     return Cost(calls=asked.calls, prompt=asked.prompt_tokens, completion=asked.completion_tokens)
 
 

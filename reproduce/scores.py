@@ -219,7 +219,7 @@ class Scorer:
         ):
             async for _ in scores:
                 pass
-            return session.asked
+            return session.usage
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         judging, task = request.judging, request.judging.task

@@ -37,7 +37,7 @@ async def test_a_session_builds_its_method_once_and_with_the_models_that_it_coun
         assert built == [session.method]
         assert session.method.scorer.ask.model is session.models[""]
         assert [score.value async for score in session.engine.scores()] == [4.0]
-        assert session.asked.calls == 1
+        assert session.usage.calls == 1
     assert (tmp_path / "run" / "answers").is_dir()
 
 

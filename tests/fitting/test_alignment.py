@@ -152,11 +152,11 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
         ).run()
     assert not (tmp_path / "ev" / "evaluator.json").exists()
 
-    def goes_on(request):
+    def continues(request):
         answered.append(request.text)
         return planted.answer(request)
 
-    found = await fitted(planted, tmp_path / "ev", model=ScriptedModel(goes_on, name="scripted"))
+    found = await fitted(planted, tmp_path / "ev", model=ScriptedModel(continues, name="scripted"))
     assert len(answered) == len(set(answered)) == 120 * 18 + 4
     assert found.report["held_out"] == complete.report["held_out"]
     assert found.evaluator.aggregator == complete.evaluator.aggregator

@@ -205,7 +205,7 @@ async def test_a_dry_run_measures_nothing():
     )
     async with session_of(ROWS, wanted, dry=True) as session:
         scores = [score async for score in session.engine.scores()]
-        assert session.asked.calls == 1 + len(ROWS)
+        assert session.usage.calls == 1 + len(ROWS)
     assert {score.outcome for score in scores} == {"scored"}
     assert measured == []
 

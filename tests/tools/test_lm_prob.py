@@ -24,7 +24,7 @@ def model(logprobs, **more):
 @pytest.mark.asyncio
 async def test_value_is_the_geometric_mean_of_the_tokens_probabilities():
     """So a longer output is not less likely for being long."""
-    found = await LMProb(asked=model([-1.0, -3.0])).score(Example(output="a b", source="s"))
+    found = await LMProb(connected=model([-1.0, -3.0])).score(Example(output="a b", source="s"))
     assert found.value == pytest.approx(math.exp(-2))
     assert (found.scale, found.how, found.usage.calls) == ((0, 1), "tool", 1)
     assert "over 2 tokens" in found.explanation
@@ -33,10 +33,10 @@ async def test_value_is_the_geometric_mean_of_the_tokens_probabilities():
 @pytest.mark.asyncio
 async def test_the_prompt_holds_fact_and_conversation_and_the_output_follows():
     """As in the paper, and a place holder inside a text is text."""
-    asked = model([-1.0])
-    tool = LMProb(asked=asked, template="Talk:\n{premise}\nReply: ")
+    connected = model([-1.0])
+    tool = LMProb(connected=connected, template="Talk:\n{premise}\nReply: ")
     await tool.score(Example(output=" jazz? ", source="shall {premise} go", context="a fact"))
-    (request,) = asked.requests
+    (request,) = connected.requests
     assert request.prompt == "Talk:\na fact\nshall {premise} go\nReply: "
     assert request.continuation == "jazz?"
 
@@ -45,8 +45,8 @@ async def test_the_prompt_holds_fact_and_conversation_and_the_output_follows():
 async def test_what_was_cut_off_is_told_and_marked():
     """A premise that did not fit makes another measurement."""
     example = Example(output="a", source="s")
-    whole = await LMProb(asked=model([-1.0])).score(example)
-    cut = await LMProb(asked=model([-1.0], truncated_tokens=7)).score(example)
+    whole = await LMProb(connected=model([-1.0])).score(example)
+    cut = await LMProb(connected=model([-1.0], truncated_tokens=7)).score(example)
     assert "7 tokens of the premise were left out" in cut.explanation
     assert cut.signature != whole.signature
 
@@ -54,9 +54,9 @@ async def test_what_was_cut_off_is_told_and_marked():
 @pytest.mark.asyncio
 async def test_unconditional_probability_needs_no_source():
     """Otherwise a source is needed."""
-    lacking = await LMProb(asked=model([-1.0])).score(Example(output="a"))
+    lacking = await LMProb(connected=model([-1.0])).score(Example(output="a"))
     assert (lacking.outcome, lacking.error.type) == ("abstained", "MissingSource")
-    free = LMProb(asked=model([-1.0]), template="Text: ", unconditional=True)
+    free = LMProb(connected=model([-1.0]), template="Text: ", unconditional=True)
     assert (await free.score(Example(output="a"))).value == pytest.approx(math.exp(-1))
 
 
@@ -64,17 +64,17 @@ async def test_unconditional_probability_needs_no_source():
 async def test_models_that_cannot_or_are_not_named_are_refused():
     """Both would hit every example."""
     with pytest.raises(CapabilityError, match="does not tell the log-probability"):
-        await LMProb(asked=ScriptedModel(["x"])).score(Example(output="a", source="s"))
+        await LMProb(connected=ScriptedModel(["x"])).score(Example(output="a", source="s"))
     with pytest.raises(ConfigurationError, match="lm_prob needs a model"):
         await LMProb().score(Example(output="a", source="s"))
     with pytest.raises(ConfigurationError, match="not both"):
-        LMProb(model="direct/x", asked=model([-1.0]))
+        LMProb(model="direct/x", connected=model([-1.0]))
 
 
 @pytest.mark.asyncio
 async def test_a_lent_model_is_not_closed():
     """It belongs to the run."""
     lent = model([-1.0])
-    tool = LMProb(asked=lent)
+    tool = LMProb(connected=lent)
     await tool.aclose()
-    assert (await LMProb(asked=lent).score(Example(output="a", source="s"))).outcome == "scored"
+    assert (await LMProb(connected=lent).score(Example(output="a", source="s"))).outcome == "scored"

@@ -122,8 +122,8 @@ async def test_lm_prob_takes_the_open_model():
     model = ScriptedModel([])
     (own,) = build(["lm_prob"], model=model)
     (other,) = build(["lm_prob:direct/x"], model=model)
-    assert own.asked is model
-    assert (other.asked, other.model) == (None, "direct/x")
+    assert own.connected is model
+    assert (other.connected, other.model) == (None, "direct/x")
 
 
 def test_every_kind_describes_itself():

@@ -163,11 +163,11 @@ class AnswersInOrder:
             )
         replies = Replies()
         questions = inquiry.questions
-        with conversation() as chain:
+        with conversation() as turns:
             for question in questions:
                 # Tells a local model whether to keep the prompt for the next question, which begins
                 # with it.
-                chain.continued = question is not questions[-1]
+                turns.has_next = question is not questions[-1]
                 reply = await self.answerer(question, inquiry, replies.answers)
                 replies = Replies(items=(*replies.items, reply))
                 if reply.answer is None:
@@ -203,8 +203,8 @@ def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> 
             f"{model.name!r} would say something else than yes or no: neither is among its"
             " likeliest tokens"
         )
-    told = f" ({unreported[0]} is not among its likeliest tokens)" if unreported else ""
+    cause = f" ({unreported[0]} is not among its likeliest tokens)" if unreported else ""
     return (
-        f"yes and no together have probability {mass:.3g} for {model.name!r}{told}, less than"
+        f"yes and no together have probability {mass:.3g} for {model.name!r}{cause}, less than"
         f" {least:g}"
     )

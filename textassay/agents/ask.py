@@ -241,7 +241,7 @@ class Ask:
             facts: What else distinguishes scores, in order; `True` stands for the bare name, and a
                 fact that is `False` is left out.
         """
-        told = [
+        parts = [
             name if fact is True else f"{name}:{fact}"
             for name, fact in facts.items()
             if fact is not False
@@ -252,7 +252,7 @@ class Ask:
                 f"model:{self.model.name}",
                 f"prompt:{prompt_digest}",
                 f"layout:{self.layout}",
-                *told,
+                *parts,
                 f"v:{__version__}",
             ]
         )

@@ -99,14 +99,14 @@ def as_evidence(part: Score | Failure) -> Json:
             "outcome": "error",
             "problem": f"{part.type}: {part.message}",
         }
-    told: Json = {"text": part.aspect, "value": part.value, "outcome": part.outcome}
+    evidence: Json = {"text": part.aspect, "value": part.value, "outcome": part.outcome}
     if part.scale is not None:
-        told["scale"] = list(part.scale)
+        evidence["scale"] = list(part.scale)
     if part.explanation:
-        told["explanation"] = part.explanation
+        evidence["explanation"] = part.explanation
     if part.error is not None:
-        told["problem"] = f"{part.error.type}: {part.error.message}"
-    return told
+        evidence["problem"] = f"{part.error.type}: {part.error.message}"
+    return evidence
 
 
 def _mapped(part: Score, aspect: Aspect) -> float:

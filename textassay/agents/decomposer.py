@@ -85,7 +85,7 @@ class Decomposer:
         best, notes = Listing(()), list[Json]()
         for attempt in range(self.repairs + 1):
             answer = await self._ask(prompt, aspect)
-            said, listing = answer.samples[0].text, answer.read[0]
+            text, listing = answer.samples[0].text, answer.read[0]
             # A repair can be worse than what it repairs; the fullest list is kept.
             if attempt == 0 or len(listing.entries) > len(best.entries):
                 best = listing
@@ -94,15 +94,15 @@ class Decomposer:
             problem = (
                 f"{len(listing.entries)} of {self.count} usable" if listing.entries else "no list"
             )
-            notes.append({"text": said.strip()[:MAX_QUOTED], "problem": problem})
+            notes.append({"text": text.strip()[:MAX_QUOTED], "problem": problem})
             values = {"aspect": aspect, "count": self.count, "exact": self.exact}
             # The model sees its own answer and what is wrong with it; the bare question again would
             # mostly give the same answer.
-            prompt = prompt.followed_by(said, AGAIN_PROMPT, listing=listing, **values)
+            prompt = prompt.followed_by(text, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(
                 f"{self.ask.model.name!r} was asked to take {aspect.name!r} apart and gave no list;"
-                f" it said: {said.strip()[:MAX_QUOTED]!r}"
+                f" it said: {text.strip()[:MAX_QUOTED]!r}"
             )
         parts = tuple(
             Aspect(
@@ -153,10 +153,10 @@ def _dry_run_answer(aspect: Aspect, count: int) -> str:
     would be asked once.
     """
     layer = chr(ord("A") + aspect.id.count("/"))
-    told = (
+    reply = (
         f"whether the text does well in this part of {aspect.id}, without faults that readers mind."
     )
-    return "\n".join(f"{i}. Part {layer}{i}: {told}" for i in range(1, count + 1))
+    return "\n".join(f"{i}. Part {layer}{i}: {reply}" for i in range(1, count + 1))
 
 
 class GrownTree(Message):

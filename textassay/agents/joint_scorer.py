@@ -200,8 +200,8 @@ def _key(aspect: Aspect) -> str:
 def _incomplete(answer: Answer[JointAnswer], left: tuple[Aspect, ...]) -> Json:
     """Return the note on an answer that leaves ratings out."""
     names = ", ".join(aspect.name for aspect in left)
-    said = whole_lines(answer.samples[0]).strip()
-    return {"text": said[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
+    text = whole_lines(answer.samples[0]).strip()
+    return {"text": text[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
 
 
 def _about(example: Example, aspect: Aspect) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def _shares(logprobs: Mapping[str, float]) -> dict[str, float]:
     return {label: weight / total for label, weight in weights.items()}
 
 
-def _mapped(rating: float, asked: Scale, scale: Scale) -> float:
+def _mapped(rating: float, own_scale: Scale, scale: Scale) -> float:
     """Return a rating mapped from the scale in the prompt onto the aspect's."""
-    share = (rating - asked[0]) / (asked[1] - asked[0])
+    share = (rating - own_scale[0]) / (own_scale[1] - own_scale[0])
     return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])

@@ -157,7 +157,7 @@ class LikelihoodScorer:
     def _as_evidence(self, item: Likelihood) -> Json:
         passage = item.passage
         piece: Json = {
-            "text": passage.asked or "(no instruction)",
+            "text": passage.question or "(no instruction)",
             "direction": passage.direction,
             "value": item.value(self.weights),
             "logprob": item.logprob,

@@ -256,13 +256,13 @@ class LLMFuser:
             # The first answer that rates this aspect counts; earlier ones are quoted as unusable.
             if usable:
                 ratings, samples = ratings[: usable[0] + 1], samples[: usable[0] + 1]
-        said = [(at, _explanation(read[at].texts[place])) for at in usable]
-        explained = [(at, text) for at, text in said if text]
+        explanations = [(at, _explanation(read[at].texts[place])) for at in usable]
+        explained = [(at, text) for at, text in explanations if text]
         # With several samples no single explanation stands for the mean, so all of them become
         # evidence.
         if len(usable) > 1:
-            told = [{"text": text, "explains_sample": at} for at, text in explained]
-            evidence = (*evidence, *told)
+            entries = [{"text": text, "explains_sample": at} for at, text in explained]
+            evidence = (*evidence, *entries)
         return from_samples(
             samples,
             ratings,

@@ -141,7 +141,7 @@ class Passage(Message):
 
     direction: str
     """A direction, or `question`."""
-    asked: str = ""
+    question: str = ""
     """The instruction or question in the prompt."""
     prompt: str
     """What comes before."""
@@ -216,7 +216,7 @@ class PassageWriter:
         directions = self._directions(aspect)
         pairs = [pair for direction in directions for pair in self._pairs(example, direction)]
         if not pairs:
-            return _lacks("references" if "src-hypo" not in directions else "source")
+            return _missing("references" if "src-hypo" not in directions else "source")
         return Passages(items=tuple(self._passage(pair, aspect, quality) for pair in pairs))
 
     def _directions(self, aspect: Aspect) -> tuple[Direction, ...]:
@@ -264,7 +264,7 @@ class PassageWriter:
         given = pair.texts["source"] if bare else pair.given
         return Passage(
             direction=pair.direction,
-            asked=instruction,
+            question=instruction,
             prompt=render(pair.texts, given=pair.given, **values),
             scored=f"{values['separator']}{pair.scored}",
             # The same words around an empty text: what is taken off is the likelihood of the scored
@@ -313,11 +313,11 @@ class PassageWriter:
         asks = self.template.task.asks
         # A response can only be asked about within its conversation.
         if asks == "response" and not (example.source or "").strip():
-            return _lacks("source")
+            return _missing("source")
         if quality.needs_context and not (example.context or "").strip():
-            return _lacks("context")
+            return _missing("context")
         own_words = self.template.takes_plain_texts and not self.printed
-        question = self._asked(aspect, quality) if self.instruct or own_words else ""
+        question = self._question_text(aspect, quality) if self.instruct or own_words else ""
         shown = []
         for demonstration in self._demonstrations(aspect):
             text = self._question_prompt(
@@ -336,7 +336,7 @@ class PassageWriter:
             items=(
                 Passage(
                     direction="question",
-                    asked=question,
+                    question=question,
                     prompt=prompt,
                     scored=f" {self.template.prepare_text('Yes')}",
                     source=(example.source or "").strip() or None,
@@ -344,7 +344,7 @@ class PassageWriter:
             )
         )
 
-    def _asked(self, aspect: Aspect, quality: Quality) -> str:
+    def _question_text(self, aspect: Aspect, quality: Quality) -> str:
         """Return the boolean question.
 
         On dialogue the paper's, else the aspect's own, else one from its words.
@@ -435,7 +435,7 @@ def _known_answer(demonstration: Example, aspect: Aspect) -> str:
     return answer.capitalize()
 
 
-def _lacks(what: str) -> Passages:
+def _missing(what: str) -> Passages:
     kinds = {
         "source": "MissingSource",
         "references": "MissingReferences",

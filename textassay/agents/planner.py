@@ -97,18 +97,18 @@ class Planner:
         prompt = self.ask.render(criteria=criteria, tools=self.tools)
         for _ in range(self.repairs + 1):
             answer = await self._ask(prompt, criteria)
-            said = answer.samples[0].text.strip()
-            reading = parse_plan(said, names, tools)
+            text = answer.samples[0].text.strip()
+            reading = parse_plan(text, names, tools)
             cut = ("does not come to an end",) if answer.cut else ()
             problems = (*reading.problems, *cut)
             if not problems:
-                return _plan(reading, aspects, said)
+                return _plan(reading, aspects, text)
             # The chat continues with the unusable plan and its faults rather than from the start:
             # the same question mostly gets the same answer.
             values = {"problems": problems, "criteria": names, "tools": tools}
-            prompt = prompt.followed_by(said, AGAIN_PROMPT, **values)
+            prompt = prompt.followed_by(text, AGAIN_PROMPT, **values)
         return RefusedPlan(
-            problem="the plan " + "; it ".join(problems), text=said[:MAX_PLAN_QUOTED]
+            problem="the plan " + "; it ".join(problems), text=text[:MAX_PLAN_QUOTED]
         )
 
     async def _ask(self, prompt: Prompt, criteria: tuple[Aspect, ...]) -> Answer[None]:
@@ -119,8 +119,8 @@ class Planner:
     def _dry_run_answer(self, criteria: tuple[Aspect, ...]) -> str:
         first = self.tools[0].name if self.tools else "none"
         lines = [f"- {aspect.name}: {first}" for aspect in criteria]
-        told = [step.format(aspect.name) for aspect in criteria for step in _STEPS]
-        steps = [f"{number}. {step}" for number, step in enumerate(told, start=1)]
+        texts = [step.format(aspect.name) for aspect in criteria for step in _STEPS]
+        steps = [f"{number}. {step}" for number, step in enumerate(texts, start=1)]
         return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *steps])
 
 

@@ -56,8 +56,8 @@ class Prompt:
             PromptError: The prompt file does not render.
         """
         # Some APIs refuse an empty turn.
-        said = ChatMessage(role="assistant", content=answer or "(nothing)")
-        return replace(self, messages=(*self.messages, said, *chat(prompt, **values)))
+        turn = ChatMessage(role="assistant", content=answer or "(nothing)")
+        return replace(self, messages=(*self.messages, turn, *chat(prompt, **values)))
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ class Qualities(Message):
 
     def find(self, name: str) -> Quality | None:
         """Return the quality of this name, or `None`."""
-        wanted = name.casefold()
-        return next((quality for quality in self.aspects if wanted in quality.names), None)
+        folded = name.casefold()
+        return next((quality for quality in self.aspects if folded in quality.names), None)
 
     def of(self, aspect: Aspect) -> Quality:
         """Return the quality for an aspect; one of unknown definition is described by it."""

@@ -104,18 +104,18 @@ class QuestionTable(Message):
         counts.
         """
         written = self.tasks.get(task.name, {}).get(aspect.name.casefold(), ())
-        asked = {form.question for form in written}
-        return written if self.overrides or aspect.question in asked else ()
+        questions = {form.question for form in written}
+        return written if self.overrides or aspect.question in questions else ()
 
     def form_of_any(self, task: Task, aspect: Aspect) -> QuestionForm:
         """Return the form for an aspect that is not in the book."""
         if self.generic is None:
             return templated(task, aspect)
         words = {"{noun}": task.output_name.lower(), "{aspect}": aspect.name.lower()}
-        asked = {
+        questions = {
             key: _filled(getattr(self.generic, key), words) for key in ("question", "subquestion")
         }
-        return self.generic.model_copy(update=asked)
+        return self.generic.model_copy(update=questions)
 
 
 class QuestionSet(Message):
@@ -334,10 +334,10 @@ def templated(task: Task, aspect: Aspect) -> QuestionForm:
         return QuestionForm(
             inputs=inputs, question=aspect.question, subquestion=for_sentence(aspect.question, noun)
         )
-    asked = (
+    text = (
         f"good in terms of {aspect.name}" if aspect.higher_is_better else f"marked by {aspect.name}"
     )
-    question = f"Is this {noun} {asked}?"
+    question = f"Is this {noun} {text}?"
     return QuestionForm(
         inputs=inputs,
         question=question,

@@ -51,7 +51,7 @@ class QuotedAnswer(Message):
     """The answer; `None` if none could be read."""
     quote: str = ""
     """The passage that it names as evidence."""
-    said: str = ""
+    text: str = ""
     """The last answer as it was written."""
     problem: str | None = None
     """Why no answer could be read: `NoAnswerFound`, `Declined`, `EmptyOutput` or `CutOff`."""
@@ -104,7 +104,7 @@ class QuotedAnswerer:
             question=question,
             verdict=last.read[0].verdict if _problem(last) is None else None,
             quote=last.read[0].quote,
-            said=last.samples[0].text.strip(),
+            text=last.samples[0].text.strip(),
             problem=_problem(last),
             usage=sum((answer.usage for answer in answers), NO_USAGE),
         )
@@ -131,13 +131,13 @@ class QuoteCheck:
             "how": "text",
             "signature": self.signature,
             "usage": answer.usage,
-            "explanation": answer.said or None,
+            "explanation": answer.text or None,
         }
         if answer.problem is not None or answer.verdict is None:
             problem = answer.problem or "NoAnswerFound"
             return Score.unscored(
                 problem,
-                f"no yes or no could be read; it said: {answer.said[:MAX_QUOTED]!r}",
+                f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}",
                 **about,
             )
         match = find_quote(answer.quote, quotable(example))
@@ -166,8 +166,8 @@ def read_quoted(sample: Sample) -> _Read:
     Raises:
         ContentRefused: The provider's filter cut the answer off.
     """
-    said = blank_thoughts(sample.text)
-    fields = _fields(said)
+    text = blank_thoughts(sample.text)
+    fields = _fields(text)
     answer = next((fields[key] for key in _ANSWERS if key in fields), None)
     quote = next((fields[key] for key in _QUOTES if key in fields), "")
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
@@ -177,15 +177,15 @@ def read_quoted(sample: Sample) -> _Read:
         return _Read(verdict=verdict, quote=quote if isinstance(quote, str) else "")
     if sample.finish_reason == "filtered":
         raise ContentRefused("the provider's content filter cut the answer off")
-    return _Read(problem=DECLINED if REFUSAL.search(said) else "NoAnswerFound")
+    return _Read(problem=DECLINED if REFUSAL.search(text) else "NoAnswerFound")
 
 
-def _fields(said: str) -> Json:
-    objects = [part.value for part in find_json(said) if isinstance(part.value, dict)]
+def _fields(text: str) -> Json:
+    objects = [part.value for part in find_json(text) if isinstance(part.value, dict)]
     if objects:
         # The last object: reasoning models draft one before they decide.
         return {key_of(key): value for key, value in objects[-1].items()}
-    lines = (line.strip(" *-").partition(":") for line in said.splitlines())
+    lines = (line.strip(" *-").partition(":") for line in text.splitlines())
     return {
         key_of(name.strip(" *")): value.strip().strip("*").strip()
         for name, colon, value in lines

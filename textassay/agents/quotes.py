@@ -54,11 +54,11 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> Found | None:
     if not parts:
         return None
     for where, text in texts.items():
-        said = _tokens(_plain(text))
-        wanted = min(MIN_WORDS, sum(map(_is_word, said)))
-        if any(sum(map(_is_word, part)) < wanted for part in parts):
+        source = _tokens(_plain(text))
+        needed = min(MIN_WORDS, sum(map(_is_word, source)))
+        if any(sum(map(_is_word, part)) < needed for part in parts):
             continue
-        start = _in_order(parts, said)
+        start = _in_order(parts, source)
         if start is not None:
             return Found(where, start)
     return None
@@ -92,20 +92,20 @@ def _stripped(tokens: list[str]) -> list[str]:
     return tokens[words[0] : words[-1] + 1] if words else []
 
 
-def _in_order(parts: Sequence[list[str]], said: Sequence[str]) -> int | None:
+def _in_order(parts: Sequence[list[str]], tokens: Sequence[str]) -> int | None:
     first, at = None, 0
     for part in parts:
-        position = _position(part, said, at)
+        position = _position(part, tokens, at)
         if position is None:
             return None
         first, at = (position if first is None else first), position + len(part)
     return first
 
 
-def _position(part: Sequence[str], said: Sequence[str], start: int) -> int | None:
+def _position(part: Sequence[str], tokens: Sequence[str], start: int) -> int | None:
     """Return where the tokens stand next to each other, from `start` on."""
-    for at in range(start, len(said) - len(part) + 1):
+    for at in range(start, len(tokens) - len(part) + 1):
         # Comparing one token first keeps this linear for nearly all texts.
-        if said[at] == part[0] and list(said[at : at + len(part)]) == list(part):
+        if tokens[at] == part[0] and list(tokens[at : at + len(part)]) == list(part):
             return at
     return None

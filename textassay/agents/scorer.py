@@ -305,12 +305,12 @@ def _unusable(
     answers: list[Answer[Rating | NoRating]], problem: NoRating, about: dict[str, Any]
 ) -> Score:
     """Return the score if no answer is usable, with the problem of the last one."""
-    said = answers[-1].samples[0].text.strip()
+    text = answers[-1].samples[0].text.strip()
     return Score.unscored(
         problem.reason,
-        f"{problem.message}; the judge said: {said[:MAX_QUOTED]!r}",
+        f"{problem.message}; the judge said: {text[:MAX_QUOTED]!r}",
         evidence=tuple(map(_as_note, answers)),
-        explanation=said or None,
+        explanation=text or None,
         **about,
     )
 

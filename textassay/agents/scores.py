@@ -24,10 +24,10 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
         rating: What was read in it.
         fields: The score's other fields.
     """
-    said = sample.text.strip()
+    text = sample.text.strip()
     # An explanation that is nothing but the rating explains nothing.
-    only_rating = said == sample.text[slice(*rating.span)]
-    return Score(value=rating.value, explanation=None if only_rating else said, **fields)
+    only_rating = text == sample.text[slice(*rating.span)]
+    return Score(value=rating.value, explanation=None if only_rating else text, **fields)
 
 
 def from_samples(
@@ -50,8 +50,8 @@ def from_samples(
     fields = {"samples": len(values), "evidence": (*evidence, *summary), **fields}
     if not values:
         declined = all(isinstance(r, NoRating) and r.reason == DECLINED for r in ratings)
-        said = samples[0].text.strip()[:MAX_QUOTED]
-        message = f"none of {len(samples)} samples holds a usable rating; the first says: {said!r}"
+        text = samples[0].text.strip()[:MAX_QUOTED]
+        message = f"none of {len(samples)} samples holds a usable rating; the first says: {text!r}"
         return Score.unscored(DECLINED if declined else "NoScoreFound", message, **fields)
     # The mean of equal ratings must be that rating, whatever rounding does.
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))

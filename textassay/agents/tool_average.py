@@ -95,31 +95,31 @@ class ToolAverage:
         if chosen == ():
             reason = f"the plan names no assistant evaluator for {aspect.name}"
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
-        told: list[Json] = []
+        entries: list[Json] = []
         parts: list[Score | Failure] = []
         for assistant, score in zip(self.assistants, assistance, strict=True):
             selected = None if chosen is None else assistant.name in chosen
-            told.append(as_assistance(score, selected))
+            entries.append(as_assistance(score, selected))
             # Tools that the plan leaves out stand in the evidence, not in the mean.
             if selected is not False:
                 mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
-                told[-1]["mapped"] = mapped.value
+                entries[-1]["mapped"] = mapped.value
                 parts.append(
                     mapped.model_copy(update={"usage": Usage()})
                 )  # it serves all aspects: none claims it
         if direct is not None:
-            told.append({**as_evidence(direct), "text": DIRECT})
+            entries.append({**as_evidence(direct), "text": DIRECT})
             if isinstance(direct, Score):
-                told[-1]["mapped"] = direct.unit_value
+                entries[-1]["mapped"] = direct.unit_value
             parts.append(direct)
         on_unit = aspect.model_copy(update={"scale": UNIT})
         average = Average(self.signature, self.required)
         if weights is None:
             fused = await average(example, on_unit, parts)
         else:
-            names = [one["text"] for one in told]
+            names = [one["text"] for one in entries]
             parts = [_turned(part, weights, name) for part, name in zip(parts, names, strict=True)]
-            told = [{**one, "correlation": weights.correlations[one["text"]]} for one in told]
+            entries = [{**one, "correlation": weights.correlations[one["text"]]} for one in entries]
             # one that does not vary with the ratings says nothing, so it is not missed either
             weighing = [at for at, name in enumerate(names) if weights.weight(name)]
             fused = await average(
@@ -128,7 +128,7 @@ class ToolAverage:
                 [parts[at] for at in weighing],
                 [weights.weight(names[at]) for at in weighing],
             )
-        return fused.model_copy(update={"evidence": tuple(told)})
+        return fused.model_copy(update={"evidence": tuple(entries)})
 
 
 def _turned(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:

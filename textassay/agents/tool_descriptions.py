@@ -89,11 +89,15 @@ def as_assistance(score: Score, selected: bool | None) -> Json:
         score: As the tool gave it.
         selected: Whether the plan names the tool for the judged aspect; `None` without a plan.
     """
-    told: dict[str, Any] = {"text": score.aspect, "value": score.value, "outcome": score.outcome}
+    assistance: dict[str, Any] = {
+        "text": score.aspect,
+        "value": score.value,
+        "outcome": score.outcome,
+    }
     if score.scale is not None:
-        told["scale"] = list(score.scale)
+        assistance["scale"] = list(score.scale)
     if score.error is not None:
-        told["problem"] = f"{score.error.type}: {score.error.message}"
+        assistance["problem"] = f"{score.error.type}: {score.error.message}"
     if selected is not None:
-        told["selected"] = selected
-    return told
+        assistance["selected"] = selected
+    return assistance

@@ -165,10 +165,10 @@ class CollectedRatings(AsyncResource):
 
     def rater_of(self, token: str) -> Rater | None:
         """Return whose link holds the token, `None` if it is nobody's."""
-        wanted = hash_of(token)
+        hashed = hash_of(token)
         for rater in self.raters.values():
             # constant time, so that the duration of a refusal tells nothing about a token
-            if secrets.compare_digest(rater.token_hash, wanted):
+            if secrets.compare_digest(rater.token_hash, hashed):
                 return rater
         return None
 

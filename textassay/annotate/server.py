@@ -107,7 +107,7 @@ class AnnotationServer:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # before anything else, and so before the token is looked at
-        if not self._is_ours(request.headers.get("Host", "")):
+        if not self._is_cache_file(request.headers.get("Host", "")):
             return _refusal(403, "this server does not go by that name")
         origin = request.headers.get("Origin")
         if origin is not None and origin.split("://")[-1] != request.headers.get("Host"):
@@ -119,7 +119,7 @@ class AnnotationServer:
         response.headers.update(HEADERS)
         return response
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_cache_file(self, host: str) -> bool:
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         return name in (*LOOPBACK, self.host)
 

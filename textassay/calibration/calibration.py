@@ -288,7 +288,7 @@ def _held_out(
             # inside
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
-    told = {
+    report = {
         name: (
             None
             # raw scores have no interval if the judge's scale is unknown: no number rather than a
@@ -301,7 +301,7 @@ def _held_out(
         )
         for at, name in enumerate(("calibrated", "raw"))
     }
-    return {**told, "of": scales.raters[1] - scales.raters[0]}
+    return {**report, "of": scales.raters[1] - scales.raters[0]}
 
 
 def _raw_ends(

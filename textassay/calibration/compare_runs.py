@@ -99,12 +99,12 @@ def compare_runs(
         raise DataError(
             f"the runs share no aspect: the first has {', '.join(a)}, the second {', '.join(b)}"
         )
-    wanted = list(dict.fromkeys(aspects)) if aspects is not None else shared
-    for name in wanted:
+    names = list(dict.fromkeys(aspects)) if aspects is not None else shared
+    for name in names:
         if name not in shared:
             raise UnknownName("aspect of both runs", name, shared)
     sources = None if people is None else dict(zip(people.ids, people.groups, strict=True))
-    rows = [_row(name, a[name], b[name], sources, confidence, seed) for name in wanted]
+    rows = [_row(name, a[name], b[name], sources, confidence, seed) for name in names]
     # the family is what the caller asked for: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]

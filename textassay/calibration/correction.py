@@ -206,7 +206,7 @@ def rogan_gladen(
     if not (yes.any() and no.any()):
         return None
     one = np.ones(len(scores))
-    said = _weighted_mean(scores, groups, one, count)
+    positive = _weighted_mean(scores, groups, one, count)
     sensitivity = _weighted_mean(scores[yes], groups[yes], one[yes], count)
     specificity = _weighted_mean(1 - scores[no], groups[no], one[no], count)
     clusters = len(np.unique(groups[rated]))
@@ -219,10 +219,10 @@ def rogan_gladen(
     # prevalence
     if youden.value == 0:
         return None
-    share = (said.value + specificity.value - 1) / youden.value
+    share = (positive.value + specificity.value - 1) / youden.value
     # delta method: the derivative of (said + specificity - 1) / youden by each of its three parts
     influence = (
-        said.influence - share * sensitivity.influence + (1 - share) * specificity.influence
+        positive.influence - share * sensitivity.influence + (1 - share) * specificity.influence
     ) / youden.value
     spread = youden.estimate(confidence)
     return Prevalence(

@@ -211,8 +211,8 @@ def estimate_means(
             {name: point for name, (_, point) in estimates.items() if point is not None}
         )
         rows += _ranked([row for row, _ in estimates.values()], differences)
-    told = assumptions(columns, chosen=chosen)
-    return Estimates(tuple(rows), tuple(differences), tuple(told), work.kind)
+    notes = assumptions(columns, chosen=chosen)
+    return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind)
 
 
 class _Work:
@@ -285,12 +285,12 @@ class _Work:
             rated=int(rated.sum()),
             rated_groups=own,
             judge_only=self._judge_only(scored.scores[inside], groups),
-            labels_only=self._told(labels),
-            corrected=NOTHING if refused else self._told(point),
+            labels_only=self._estimate(labels),
+            corrected=NOTHING if refused else self._estimate(point),
             weight=None if corrected is None or method != "ppi++" else corrected.weight,
             worth=None if corrected is None or labels is None else _worth(labels, point),
             method=method,
-            unscored=self._unscored(system, None if refused else self._told(point)),
+            unscored=self._unscored(system, None if refused else self._estimate(point)),
             outside=outside,
             refused=refused,
         ), (None if refused else point)
@@ -302,13 +302,13 @@ class _Work:
             # pairing removes how hard each source is; without common ratings the linearized means
             # are subtracted, which still pairs them through the sources they share
             delta = self._paired(a, b) or points[a].minus(points[b])
-            told = delta.estimate(self.confidence)
+            estimate = delta.estimate(self.confidence)
             p = None if self.chosen else delta.p_value()
-            differences.append((a, b, Estimate(told.value) if self.chosen else told, p))
+            differences.append((a, b, Estimate(estimate.value) if self.chosen else estimate, p))
         adjusted = holm([p for *_, p in differences])
         return [
-            SystemDifference(self.columns.score, a, b, told, p, q)
-            for (a, b, told, p), q in zip(differences, adjusted, strict=True)
+            SystemDifference(self.columns.score, a, b, estimate, p, q)
+            for (a, b, estimate, p), q in zip(differences, adjusted, strict=True)
         ]
 
     def _paired(self, a: str, b: str) -> Linearized | None:
@@ -375,13 +375,13 @@ class _Work:
         estimate = mean_over_groups(on_scale, groups, self.count)
         return estimate.estimate(self.confidence).clipped(*self.scales.raters)
 
-    def _told(self, linearized: Linearized | None) -> Estimate:
+    def _estimate(self, linearized: Linearized | None) -> Estimate:
         if linearized is None:
             return NOTHING
-        told = linearized.estimate(self.confidence).clipped(*self.scales.raters)
+        estimate = linearized.estimate(self.confidence).clipped(*self.scales.raters)
         # ratings that are all equal do not show how far others would differ
         promised = not self.chosen and (linearized.clusters < 2 or linearized.variance > 0)
-        return told if promised else Estimate(told.value)
+        return estimate if promised else Estimate(estimate.value)
 
     def _refusal(self, outside: float) -> str | None:
         # of exchangeable rows, 2 / (labels + 1) fall outside the labeled range by chance; refusing
@@ -404,8 +404,8 @@ class _Work:
             inside, whole = inside & mine, int(mine.sum())
         y = everyone.ratings[inside]
         y, share = y[~np.isnan(y)], float(inside.sum()) / whole
-        told: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
-        told["mean_rating"] = math.fsum(y) / len(y) if len(y) else None
+        summary: dict[str, Any] = {"n": int(inside.sum()), "share": share, "rated": len(y)}
+        summary["mean_rating"] = math.fsum(y) / len(y) if len(y) else None
         if share > MAX_UNSCORED and corrected is not None and corrected.value is not None:
             low, high = self.scales.raters
             ends = (
@@ -413,9 +413,9 @@ class _Work:
                 if corrected.low is not None
                 else (corrected.value,) * 2
             )
-            told["worst_case"] = (ends[0] or 0.0) * (1 - share) + low * share
-            told["best_case"] = (ends[1] or 0.0) * (1 - share) + high * share
-        return told
+            summary["worst_case"] = (ends[0] or 0.0) * (1 - share) + low * share
+            summary["best_case"] = (ends[1] or 0.0) * (1 - share) + high * share
+        return summary
 
 
 def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> list[EstimateRow]:

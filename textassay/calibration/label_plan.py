@@ -38,7 +38,7 @@ class LabelPlan:
         n: Scored rows.
         groups: Their sources.
         half_width: Half-width of the corrected interval that is expected now.
-        wanted: Half-width that was asked for.
+        target: Half-width that was asked for.
         more: Ratings to add; `None` if rating every row would not suffice.
         with_all: Half-width if every row were rated.
         labels_only: Ratings that it would take without the judge; `None` if out of reach.
@@ -51,7 +51,7 @@ class LabelPlan:
     n: int
     groups: int
     half_width: float
-    wanted: float
+    target: float
     more: int | None
     with_all: float
     labels_only: int | None
@@ -106,7 +106,7 @@ def plan_labels(
         n=total,
         groups=sources,
         half_width=with_judge(now),
-        wanted=half_width,
+        target=half_width,
         more=None if needed is None else max(0, needed - now),
         with_all=min(with_judge(total), alone(total)),
         labels_only=without,
@@ -169,15 +169,15 @@ class _Forecast:
         spread = squares + 2 * more * rated / self.sources + more + more**2 / self.sources
         return max(2.0, min(float(self.sources), (rated + more) ** 2 / spread))
 
-    def least(self, width: Callable[[int], float], wanted: float) -> int | None:
+    def least(self, width: Callable[[int], float], half_width: float) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
         # bisection relies on a half-width that does not grow with the number of rated rows
         low, high = 2, self.rows
-        if width(high) > wanted:
+        if width(high) > half_width:
             return None
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if width(middle) <= wanted else (middle + 1, high)
+            low, high = (low, middle) if width(middle) <= half_width else (middle + 1, high)
         return low
 
 
@@ -217,11 +217,11 @@ def next_rows(
     before = _probability_so_far(scored, rated)
     shares = _allocation(strata[~rated], errors, count)
     chosen, later = np.zeros(len(rated), bool), np.zeros(len(rated))
-    for stratum, wanted in enumerate(shares):
+    for stratum, share in enumerate(shares):
         pool = np.flatnonzero(~rated & (strata == stratum))
         if len(pool):
-            chosen[rng.choice(pool, wanted, replace=False)] = True
-            later[strata == stratum] = wanted / len(pool)
+            chosen[rng.choice(pool, share, replace=False)] = True
+            later[strata == stratum] = share / len(pool)
     # a row is rated if it was drawn before or, if not, is drawn now; the estimate divides by this
     # total probability, not by that of the last draw
     probability = before + (1 - before) * later

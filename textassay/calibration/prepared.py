@@ -70,19 +70,19 @@ def one_signature(columns: Columns, *, allow_change: bool = False) -> str:
 
 def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
     """Return the assumptions of an estimate from these columns, as sentences."""
-    told = []
+    lines = []
     if chosen:
-        told.append("the labels were chosen by hand, so no interval is promised")
+        lines.append("the labels were chosen by hand, so no interval is promised")
     elif columns.probabilities is None:
-        told.append("the rated rows were drawn by chance, each with the same probability")
+        lines.append("the rated rows were drawn by chance, each with the same probability")
     else:
-        told.append("the rated rows were drawn by chance, with the probabilities in the data")
-    told.append(
+        lines.append("the rated rows were drawn by chance, with the probabilities in the data")
+    lines.append(
         "sources are independent of each other"
         if columns.has_groups
         else "every row is a source of its own: the data have no field 'group'"
     )
-    return told
+    return lines
 
 
 def _refuse_off(columns: Columns, scale: Scale, what: str) -> None:

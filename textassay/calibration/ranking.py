@@ -161,13 +161,13 @@ def rank_systems(
     """
     known = _pairs_by_id(pairs)
     judged = _read(scores, known)
-    wanted = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
-    for name in wanted:
+    names = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
+    for name in names:
         if name not in judged:
             raise ConfigurationError(
                 f"{scores} has no comparisons on {name!r}; it has {', '.join(judged)}"
             )
-    return [_ranked(name, judged[name], known, confidence) for name in wanted]
+    return [_ranked(name, judged[name], known, confidence) for name in names]
 
 
 @dataclass(slots=True)
@@ -313,8 +313,8 @@ def _row(
         ties=int((own == 0.5).sum()),
         losses=int((own < 0.5).sum()),
         flips=int(flipped[inside].sum()),
-        win_rate=_told(rate, confidence).clipped(0, 1),
-        strength=NOTHING if strengths is None else _told(strengths[at], confidence),
+        win_rate=_estimate(rate, confidence).clipped(0, 1),
+        strength=NOTHING if strengths is None else _estimate(strengths[at], confidence),
     )
 
 
@@ -327,7 +327,9 @@ def _differences(
             a, b = b, a
         delta = order[a].minus(order[b])
         wins = float(expit(delta.value)) if by_model else None
-        differences.append((names[a], names[b], _told(delta, confidence), wins, delta.p_value()))
+        differences.append(
+            (names[a], names[b], _estimate(delta, confidence), wins, delta.p_value())
+        )
     adjusted = holm([p for *_, p in differences])
     return [
         RankDifference(aspect, *one, p_holm)
@@ -346,10 +348,10 @@ def _in_order(
     return tuple(ranked[at] for at in sorted(range(len(rows)), key=lambda at: -values[at]))
 
 
-def _told(linearized: Linearized, confidence: float) -> Estimate:
-    told = linearized.estimate(confidence)
+def _estimate(linearized: Linearized, confidence: float) -> Estimate:
+    estimate = linearized.estimate(confidence)
     # sources that agree to the last digit do not show how far others would differ
-    return told if linearized.variance > 1e-24 else Estimate(told.value)
+    return estimate if linearized.variance > 1e-24 else Estimate(estimate.value)
 
 
 def _ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:

@@ -46,20 +46,20 @@ def _paragraph(report: dict[str, Any], coverage: float) -> str:
 
 
 def _held_out(held_out: dict[str, Any] | None, coverage: float) -> list[str]:
-    told = [f"  intervals for {coverage:.0%} of the ratings, on sources that had no part in them:"]
+    lines = [f"  intervals for {coverage:.0%} of the ratings, on sources that had no part in them:"]
     if held_out is None or held_out["calibrated"] is None:
         return [
-            told[0],
+            lines[0],
             "    too few sources to tell, and to give intervals narrower than the scale",
         ]
     for name in ("raw", "calibrated"):
         one = held_out[name]
         if one is not None:
-            told.append(
+            lines.append(
                 f"    {name:10} mean width {one['mean_width']:.2f} of {held_out['of']:g} points, "
                 f"hold {one['coverage']:.1%}"
             )
-    return told
+    return lines
 
 
 def _number(value: float | None) -> str:

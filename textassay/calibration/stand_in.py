@@ -59,8 +59,8 @@ class StandIn:
             "omega": test.judge.omega,
             "rho": test.judge.rho,
             "passes": test.judge.passes,
-            "constant": {"value": values[0] if len(values) == 1 else values, **_told(constant)},
-            "trivial": {name: _told(one) for name, one in test.others.items()},
+            "constant": {"value": values[0] if len(values) == 1 else values, **_as_dict(constant)},
+            "trivial": {name: _as_dict(one) for name, one in test.others.items()},
             "over_constant": test.over_constant.as_dict(),
             "may_stand_in": test.may_stand_in,
             "per_rater": [
@@ -174,5 +174,5 @@ def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
     return {LENGTH: grid_of(single, scales.raters).nearest(values)}
 
 
-def _told(standing: Standing) -> dict[str, Any]:
+def _as_dict(standing: Standing) -> dict[str, Any]:
     return {"omega": standing.omega, "rho": standing.rho, "passes": standing.passes}

@@ -103,10 +103,10 @@ def _draw(tests: Sequence[StandIn]) -> None:
     if people.row_count:
         console.print(people)
     for one in tests:
-        _tell(one)
+        _print_notes(one)
 
 
-def _tell(one: StandIn) -> None:
+def _print_notes(one: StandIn) -> None:
     test = one.test
     if test.constant.passes:
         values = " ".join(f"{value:g}" for value in test.constant_values)

@@ -44,37 +44,39 @@ class Annotation:
     new_links: bool
 
 
-async def serve(wanted: Annotation) -> int:
+async def serve(annotation: Annotation) -> int:
     """Serve the study until it is done or interrupted; return 0.
 
     Raises:
         TextassayError: The data, the task or an earlier journal do not fit; nothing is served.
     """
-    examples = await asyncio.to_thread(lambda: tuple(Examples(wanted.data, fields=wanted.fields)))
+    examples = await asyncio.to_thread(
+        lambda: tuple(Examples(annotation.data, fields=annotation.fields))
+    )
     study = Study(
         examples,
-        tasks.load(wanted.task, wanted.aspects),
+        tasks.load(annotation.task, annotation.aspects),
         # by default everybody rates everything: agreement among raters can then be measured on all
         # items
-        per_item=wanted.per_item or wanted.raters,
-        repeat_share=wanted.repeat,
-        seed=wanted.seed,
-        probabilities=read_sampled(wanted.next_from) if wanted.next_from else None,
+        per_item=annotation.per_item or annotation.raters,
+        repeat_share=annotation.repeat,
+        seed=annotation.seed,
+        probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
     )
-    async with CollectedRatings(study, journal_of(wanted.out)) as ratings:
-        server = AnnotationServer(ratings, wanted.out, host=wanted.host)
+    async with CollectedRatings(study, journal_of(annotation.out)) as ratings:
+        server = AnnotationServer(ratings, annotation.out, host=annotation.host)
         try:
-            async with server.serving(wanted.port) as port:
-                await _show_links(ratings, wanted, port)
+            async with server.serving(annotation.port) as port:
+                await _show_links(ratings, annotation, port)
                 await _watch(ratings)
         except OSError as error:
             raise ConfigurationError(
-                f"cannot serve at {wanted.host}:{wanted.port}: {error.strerror or error}; "
+                f"cannot serve at {annotation.host}:{annotation.port}: {error.strerror or error}; "
                 "give another --port"
             ) from error
         # also after Ctrl-C, which is how a study usually ends
         finally:
-            say(f"{len(ratings.answers)} answers are in {wanted.out}")
+            say(f"{len(ratings.answers)} answers are in {annotation.out}")
     return 0
 
 
@@ -83,20 +85,20 @@ def journal_of(out: Path) -> Path:
     return out.with_name(f"{out.stem}.journal.jsonl")
 
 
-async def _show_links(ratings: CollectedRatings, wanted: Annotation, port: int) -> None:
+async def _show_links(ratings: CollectedRatings, annotation: Annotation, port: int) -> None:
     """Print personal links: for new raters, and for all of them if new links are wanted.
 
     A link cannot be shown again: only a hash of its token is kept.
     """
-    host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
-    if wanted.new_links:
+    host = f"[{annotation.host}]" if ":" in annotation.host else annotation.host
+    if annotation.new_links:
         for rater in ratings.raters.values():
             # the old link stops working, which is what a lost or forwarded link needs
             token = await ratings.new_token(rater)
             say(f"{rater.name}: http://{host}:{port}/rate/{token}")
     elif ratings.raters:
         say(f"{len(ratings.raters)} raters keep their links; --new-links makes new ones")
-    while len(ratings.raters) < wanted.raters:
+    while len(ratings.raters) < annotation.raters:
         rater, token = await ratings.add_rater()
         say(f"{rater.name}: http://{host}:{port}/rate/{token}")
 

@@ -42,8 +42,8 @@ COMMANDS = (
 """Modules of `textassay.cli.commands`; importing one registers its commands."""
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"textassay {__version__}")
         raise typer.Exit
 

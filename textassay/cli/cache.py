@@ -17,8 +17,8 @@ def show_info(folder: Path, *, as_json: bool = False) -> None:
     """Print what a cache folder holds."""
     info = cache_folder.info(folder)
     if as_json:
-        told = {"answers": info.entries, "files": info.shards, "bytes": info.bytes}
-        typer.echo(json.dumps(told))
+        content = {"answers": info.entries, "files": info.shards, "bytes": info.bytes}
+        typer.echo(json.dumps(content))
         return
     typer.echo(f"{info.entries} answers in {info.shards} files, {info.bytes / 1e6:.1f} MB")
 

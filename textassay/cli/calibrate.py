@@ -16,7 +16,7 @@ from textassay.calibration.columns import Columns, People
 from textassay.calibration.prepared import assumptions, scales_of
 from textassay.calibration.report import text_of
 from textassay.cli.console import printable, say
-from textassay.cli.decisions import CHOSEN, allow_change, read_columns, tell
+from textassay.cli.decisions import CHOSEN, allow_change, print_notes, read_columns
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.storage.run_folder import RunFolder, read_manifest, read_scores
 
@@ -77,7 +77,7 @@ def learn(
         typer.echo(printable(text), nl=False)
     notes = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
     say("assumed:")
-    tell(f"  {note}" for note in sorted(notes))
+    print_notes(f"  {note}" for note in sorted(notes))
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"
@@ -134,8 +134,8 @@ def apply(
     made = {**manifest, "spec": spec, "calibrated_from": str(run.absolute())}
     counts = asyncio.run(_write(run, read, made, out, allowed))
     if as_json:
-        told = {"out": str(out), "calibrated": counts[0], "outside": counts[1], "left": left}
-        typer.echo(json.dumps(told))
+        content = {"out": str(out), "calibrated": counts[0], "outside": counts[1], "left": left}
+        typer.echo(json.dumps(content))
     for name in left:
         say(f"{name}: {calibration} has no calibration of it; left as it is", style="yellow")
     say(f"{counts[0]} scores calibrated, written to {out}")

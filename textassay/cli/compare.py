@@ -61,7 +61,7 @@ def show(
                     number(one["b"]), number(one["difference"]), span, number(one["p"], 4),
                 )  # fmt: skip
             console.print(lines)
-    _tell(rows, people, data)
+    _print_notes(rows, people, data)
     if fail_below is None:
         return 0
     verdict = gate(rows, fail_below)
@@ -82,7 +82,7 @@ def _drawn(rows: Sequence[CompareRow]) -> Table:
     return lines
 
 
-def _tell(rows: Sequence[CompareRow], people: People | None, data: Path | None) -> None:
+def _print_notes(rows: Sequence[CompareRow], people: People | None, data: Path | None) -> None:
     if people is None:
         say("every text counts as a source of its own; give DATA to pair by source")
     elif all(group is None for group in people.groups):

@@ -62,8 +62,8 @@ def messages() -> Console:
 def say(message: str, *, style: str = "") -> None:
     """Write a message to standard error, as JSON if the command line logs so."""
     if Messages.as_json:
-        told = {"time": datetime.now(UTC).isoformat(), "level": "info", "message": message}
-        print(json.dumps(told), file=sys.stderr, flush=True)  # noqa: T201
+        entry = {"time": datetime.now(UTC).isoformat(), "level": "info", "message": message}
+        print(json.dumps(entry), file=sys.stderr, flush=True)  # noqa: T201
         return
     # Text, because brackets in a plain string would be read as markup
     messages().print(Text(printable(message), style=style))
@@ -77,7 +77,7 @@ class _Said(logging.Handler):
 
 
 @contextmanager
-def warnings_said(*loggers: str) -> Iterator[None]:
+def logged_warnings(*loggers: str) -> Iterator[None]:
     """Write the warnings of these loggers to standard error, unless all logs go there already."""
     handler = _Said(logging.WARNING)
     # with JSON logs the package's logger writes them itself, and they would appear twice

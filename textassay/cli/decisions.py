@@ -85,7 +85,7 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, allow_nan=False))
 
 
-def tell(notes: Iterable[str]) -> None:
+def print_notes(notes: Iterable[str]) -> None:
     """Print notes on standard error, each once."""
     for note in dict.fromkeys(notes):
         say(note)

@@ -21,9 +21,9 @@ from textassay.cli.decisions import (
     name,
     number,
     print_json,
+    print_notes,
     read_columns,
     table,
-    tell,
 )
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
@@ -139,32 +139,32 @@ def _draw(estimates: Sequence[Estimates], confidence: float) -> None:
             )  # fmt: skip
         console.print(pairs)
     say(f"intervals: {confidence:.0%}, over sources. Assumed:")
-    tell(f"  {note}" for one in estimates for note in one.assumes)
-    tell(note for one in estimates for row in one.rows for note in _notes(row))
+    print_notes(f"  {note}" for one in estimates for note in one.assumes)
+    print_notes(note for one in estimates for row in one.rows for note in _notes(row))
 
 
 def _notes(row: EstimateRow) -> list[str]:
     where = row.aspect if row.system is None else f"{row.aspect}, {row.system}"
-    told = []
+    notes = []
     if row.refused:
-        told.append(f"{where}: refused: {row.refused}")
+        notes.append(f"{where}: refused: {row.refused}")
     elif row.method == "borrowed":
-        told.append(
+        notes.append(
             f"{where}: {row.rated_groups} rated sources of its own are too few, so the judge is "
             "taken to err on it as on the others"
         )
     elif row.method == "rogan-gladen":
-        told.append(f"{where}: yes/no, corrected for sensitivity and specificity (Rogan-Gladen)")
+        notes.append(f"{where}: yes/no, corrected for sensitivity and specificity (Rogan-Gladen)")
     missing = row.unscored
     if missing["n"]:
-        told.append(
+        notes.append(
             f"{where}: {missing['n']} rows ({missing['share']:.1%}) have no score and are not in"
             f" the estimate; {missing['rated']} of them are rated, mean"
             f" {number(missing['mean_rating'])}"
         )
     if "worst_case" in missing:
-        told.append(
+        notes.append(
             f"{where}: with them the mean lies between {missing['worst_case']:.3f} and "
             f"{missing['best_case']:.3f}, whatever they are"
         )
-    return told
+    return notes

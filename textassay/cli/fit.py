@@ -122,8 +122,8 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
         return shown(lambda: session.engine.progress, style)
 
     if flags.get("dry_run"):
-        asked = await alignment.dry_run(watch)
-        print_estimate(asked, len(alignment.examples), as_json=as_json)
+        usage = await alignment.dry_run(watch)
+        print_estimate(usage, len(alignment.examples), as_json=as_json)
         return 0
     try:
         fit = await alignment.run(watch)

@@ -21,18 +21,18 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return time, level, logger, message and, if there is one, the error."""
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            told["error"] = {
+            entry["error"] = {
                 "type": type(record.exc_info[1]).__name__,
                 "message": str(record.exc_info[1]),
             }
-        return json.dumps(told)
+        return json.dumps(entry)
 
 
 class JsonHandler(logging.Handler):

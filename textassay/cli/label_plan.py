@@ -82,7 +82,7 @@ def _draw(plans: Sequence[LabelPlan]) -> None:
     for plan in plans:
         lines.add_row(
             name(plan.score), str(plan.rated), f"{plan.rated_groups}/{plan.groups}",
-            number(plan.half_width), number(plan.wanted),
+            number(plan.half_width), number(plan.target),
             "not enough rows" if plan.more is None else str(plan.more),
             "-" if plan.labels_only is None else str(max(0, plan.labels_only - plan.rated)),
             number(plan.with_all),

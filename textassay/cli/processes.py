@@ -90,8 +90,8 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         limits = flags.get("limits") or read_manifest(next(iter(begun.values())))["settings"].get(
             "limits"
         )
-        told = divided(Settings(limits=limits, **{name: flags[name] for name in given}), count)
-        flags = {**flags, **{name: getattr(told, name) for name in given}}
+        split = divided(Settings(limits=limits, **{name: flags[name] for name in given}), count)
+        flags = {**flags, **{name: getattr(split, name) for name in given}}
     orders = {shard: order_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
     for number in range(1, count + 1):
@@ -241,13 +241,13 @@ class Worker:
 
     def _read(self, line: bytes) -> None:
         try:
-            told = json.loads(line)
+            message = json.loads(line)
         except ValueError:  # a line that was torn by a kill
             return
-        if "progress" in told:
-            self.progress = progress_from_json(told["progress"])
-        elif "ended" in told:
-            self.end = told
+        if "progress" in message:
+            self.progress = progress_from_json(message["progress"])
+        elif "ended" in message:
+            self.end = message
 
 
 def summed(parts: Iterable[Progress | None]) -> Progress:
@@ -255,8 +255,8 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
 
     Its total is unknown until each shard has reported its own.
     """
-    told = list(parts)
-    known = [part for part in told if part is not None]
+    progress = list(parts)
+    known = [part for part in progress if part is not None]
     outcomes, failures = Counter[str](), Counter[str]()
     limiters: dict[str, LimiterState] = {}
     for part in known:
@@ -266,7 +266,7 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
             limiters[name] = limiters[name] + state if name in limiters else state
     totals = [part.total for part in known]
     # a total that grows while shards report would let the bar run backward
-    complete = len(known) == len(told) and None not in totals
+    complete = len(known) == len(progress) and None not in totals
     return Progress(
         done=sum(part.done for part in known),
         total=sum(total or 0 for total in totals) if complete else None,

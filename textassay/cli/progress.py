@@ -45,9 +45,9 @@ async def shown(
         return
     # in a pipe or a CI log every redraw would be a line of its own
     live = style == "auto" and sys.stderr.isatty()
-    told = progress_line if style == "json" else _counted if dry else line
+    render = progress_line if style == "json" else _counted if dry else line
     drawn = (lambda now: Text(_counted(now))) if dry else _drawn
-    task = asyncio.create_task(_redraw(progress, drawn) if live else _print_lines(progress, told))
+    task = asyncio.create_task(_redraw(progress, drawn) if live else _print_lines(progress, render))
     try:
         yield
     finally:
@@ -57,7 +57,7 @@ async def shown(
         await asyncio.wait([task])
         # the last state is always printed, or a short run would leave no line at all
         if not live:
-            print(told(progress()), file=sys.stderr, flush=True)  # noqa: T201
+            print(render(progress()), file=sys.stderr, flush=True)  # noqa: T201
 
 
 async def _redraw(
@@ -72,10 +72,10 @@ async def _redraw(
             display.update(drawn(progress()), refresh=True)
 
 
-async def _print_lines(progress: Callable[[], Progress], told: Callable[[Progress], str]) -> None:
+async def _print_lines(progress: Callable[[], Progress], render: Callable[[Progress], str]) -> None:
     while True:
         await asyncio.sleep(PLAIN_SECONDS)
-        print(told(progress()), file=sys.stderr, flush=True)  # noqa: T201
+        print(render(progress()), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _drawn(now: Progress) -> Group:

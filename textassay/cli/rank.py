@@ -34,7 +34,7 @@ def show(
         return
     _draw(rankings)
     for one in rankings:
-        _tell(one)
+        _print_notes(one)
 
 
 def _draw(rankings: Sequence[Ranking]) -> None:
@@ -62,7 +62,7 @@ def _draw(rankings: Sequence[Ranking]) -> None:
     console.print(pairs)
 
 
-def _tell(one: Ranking) -> None:
+def _print_notes(one: Ranking) -> None:
     say(
         f"{one.aspect}: {one.flips} of {one.n} choices flipped with the order and count as ties"
         f" ({one.flips / one.n:.0%})"

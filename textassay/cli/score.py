@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from textassay.cli import arguments
-from textassay.cli.console import plain_table, printable, results, say, warnings_said
+from textassay.cli.console import logged_warnings, plain_table, printable, results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, shown
@@ -233,7 +233,7 @@ async def run_order(
             if watch is not None:
                 watch(lambda: session.engine.progress)
             # a lost Redis is a warning of the library and must reach the user of the command
-            with warnings_said("textassay.runtime.calls.shared_limits"):
+            with logged_warnings("textassay.runtime.calls.shared_limits"):
                 async with shown(lambda: session.engine.progress, order.progress):
                     return await finish(session)
     except TextassayError as error:
@@ -297,23 +297,23 @@ async def _dry_run(session: Session, order: Order) -> int:
     ):
         async for _ in scores:
             pass
-    print_estimate(session.asked, session.engine.progress.done, as_json=order.as_json)
+    print_estimate(session.usage, session.engine.progress.done, as_json=order.as_json)
     return 0
 
 
-def print_estimate(asked: Usage, examples: int, *, as_json: bool = False) -> None:
+def print_estimate(usage: Usage, examples: int, *, as_json: bool = False) -> None:
     """Print what a dry run counted."""
     if as_json:
-        typer.echo(json.dumps({"examples": examples, "estimate": asked.model_dump(mode="json")}))
+        typer.echo(json.dumps({"examples": examples, "estimate": usage.model_dump(mode="json")}))
         return
-    cost = "unknown (give --price IN,OUT)" if asked.cost is None else f"${asked.cost:.4f} at most"
+    cost = "unknown (give --price IN,OUT)" if usage.cost is None else f"${usage.cost:.4f} at most"
     table = plain_table("", "")
     for name, value in (
         ("examples", f"{examples}"),
-        ("calls", f"{asked.calls}"),
-        ("answers in the cache", f"{asked.cached_calls}"),
-        ("prompt tokens", f"{asked.prompt_tokens} (estimate)"),
-        ("completion tokens", f"{asked.completion_tokens} (upper bound)"),
+        ("calls", f"{usage.calls}"),
+        ("answers in the cache", f"{usage.cached_calls}"),
+        ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
+        ("completion tokens", f"{usage.completion_tokens} (upper bound)"),
         ("cost", cost),
     ):
         table.add_row(name, value)

@@ -46,13 +46,13 @@ def order_as_json(order: Order) -> dict[str, Any]:
     }
 
 
-def order_from_json(told: dict[str, Any]) -> Order:
+def order_from_json(content: dict[str, Any]) -> Order:
     """Return the order that `order_as_json` wrote."""
     return Order(
-        spec=RunSpec(**told["spec"]),
-        settings=Settings(**told["settings"]),
-        out=Path(told["out"]),
-        resume=told["resume"],
+        spec=RunSpec(**content["spec"]),
+        settings=Settings(**content["settings"]),
+        out=Path(content["out"]),
+        resume=content["resume"],
         progress="none",
     )
 
@@ -64,10 +64,10 @@ def progress_as_json(now: Progress) -> dict[str, Any]:
     }}  # fmt: skip
 
 
-def progress_from_json(told: dict[str, Any]) -> Progress:
+def progress_from_json(content: dict[str, Any]) -> Progress:
     """Return the progress that `progress_as_json` wrote."""
-    limiters = {name: LimiterState(**state) for name, state in told["limiters"].items()}
-    return Progress(**{**told, "usage": Usage(**told["usage"]), "limiters": limiters})
+    limiters = {name: LimiterState(**state) for name, state in content["limiters"].items()}
+    return Progress(**{**content, "usage": Usage(**content["usage"]), "limiters": limiters})
 
 
 async def judge(order: Order) -> dict[str, Any]:
@@ -79,26 +79,26 @@ async def judge(order: Order) -> dict[str, Any]:
         return {"ended": "finished"}
     except Stopped as stop:
         cause = stop.__cause__ or stop
-        return {"ended": "stopped", **_told(cause)}
+        return {"ended": "stopped", **_error_as_json(cause)}
     except (TextassayError, ValidationError) as error:
         # the parent decides by this word whether anything was begun, and so between status 2 and 3
-        return {"ended": "refused", **_told(error)}
+        return {"ended": "refused", **_error_as_json(error)}
     finally:
         # then the last state by hand, so that the parent's sum is exact at the end
         reporting.cancel()
         await asyncio.wait([reporting])
         for now in progress:
-            _tell({"progress": progress_as_json(now())})
+            _send({"progress": progress_as_json(now())})
 
 
 async def _report(progress: list[Callable[[], Progress]]) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
         for now in progress:
-            _tell({"progress": progress_as_json(now())})
+            _send({"progress": progress_as_json(now())})
 
 
-def _told(error: BaseException) -> dict[str, Any]:
+def _error_as_json(error: BaseException) -> dict[str, Any]:
     return {
         "type": type(error).__name__,
         "message": str(error),
@@ -106,7 +106,7 @@ def _told(error: BaseException) -> dict[str, Any]:
     }
 
 
-def _tell(line: dict[str, Any]) -> None:
+def _send(line: dict[str, Any]) -> None:
     print(json.dumps(line), flush=True)  # noqa: T201
 
 
@@ -123,7 +123,7 @@ def main() -> None:
     # a thread, because a blocking read has no cancellation on every system's event loop; as a
     # daemon it does not hold up the end
     threading.Thread(target=_stop_with_parent, daemon=True).start()
-    _tell(run_async(judge(order)))
+    _send(run_async(judge(order)))
 
 
 if __name__ == "__main__":

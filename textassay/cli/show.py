@@ -73,9 +73,9 @@ def show_example(
     shown_rows = [show(run, data, joined, row) for row in rows]
     if as_json:
         example = shown_rows[0].example
-        told = None if example is None else example.model_dump(mode="json")
+        content = None if example is None else example.model_dump(mode="json")
         scored = [{**one.score.model_dump(mode="json"), "human": one.human} for one in shown_rows]
-        _print_json({"id": id_, "example": told, "scores": scored})
+        _print_json({"id": id_, "example": content, "scores": scored})
         return
     parts: list[RenderableType] = [_text(shown_rows[0])]
     for one in shown_rows:
@@ -104,8 +104,8 @@ def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, An
     return rows
 
 
-def _print_json(told: dict[str, Any]) -> None:
-    typer.echo(json.dumps(told))
+def _print_json(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(content))
 
 
 def _read(
@@ -189,8 +189,8 @@ def _evidence(one: ShownScore) -> RenderableType:
         heading.append(f"  people {figure(one.human, 2)}")
     parts: list[RenderableType] = [heading, indented(Text(one.obtained, style="dim"))]
     if score.error is not None:
-        told = printable(clipped(f"{score.error.type}: {score.error.message}", _OUTPUT))
-        parts.append(indented(Text(told, style="yellow")))
+        text = printable(clipped(f"{score.error.type}: {score.error.message}", _OUTPUT))
+        parts.append(indented(Text(text, style="yellow")))
     if score.explanation:
         words = printable(clipped(score.explanation, _OUTPUT))
         parts.append(indented(Text(words, style="italic")))
@@ -204,10 +204,10 @@ def _lines(lines: Sequence[Line]) -> Table:
     table = plain_table("", "", "", left=0)
     table.columns[1].justify = table.columns[2].justify = "left"
     for line in lines:
-        said = " ".join(part for part in (line.text, line.note) if part)
+        text = " ".join(part for part in (line.text, line.note) if part)
         table.add_row(
             Text(printable(visible(line.figure))), Text(_bar(line), style="cyan"),
-            Text(printable(clipped(said, _OUTPUT))),
+            Text(printable(clipped(text, _OUTPUT))),
         )  # fmt: skip
     return table
 

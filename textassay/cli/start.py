@@ -58,11 +58,11 @@ def _check_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     # macOS allows 256 open files by default, fewer than calls in flight may need
-    wanted = WANTED_OPEN_FILES if hard == unlimited else min(hard, WANTED_OPEN_FILES)
-    if soft not in (unlimited, wanted) and soft < wanted:
+    target = WANTED_OPEN_FILES if hard == unlimited else min(hard, WANTED_OPEN_FILES)
+    if soft not in (unlimited, target) and soft < target:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            soft = target
         except (ValueError, OSError):  # not allowed here: the limit stays what it is
             pass
     if soft != unlimited and soft < MIN_OPEN_FILES:

@@ -132,8 +132,8 @@ def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
             style="yellow",
         )
     if result.paraphrased is not None:
-        asked, kept = result.paraphrased
-        say(f"paraphrases: {kept} of {asked} verified; the others were dropped")
+        requested, kept = result.paraphrased
+        say(f"paraphrases: {kept} of {requested} verified; the others were dropped")
     unscored = sum(row.unscored for row in result.rows)
     if unscored:
         say(f"{unscored} pairs of scores lack one and are not in the shifts", style="yellow")

@@ -88,12 +88,14 @@ class Pipeline:
 
     async def _score(self, task: str, recipe: Recipe) -> Run:
         """Do what `textassay score` does, or `textassay tools score` for what asks no model."""
-        wanted = EvaluationRequest(method=recipe.method, options=recipe.options, tools=recipe.tools)
+        request = EvaluationRequest(
+            method=recipe.method, options=recipe.options, tools=recipe.tools
+        )
         if recipe is not BASELINES:
-            wanted = replace(wanted, task=task, model=self._model)
+            request = replace(request, task=task, model=self._model)
         if recipe is NODES:
-            wanted = replace(wanted, aspects=_with_a_tree(task))
-        return await self._session((task, recipe.name), self._layout.data(task), wanted)
+            request = replace(request, aspects=_with_a_tree(task))
+        return await self._session((task, recipe.name), self._layout.data(task), request)
 
     def _fit(self, task: str) -> None:
         """Do what `textassay fit --scores` does, over the ratings of every criterion."""
@@ -108,17 +110,19 @@ class Pipeline:
     async def _apply(self, task: str) -> Run:
         """Score the held-out sources, as `textassay score --method FOLDER` does."""
         evaluator = str(self._layout.evaluator(task))
-        wanted = EvaluationRequest(method=evaluator, options={"scores": (self._nodes(task),)})
-        return await self._session((task, FITTED), self._layout.data(task, held_out=True), wanted)
+        request = EvaluationRequest(method=evaluator, options={"scores": (self._nodes(task),)})
+        return await self._session((task, FITTED), self._layout.data(task, held_out=True), request)
 
     def _nodes(self, task: str) -> str:
         return f"{NODES.method}={self._layout.run(task, NODES.name)}"
 
-    async def _session(self, place: tuple[str, str], data: Path, wanted: EvaluationRequest) -> Run:
+    async def _session(
+        self, place: tuple[str, str], data: Path, evaluation: EvaluationRequest
+    ) -> Run:
         """Run or resume one session to its end; all sessions share one cache of answers."""
         folder = self._layout.run(*place)
         request = replace(
-            wanted,
+            evaluation,
             out=folder,
             # a finished run is resumed as well: it asks nothing, and its scores are read back
             resume=(folder / "manifest.json").exists(),

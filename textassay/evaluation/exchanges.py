@@ -52,9 +52,9 @@ class Exchange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        told = {"id": self.id, "model": self.model, "prompt": list(self.prompt)}
+        content = {"id": self.id, "model": self.model, "prompt": list(self.prompt)}
         answers = None if self.answers is None else list(self.answers)
-        return {**told, "answers": answers, "logprobs": self.logprobs}
+        return {**content, "answers": answers, "logprobs": self.logprobs}
 
 
 class Recorder(Wrapper):

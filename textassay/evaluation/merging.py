@@ -281,9 +281,9 @@ def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:
 
     Begun with the first shard, and as many seconds as all shards took together.
     """
-    told = [read_summary(s.path) for s in sources if (s.path / SUMMARY).exists()]
-    started = min((s["started"] for s in told if "started" in s), default=None)
-    seconds = round(sum(s.get("seconds", 0.0) for s in told), 3)
+    summaries = [read_summary(s.path) for s in sources if (s.path / SUMMARY).exists()]
+    started = min((s["started"] for s in summaries if "started" in s), default=None)
+    seconds = round(sum(s.get("seconds", 0.0) for s in summaries), 3)
     timing = {} if started is None else {"started": started, "seconds": seconds}
     return {"format": FORMAT, **tally.summary(), **timing}
 

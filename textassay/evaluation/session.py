@@ -17,7 +17,7 @@ from textassay.evaluation.engine import Engine
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, rooted
+from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods import build
 from textassay.methods.method import ChecksData, Method
 from textassay.runtime.batches.book import BatchBook
@@ -53,7 +53,7 @@ class Session:
     folder: RunFolder | None
 
     @property
-    def asked(self) -> Usage:
+    def usage(self) -> Usage:
         """What all models together cost in this session."""
         each = {id(model): ledger_of(model).usage for model in self.models.values()}
         return sum(each.values(), Usage())
@@ -63,8 +63,8 @@ class Session:
 
         Return whether it will be.
         """
-        asked = self.asked
-        answered = asked.calls + asked.cached_calls
+        usage = self.usage
+        answered = usage.calls + usage.cached_calls
         return self.folder is not None and not answered and self.folder.discard()
 
     def write_summary(self) -> None:
@@ -119,7 +119,7 @@ async def open_session(
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
         StorageError: The run folder or the cache cannot be opened.
     """
-    spec = rooted(spec)
+    spec = with_absolute_paths(spec)
     specs = spec.tools if tools is None else tuple(tools)
     # data are read before any model is connected: a bad row costs nothing then
     data, info = await _checked(examples, spec)
@@ -128,13 +128,13 @@ async def open_session(
         RunFolder.check_new(out)
     async with AsyncExitStack() as stack:
         given = await open_models({**spec.models, **(models or {})}, settings, stack)
-        asked = {role: SessionModel(model) for role, model in given.items()}
+        counted = {role: SessionModel(model) for role, model in given.items()}
         opened: tuple[Tool, ...] = ()
         if method is None and making is not None:
-            method = making(asked)
+            method = making(counted)
         elif method is None:
-            opened = open_tools(spec.method, specs, asked, stack)
-            method = _build(spec, asked, tuple(map(dry_run_tool, opened)) if dry else opened)
+            opened = open_tools(spec.method, specs, counted, stack)
+            method = _build(spec, counted, tuple(map(dry_run_tool, opened)) if dry else opened)
         if isinstance(method, ChecksData):
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None
@@ -146,12 +146,14 @@ async def open_session(
             check_manifest(folder.path, folder.manifest)
         book = await _open_book(given, folder, stack)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}
-        for role, model in asked.items():
+        for role, model in counted.items():
             identity = recorded_identity(model, before.get(role))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book)
         judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
         if folder is not None:
-            manifest = manifest_of(spec, method, asked, info, _as_asked(settings, models or {}))
+            manifest = manifest_of(
+                spec, method, counted, info, _as_requested(settings, models or {})
+            )
             await _bind(folder, manifest, judged, method, resume=resume)
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
         engine = Engine(
@@ -166,11 +168,11 @@ async def open_session(
             adjust=adjust,
         )
         yield Session(
-            engine=engine, method=method, examples=data, data=info, models=asked, folder=folder
+            engine=engine, method=method, examples=data, data=info, models=counted, folder=folder
         )
 
 
-def _as_asked(settings: Settings, models: Mapping[str, Model]) -> Settings:
+def _as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
     """Return the settings with which `resume` asks the models that the caller connected."""
     own = {
         role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
@@ -182,7 +184,7 @@ def _as_asked(settings: Settings, models: Mapping[str, Model]) -> Settings:
         of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
         kept = {name: getattr(settings, name) for name in of_the_run}
         return first.model_copy(update=kept)
-    told = {
+    requested = {
         role: {
             name: value
             for name, value in given.model_dump(exclude_defaults=True).items()
@@ -190,7 +192,7 @@ def _as_asked(settings: Settings, models: Mapping[str, Model]) -> Settings:
         }
         for role, given in own.items()
     }
-    return settings.model_copy(update={"roles": {**settings.roles, **told}})
+    return settings.model_copy(update={"roles": {**settings.roles, **requested}})
 
 
 async def _bind(

@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError, field_validator
 
 from textassay.evaluation.shards import Shard
 from textassay.methods.fitted.evaluator import is_evaluator
-from textassay.methods.fitted.features import rooted_scores
-from textassay.methods.library.profiles import with_absolute_path as rooted_profile
+from textassay.methods.fitted.features import with_absolute_paths as absolute_score_files
+from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
@@ -88,7 +88,7 @@ def manifest_of(
     }
 
 
-def rooted(spec: RunSpec) -> RunSpec:
+def with_absolute_paths(spec: RunSpec) -> RunSpec:
     """Return the spec with absolute paths, so that the run can be resumed from any folder."""
     paths = {
         "calibration": spec.calibration,
@@ -98,13 +98,15 @@ def rooted(spec: RunSpec) -> RunSpec:
     absolute = {
         name: str(Path(path).absolute()) for name, path in paths.items() if path is not None
     }
-    models = {role: _rooted_replay(name) for role, name in spec.models.items()}
-    rooted_as = {
-        "scores": _rooted_scores,
-        "profile": rooted_profile,
-        "ratings": _rooted_ratings,
+    models = {role: _absolute_replay(name) for role, name in spec.models.items()}
+    converters = {
+        "scores": _absolute_scores,
+        "profile": absolute_profile,
+        "ratings": _absolute_ratings,
     }
-    options = {key: rooted_as.get(key, _rooted_file)(value) for key, value in spec.options.items()}
+    options = {
+        key: converters.get(key, _absolute_file)(value) for key, value in spec.options.items()
+    }
     if is_evaluator(spec.method):
         absolute["method"] = str(Path(spec.method).absolute())
     return spec.model_copy(update={**absolute, "models": models, "options": options})
@@ -116,12 +118,12 @@ def _is_path(task: str | None) -> bool:
     )
 
 
-def _rooted_replay(name: str) -> str:
+def _absolute_replay(name: str) -> str:
     prefix, _, path = name.partition("/")
     return f"replay/{Path(path).absolute()}" if prefix == "replay" and path else name
 
 
-def _rooted_file(value: Any) -> Any:
+def _absolute_file(value: Any) -> Any:
     """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
     return (
         str(Path(value).absolute())
@@ -130,11 +132,11 @@ def _rooted_file(value: Any) -> Any:
     )
 
 
-def _rooted_scores(value: Any) -> tuple[str, ...]:
-    return tuple(rooted_scores([value] if isinstance(value, str) else value))
+def _absolute_scores(value: Any) -> tuple[str, ...]:
+    return tuple(absolute_score_files([value] if isinstance(value, str) else value))
 
 
-def _rooted_ratings(value: Any) -> Any:
+def _absolute_ratings(value: Any) -> Any:
     return str(Path(value).absolute()) if isinstance(value, str) else value
 
 

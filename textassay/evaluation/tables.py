@@ -26,9 +26,9 @@ def long_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
     for example in examples:
         of_one = by_id.pop(example.id, {})
         for aspect in (name for name in aspects if name in of_one):
-            told = {"system": example.system, "group": example.group}
+            fields = {"system": example.system, "group": example.group}
             human = example.human.get(aspect)
-            rows.append({**of_one[aspect].model_dump(mode="json"), **told, "human": human})
+            rows.append({**of_one[aspect].model_dump(mode="json"), **fields, "human": human})
     # scores whose examples are not in the data are kept at the end: data that were cut must not
     # hide them
     left = [score for of_one in by_id.values() for score in of_one.values()]
@@ -50,8 +50,8 @@ def wide_rows(scores: Iterable[Score], examples: Iterable[Example]) -> Rows:
             continue
         human = {f"human.{name}": value for name, value in example.human.items()}
         humans |= dict.fromkeys(human)
-        told = {"id": example.id, "system": example.system, "group": example.group}
-        rows.append({**told, **_values(of_one), **human})
+        row = {"id": example.id, "system": example.system, "group": example.group}
+        rows.append({**row, **_values(of_one), **human})
     rows += [{"id": id_, **_values(of_one)} for id_, of_one in by_id.items()]
     return ["id", "system", "group", *aspects, *humans], rows
 

@@ -95,8 +95,8 @@ class NotebookLine:
         """Draw the state over the last one."""
         from IPython.display import display  # there, as this runs in its kernel
 
-        told = {"text/plain": line(now)}
+        bundle = {"text/plain": line(now)}
         if self._handle is None:
-            self._handle = display(told, raw=True, display_id=True)
+            self._handle = display(bundle, raw=True, display_id=True)
         else:
-            self._handle.update(told, raw=True)
+            self._handle.update(bundle, raw=True)

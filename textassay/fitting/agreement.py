@@ -119,7 +119,7 @@ def _on_same_rows(
         }
     differences = {
         name: {
-            c: _told(
+            c: _as_json(
                 difference_between(
                     rows[EVALUATOR][c], rows[name][c], draws[EVALUATOR][c] - draws[name][c], count
                 )
@@ -133,12 +133,12 @@ def _on_same_rows(
     return {**rated, "agreement": {**rows, **failed}, "evaluator_minus": differences}
 
 
-def _told(difference: Any) -> Json:
-    told = asdict(difference)
-    p = told["p"]
+def _as_json(difference: Any) -> Json:
+    content = asdict(difference)
+    p = content["p"]
     return {
-        "difference": told["difference"],
-        "ci": _listed(told["ci"]),
+        "difference": content["difference"],
+        "ci": _listed(content["ci"]),
         "p": p,
         "significant": None if p is None else p < SIGNIFICANT,
     }

@@ -85,11 +85,11 @@ class Growth:
 
     def as_dict(self, *, given: bool) -> Json:
         """Return JSON values; what earlier versions did not have is left out at its default."""
-        told = asdict(self) | {"keep": self.kept(given=given)}
+        content = asdict(self) | {"keep": self.kept(given=given)}
         for name in ("saliency", "noise"):
-            if told[name] == type(self).__dataclass_fields__[name].default:
-                del told[name]
-        return told
+            if content[name] == type(self).__dataclass_fields__[name].default:
+                del content[name]
+        return content
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ async def align(
     """
     tree = AspectTree(aspects=tuple(roots))
     ratings: dict[str, Mapping[str, float | None]] = {}
-    told: list[Json] = []
+    layers: list[Json] = []
     warnings: list[str] = []
     expanded: Sequence[Aspect] = ()
     keep = growth.kept(given=given)
@@ -171,10 +171,10 @@ async def align(
         stops = prunes and ranking.is_noise and growth.noise == "stop"
         last = layer == growth.layers or stops
         expanded = () if last else nodes if layer == 1 else ranking.nodes[:keep]
-        told.append(_layer(layer, nodes, choice, parts, ranking, expanded, notes))
+        layers.append(_layer(layer, nodes, choice, parts, ranking, expanded, notes))
         if stops:
             break
-    return Aligned(tree, choice, parts, told, tuple(warnings))
+    return Aligned(tree, choice, parts, layers, tuple(warnings))
 
 
 def _noise_warning(layer: int, keep: int, growth: Growth) -> str:
@@ -228,10 +228,10 @@ def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Rati
     centered = np.where(gaps, 0.0, people.human - np.nanmean(people.human, axis=0))
     signal = centered.sum(axis=1) / np.maximum(1, (~gaps).sum(axis=1))
     noise = np.random.default_rng(seed).normal(size=(len(roots), len(signal)))
-    said = signal + (signal.std() or 1.0) * noise
+    ratings = signal + (signal.std() or 1.0) * noise
     return {
         root.id: dict(zip(people.ids, map(float, row), strict=True))
-        for root, row in zip(roots, said, strict=True)
+        for root, row in zip(roots, ratings, strict=True)
     }
 
 
@@ -275,7 +275,7 @@ class _Ranking:
         low = dict(zip(self.permutation.names, spans, strict=True))
         return not any(low[node.id][0] > 0 for node in self.nodes)
 
-    def told(self, expanded: set[str]) -> list[Json]:
+    def as_json(self, expanded: set[str]) -> list[Json]:
         """Return JSON values."""
         importance = self.permutation
         spans = dict(zip(importance.names, importance.overall_interval(), strict=True))
@@ -323,7 +323,7 @@ def _layer(
         "aggregator": choice.chosen,
         "features": len(parts.train.names),
         "agreement": agreement(predicted_by(choice.aggregator, parts.test), parts.test),
-        "importance": ranking.told({node.id for node in expanded}),
+        "importance": ranking.as_json({node.id for node in expanded}),
         "is_noise": ranking.is_noise,
         "unused": list(notes),
     }

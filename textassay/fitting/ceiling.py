@@ -36,15 +36,15 @@ def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
     by_aspect: Json = {}
     for at, aspect in enumerate(test.aspects):
         human = test.human[:, at]
-        told: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
+        shares: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
         single = best_single(train, aspect)
         if single is not None:
             values = single[1] * test.features[:, test.names.index(single[0])]
-            told["best single"] = {
+            shares["best single"] = {
                 **_share_of_equal_ranks(values, human, test),
                 "feature": single[0],
             }
-        by_aspect[aspect] = told
+        by_aspect[aspect] = shares
     return by_aspect
 
 
@@ -105,8 +105,8 @@ def _correlations(a: Floats, b: Floats) -> Json:
 
 
 def _mean(rows: list[Json]) -> Json:
-    told: Json = {}
+    means: Json = {}
     for coefficient in ("pearson", "spearman"):
         values = [row[coefficient] for row in rows if row[coefficient] is not None]
-        told[coefficient] = float(np.mean(values)) if values else None
-    return told
+        means[coefficient] = float(np.mean(values)) if values else None
+    return means

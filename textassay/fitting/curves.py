@@ -63,13 +63,13 @@ def _over_seeds(
             rows.append(len(part.ids))
         except DataError as error:
             problem = str(error)
-    told: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
+    curve: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
     for coefficient in ("pearson", "spearman"):
         values = [one[coefficient] for one in curves if one[coefficient] is not None]
-        told[coefficient] = (
+        curve[coefficient] = (
             {"mean": float(np.mean(values)), "sd": float(np.std(values))} if values else None
         )
-    return told | ({"failed": problem} if problem is not None else {})
+    return curve | ({"failed": problem} if problem is not None else {})
 
 
 def over_criteria(
@@ -120,12 +120,12 @@ def _over_one_sample(
 
 def _mean_of(points: Sequence[Json]) -> Json:
     """Return one point of the mean curve: means and standard deviations over the samples."""
-    told: Json = {"count": points[0]["count"], "last": points[0]["last"], "sd": {}}
+    mean: Json = {"count": points[0]["count"], "last": points[0]["last"], "sd": {}}
     for coefficient in ("pearson", "spearman"):
         values = [one[coefficient] for one in points if one.get(coefficient) is not None]
-        told[coefficient] = float(np.mean(values)) if values else None
-        told["sd"][coefficient] = float(np.std(values)) if values else None
-    return told | {"samples": len(points)}
+        mean[coefficient] = float(np.mean(values)) if values else None
+        mean["sd"][coefficient] = float(np.std(values)) if values else None
+    return mean | {"samples": len(points)}
 
 
 def steps(count: int) -> list[int]:
@@ -142,12 +142,12 @@ def steps(count: int) -> list[int]:
 def _with_top(
     features: list[str], name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
 ) -> Json:
-    told: Json = {"count": len(features), "last": features[-1]}
+    point: Json = {"count": len(features), "last": features[-1]}
     try:
         predicted = predicted_by(fitter.fit(name, train.only(features)), test.only(features))
     except DataError as error:
-        return {**told, "failed": str(error)}
-    return told | agreement(predicted, test)
+        return {**point, "failed": str(error)}
+    return point | agreement(predicted, test)
 
 
 def agreement(predicted: Floats, test: FeatureTable) -> Json:
@@ -161,8 +161,8 @@ def agreement(predicted: Floats, test: FeatureTable) -> Json:
         agreement_of(pair_up(p, h), "dataset")
         for p, h in zip(predicted.T, test.human.T, strict=True)
     ]
-    told: Json = {}
+    content: Json = {}
     for coefficient in ("pearson", "spearman"):
         values = [getattr(one, coefficient) for one in agreements]
-        told[coefficient] = None if None in values else float(np.mean(values))
-    return told | {"coverage": min((one.coverage or 0.0) for one in agreements)}
+        content[coefficient] = None if None in values else float(np.mean(values))
+    return content | {"coverage": min((one.coverage or 0.0) for one in agreements)}

@@ -14,7 +14,7 @@ from pathlib import Path
 from textassay.fitting.learn import Fitter, background_of, choose
 from textassay.fitting.report import Depth, Parts, report_of
 from textassay.fitting.scales import scales_of
-from textassay.fitting.table import FeatureTable, Wanted, read_table, refuse_leaks
+from textassay.fitting.table import FeatureTable, Selection, read_table, refuse_leaks
 from textassay.fitting.text import text_of
 from textassay.learning import hold_out, split_rows
 from textassay.learning.splits import Mask
@@ -131,8 +131,8 @@ def fit_recorded(
             f"fit without a model needs {parameter('features', 'NAME,GLOB*')} or "
             f"{parameter('scores', 'FILE')} to learn from"
         )
-    wanted = Wanted(features, read_files(scores), learning.aspects, learning.by_row)
-    table = read_table(data, wanted)
+    selection = Selection(features, read_files(scores), learning.aspects, learning.by_row)
+    table = read_table(data, selection)
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
     fitter = Fitter(scales_of(table, learning.scales), learning.seed, learning.threads)

@@ -37,13 +37,13 @@ from textassay.fitting.given_tree import given_tree, parts_in
 from textassay.fitting.learn import Fitter, background_of
 from textassay.fitting.report import report_of
 from textassay.fitting.scales import scales_of
-from textassay.fitting.table import Wanted, human_aspects, read_table
+from textassay.fitting.table import Selection, human_aspects, read_table
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
 from textassay.methods.hd_eval import BY_MODEL, SCALE, HDEvalOptions, decomposer_for
 from textassay.methods.library import tasks, trees
-from textassay.methods.library.profiles import with_absolute_path as rooted_profile
+from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS
 from textassay.runtime.connect import ledger_of, with_store
@@ -122,7 +122,7 @@ class Alignment:
                 )
         self.task = task_for(order.task, human_aspects(order.data.check(), order.learning.aspects))
         self.examples = rated(order.data, order.learning, order.limit)
-        self.people = read_table(Examples(self.examples), _wanted(order.learning))
+        self.people = read_table(Examples(self.examples), _selection(order.learning))
         self.fitter = Fitter(
             scales_of(self.people, order.learning.scales),
             order.learning.seed,
@@ -151,7 +151,7 @@ class Alignment:
         """
         train, test = sides(self.people, learning)
         used = train | test
-        kept = {id_ for id_, wanted in zip(self.people.ids, used, strict=True) if wanted}
+        kept = {id_ for id_, is_used in zip(self.people.ids, used, strict=True) if is_used}
         self.examples = [example for example in self.examples if example.id in kept]
         # ratings are paid for per row, so rows of neither side must not reach the judge
         self.people = self.people.rows(used)
@@ -195,7 +195,7 @@ class Alignment:
                 # an error while ratings are asked for is not one of learning, and these notes
                 # would mislead
                 if not layers.rating:
-                    self._tell_what_is_kept(error, out)
+                    self._warn_of_saved_progress(error, out)
                 raise
 
     async def dry_run(self, watch: Watch = _unwatched) -> Usage:
@@ -250,7 +250,7 @@ class Alignment:
             ".jinja"
         ):  # the evaluator may be applied from another folder
             prompt = str(Path(prompt).absolute())
-        profile = rooted_profile(self.order.options.profile)
+        profile = absolute_profile(self.order.options.profile)
         update = {"children": self.order.growth.children, "prompt": prompt, "profile": profile}
         return self.order.options.model_copy(update=update)
 
@@ -276,7 +276,7 @@ class Alignment:
             dry=folder is None,
         )
 
-    def _tell_what_is_kept(self, error: DataError, out: Path) -> None:
+    def _warn_of_saved_progress(self, error: DataError, out: Path) -> None:
         """Add to a learning error that the paid ratings are kept, and what to change."""
         error.add_note(
             f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
@@ -532,15 +532,15 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
 
 def rated(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
     """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
-    wanted = human_aspects(data.check(), learning.aspects)
+    names = human_aspects(data.check(), learning.aspects)
     examples: list[Example] = []
     for example in data:
         if limit is not None and len(examples) == limit:
             break
-        if any(example.human.get(name) is not None for name in wanted):
+        if any(example.human.get(name) is not None for name in names):
             examples.append(example)
     return examples
 
 
-def _wanted(learning: Learning) -> Wanted:
-    return Wanted(aspects=learning.aspects, by_row=learning.by_row)
+def _selection(learning: Learning) -> Selection:
+    return Selection(aspects=learning.aspects, by_row=learning.by_row)

@@ -85,13 +85,13 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     Permutation importance and mean size of Shapley values, on held-out rows.
     """
     aggregator, test = choice.aggregator, parts.test
-    told: Json = {}
+    content: Json = {}
     try:
-        told["permutation"] = _permutation(
+        content["permutation"] = _permutation(
             importance_on(aggregator, test, seed=fitter.seed, repeats=_REPEATS), test
         )
     except DataError as error:
-        told["permutation"] = {"failed": str(error)}
+        content["permutation"] = {"failed": str(error)}
     rng = np.random.default_rng(fitter.seed)
     # contributions of a few hundred rows give the means well enough, and sampled ones are slow
     rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
@@ -107,7 +107,7 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
     )
     sizes = global_importance(explained.values)
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
-    told["shap"] = [
+    content["shap"] = [
         {
             "feature": test.names[i],
             "mean": float(sizes[:, i].mean()),
@@ -115,7 +115,7 @@ def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
         }
         for i in order
     ]
-    return told
+    return content
 
 
 def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:

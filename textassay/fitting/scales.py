@@ -20,18 +20,18 @@ _ROWS = 3
 """Rated rows of a source from which on it shows a scale."""
 
 
-def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> Scales:
+def scales_of(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> Scales:
     """Return lowest and highest rating by aspect.
 
     Args:
         table: Rated rows.
-        told: Scales that the caller gave.
+        given: Scales that the caller gave.
 
     Raises:
         UnknownName: A scale is given for an aspect that is not learned.
         DataError: Ratings lie off the given scale, do not vary, or come on two scales.
     """
-    for name in told:
+    for name in given:
         if name not in table.aspects:
             raise UnknownName("human aspect with a scale", name, list(table.aspects))
     scales: Scales = {}
@@ -43,13 +43,13 @@ def scales_of(table: FeatureTable, told: Mapping[str, tuple[float, float]]) -> S
                 f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learnt; leave"
                 " it out"
             )
-        if name in told:
-            if low < told[name][0] or high > told[name][1]:
+        if name in given:
+            if low < given[name][0] or high > given[name][1]:
                 raise DataError(
                     f"aspect {name!r}: ratings go from {low:g} to {high:g}, off the scale "
-                    f"{told[name][0]:g} to {told[name][1]:g} that was told"
+                    f"{given[name][0]:g} to {given[name][1]:g} that was told"
                 )
-            scales[name] = told[name]
+            scales[name] = given[name]
             continue
         _refuse_two_scales(name, ratings, table)
         scales[name] = (float(math.floor(low)), float(math.ceil(high)))

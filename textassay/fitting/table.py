@@ -123,7 +123,7 @@ class FeatureTable:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Selection:
     """What to read.
 
     Attributes:
@@ -139,7 +139,7 @@ class Wanted:
     by_row: bool = False
 
 
-def human_aspects(info: DataInfo, wanted: Iterable[str] | None) -> tuple[str, ...]:
+def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...]:
     """Return the human aspects to learn.
 
     Raises:
@@ -150,14 +150,14 @@ def human_aspects(info: DataInfo, wanted: Iterable[str] | None) -> tuple[str, ..
         raise DataError(
             f"{info.name} holds no human ratings to learn from; give them in the field 'human'"
         )
-    chosen = tuple(dict.fromkeys(wanted)) if wanted is not None else tuple(info.human)
+    chosen = tuple(dict.fromkeys(names)) if names is not None else tuple(info.human)
     for name in chosen:
         if name not in info.human:
             raise UnknownName(f"human aspect of {info.name}:", name, list(info.human))
     return chosen
 
 
-def read_table(data: Examples, wanted: Wanted) -> FeatureTable:
+def read_table(data: Examples, selection: Selection) -> FeatureTable:
     """Read rated rows with the wanted features; one pass over the data.
 
     Raises:
@@ -166,8 +166,8 @@ def read_table(data: Examples, wanted: Wanted) -> FeatureTable:
             has no value in any.
     """
     info = data.check()
-    aspects, scores = human_aspects(info, wanted.aspects), wanted.scores or {}
-    metrics = choose(wanted.patterns, list(info.metrics))
+    aspects, scores = human_aspects(info, selection.aspects), selection.scores or {}
+    metrics = choose(selection.patterns, list(info.metrics))
     # two features of one name could not be told apart in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(
@@ -177,7 +177,7 @@ def read_table(data: Examples, wanted: Wanted) -> FeatureTable:
     rows = _Rows(names, aspects, scores)
     for example in data:
         rows.add(example)
-    return rows.table(info, by_row=wanted.by_row)
+    return rows.table(info, by_row=selection.by_row)
 
 
 class _Rows:
@@ -281,11 +281,11 @@ def refuse_leaks(table: FeatureTable) -> None:
     """
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
     if leaks:
-        told = "; ".join(
+        listed = "; ".join(
             f"{feature!r} is as good as the ratings of {aspect!r}" for feature, aspect in leaks[:5]
         )
         raise DataError(
-            f"leakage: {told} (correlation above .999), so there would be nothing to learn; leave"
+            f"leakage: {listed} (correlation above .999), so there would be nothing to learn; leave"
             " out such features"
         )
 

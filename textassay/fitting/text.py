@@ -15,7 +15,7 @@ def text_of(report: Json) -> str:
     if "alignment" in report:
         parts.insert(1, _alignment(report["alignment"]))
     if report.get("warnings"):
-        parts.insert(1, "\n".join(f"warning: {told}" for told in report["warnings"]))
+        parts.insert(1, "\n".join(f"warning: {warning}" for warning in report["warnings"]))
     if "data_efficiency" in report:
         parts += [
             _data_curve(report),
@@ -99,12 +99,12 @@ def _held_out(held_out: Json) -> list[str]:
 def _better(difference: Json | None, resamples: int) -> str:
     if difference is None:
         return ""
-    told = []
+    lines = []
     for c in ("pearson", "spearman"):
         one = difference[c]
         if one["difference"] is not None:
-            told.append(f"{one['difference']:+.3f}{_probability(one, resamples)}")
-    return " / ".join(told)
+            lines.append(f"{one['difference']:+.3f}{_probability(one, resamples)}")
+    return " / ".join(lines)
 
 
 def _probability(one: Json, resamples: int) -> str:

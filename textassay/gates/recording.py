@@ -23,7 +23,7 @@ from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.cache_folder import made_ready
+from textassay.runtime.storage.cache_folder import prepared_folder
 from textassay.runtime.storage.files import read_regular, write_json
 
 Mode = Literal["record", "replay", "live"]
@@ -148,5 +148,5 @@ class Judge:
 
 def _make_cache(folder: Path) -> None:
     """Make the cache folder before anything else lies in it, for it refuses folders of others."""
-    with made_ready(folder):
+    with prepared_folder(folder):
         pass

@@ -415,13 +415,13 @@ class Aggregator:
         )
         try:
             learned = AGGREGATORS[self.name](training)
-            pooled, told = self._learn_pooled(
+            pooled, facts = self._learn_pooled(
                 training, [systems[i] for i in np.flatnonzero(rows).tolist()]
             )
         except DataError as error:
             raise DataError(f"aspect {name!r}: {error}") from error
         notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
-        made = LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **told}, pooled)
+        made = LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **facts}, pooled)
         self._refuse_constant(made, training.features, name)
         return made
 
@@ -500,8 +500,8 @@ class Aggregator:
             own=np.concatenate([rows.own, rows.own]),
         )
         comparison = compare(rows, beside, group_codes(of_known), new=self.new_systems)
-        told = {"systems": comparison.as_dict(len(set(of_known)), new=self.new_systems)}
-        return (AGGREGATORS[self.name](beside).predictor if comparison.helps else None), told
+        facts = {"systems": comparison.as_dict(len(set(of_known)), new=self.new_systems)}
+        return (AGGREGATORS[self.name](beside).predictor if comparison.helps else None), facts
 
     def _beside(self, z: Floats, systems: Systems | None) -> tuple[Mask, Floats]:
         """Return which rows have a known system, and those rows with its means beside them."""

@@ -83,10 +83,10 @@ def learn_auto(training: Training) -> Learned:
             "no aggregator can be learnt: "
             + "; ".join(f"{k}: {why}" for k, why in held_out.failed.items())
         )
-    wanted = (
+    allowed = (
         BLEND_OF_FEW if few else BLEND if groups >= _GROUPS_WITHOUT_CORRW else ("corrw", *BLEND)
     )
-    members = [name for name in wanted if name in held_out.squared]
+    members = [name for name in allowed if name in held_out.squared]
     # the mean of held-out predictions is what the blend would predict, so it need not be
     # cross-validated itself
     held_out.add_mean("blend", members)

@@ -75,9 +75,9 @@ def compare(
             one: Floats = learner(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
     # rows of one system are wrong together when it is new, so they count as one observation
-    told = HeldOut(replace(without, groups=systems) if new else without, predicted, {})
-    errors = told.errors()
-    clearly = told.best(unless_clearly_better=WITHOUT) == WITH
+    held_out = HeldOut(replace(without, groups=systems) if new else without, predicted, {})
+    errors = held_out.errors()
+    clearly = held_out.best(unless_clearly_better=WITHOUT) == WITH
     return Compared(clearly if new else errors[WITH] < errors[WITHOUT], errors)
 
 

@@ -108,15 +108,15 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
         ConfigurationError: The method takes no tools, or a tool cannot be made.
     """
     default = None if _is_folder(name) else getattr(find(name), "default_tools", None)
-    wanted = tuple(tools)
+    selected = tuple(tools)
     if default is None:
-        if wanted:
+        if selected:
             raise ConfigurationError(
                 f"{name} takes no tools; those that do: {', '.join(_WITH_TOOLS)}"
             )
         return ()
-    asked = (models.get("tools") or models.get("")) if isinstance(models, Mapping) else models
-    return build_tools(wanted or default, model=asked)
+    model = (models.get("tools") or models.get("")) if isinstance(models, Mapping) else models
+    return build_tools(selected or default, model=model)
 
 
 def known() -> tuple[str, ...]:

@@ -151,7 +151,7 @@ class Checklist(PromptMethod):
             Node("all", self._lay_out, questions="questions"),
             *self._answering("all.items", "ratings"),
             Node("scores", self._fuse, **PER_ASPECT, questions=each("questions"),
-                 asked="all", ratings="ratings"),
+                 all_questions="all", ratings="ratings"),
         ]  # fmt: skip
 
     def _answering(self, questions: str, output: str) -> list[Node]:
@@ -178,8 +178,10 @@ class Checklist(PromptMethod):
         ]  # fmt: skip
 
     async def _inquire(self, example: Example, question: Aspect) -> QuestionSet:
-        asked = self.options.pattern.replace("{question}", question_of(question))
-        return await self._prepared(example, question.model_copy(update={"question": asked}))
+        question_text = self.options.pattern.replace("{question}", question_of(question))
+        return await self._prepared(
+            example, question.model_copy(update={"question": question_text})
+        )
 
     async def _answer(self, inquiry: QuestionSet) -> Replies:
         if inquiry.form is None:
@@ -215,18 +217,18 @@ class Checklist(PromptMethod):
         example: Example,
         aspect: Aspect,
         questions: Questions,
-        asked: AllQuestions,
+        all_questions: AllQuestions,
         ratings: list[Score | Failure],
     ) -> Score:
         """Return the weighted mean over an aspect's questions, with every answer as evidence."""
         # by id, since two aspects may share a question
         own = {question.id for question in questions.items}
-        pairs = [(q, r) for q, r in zip(asked.items, ratings, strict=True) if q.id in own]
+        pairs = [(q, r) for q, r in zip(all_questions.items, ratings, strict=True) if q.id in own]
         average = Average(self.signature, self.options.required)
         parts = [_turned(question, aspect, rating) for question, rating in pairs]
         weights = [self.options.weights.get(question.id, 1.0) for question, _ in pairs]
         score = await average(example, aspect, parts, weights)
-        told = tuple(_told(question, rating) for question, rating in pairs)
+        evidence = tuple(_as_evidence(question, rating) for question, rating in pairs)
         unanswered = sum(isinstance(r, Score) and r.outcome == "abstained" for _, r in pairs)
         count = (
             (
@@ -238,7 +240,7 @@ class Checklist(PromptMethod):
             if unanswered
             else ()
         )
-        return score.model_copy(update={"evidence": (*told, *count, *questions.notes)})
+        return score.model_copy(update={"evidence": (*evidence, *count, *questions.notes)})
 
     @property
     def _reads_choices(self) -> bool:
@@ -261,17 +263,17 @@ class Checklist(PromptMethod):
         return (writer, weights, self.options.required)
 
     def _check_locked(self) -> None:
-        wanted = self.options.digest
-        if wanted is None:
+        locked = self.options.digest
+        if locked is None:
             return
-        if len(wanted) < 4 or self._writing or not self.locked.startswith(wanted[:6].lower()):
+        if len(locked) < 4 or self._writing or not self.locked.startswith(locked[:6].lower()):
             state = (
                 f"questions on {self._writing[0].name!r} are still to be written"
                 if self._writing
                 else f"it is {self.locked}"
             )
             raise ConfigurationError(
-                f"checklist {self.options.checklist}: its digest should be {wanted}, and {state}; "
+                f"checklist {self.options.checklist}: its digest should be {locked}, and {state}; "
                 "someone edited the file, or it is another one"
             )
 
@@ -304,11 +306,11 @@ class Checklist(PromptMethod):
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions that are known before the run."""
-        told = {
+        content = {
             root: {question.id: question_of(question) for question in items}
             for root, items in self._given.items()
         }
-        return super().describe() | {"questions": told, "questions_digest": self.locked}
+        return super().describe() | {"questions": content, "questions_digest": self.locked}
 
 
 def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decomposer:
@@ -360,12 +362,12 @@ def as_questions(
         MalformedResponse: None of them is a question.
     """
     # a statement cannot be answered with yes or no, and asking it would rate the judge's guess
-    asked = tuple(
+    questions = tuple(
         part.model_copy(update={"question": part.definition})
         for part in written
         if part.definition.rstrip().endswith("?")
     )
-    if not asked:
+    if not questions:
         raise MalformedResponse(
             f"the model was asked for yes/no questions on {aspect.name!r} and wrote none"
         )
@@ -374,7 +376,7 @@ def as_questions(
         for part in written
         if not part.definition.rstrip().endswith("?")
     )
-    return Questions(items=asked, notes=(*notes, *dropped))
+    return Questions(items=questions, notes=(*notes, *dropped))
 
 
 def _given(
@@ -403,16 +405,16 @@ def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score 
     return rating.model_copy(update={"value": 1.0 - rating.value})
 
 
-def _told(question: Aspect, rating: Score | Failure) -> dict[str, Any]:
+def _as_evidence(question: Aspect, rating: Score | Failure) -> dict[str, Any]:
     """Return the evidence of an aspect's score on one answer."""
     own = rating.evidence[0] if isinstance(rating, Score) and rating.evidence else {}
     kept: dict[str, Any] = {
         key: own[key] for key in ("answer", "quote", "found_in", "p_yes", "mass") if key in own
     }
-    told: dict[str, Any] = {
+    evidence: dict[str, Any] = {
         **as_evidence(rating),
         **kept,
         "text": question_of(question),
         "id": question.id,
     }
-    return {key: value for key, value in told.items() if key != "explanation"}
+    return {key: value for key, value in evidence.items() if key != "explanation"}

@@ -155,35 +155,37 @@ class CoAScore(RatingMethod):
     async def _judge(
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings
     ) -> Score:
-        told = (*_told(chain, ratings), *chain.notes, *ratings.notes)
+        evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
         # without any rating the last prompt would be that of plain LLMScore, and the score would
         # be taken for CoAScore's
         if example.output.strip() and all(score.value is None for score in ratings.scores):
             return self._without_knowledge(example, aspect, ratings).model_copy(
-                update={"evidence": told}
+                update={"evidence": evidence}
             )
         score = await self.scorer(
             example, aspect, knowledge=RelatedAspects.of(chain.aspects, ratings.scores)
         )
         return score.model_copy(
-            update={"evidence": (*told, *score.evidence), "usage": ratings.usage + score.usage}
+            update={"evidence": (*evidence, *score.evidence), "usage": ratings.usage + score.usage}
         )
 
     async def _judge_unrated(self, example: Example, aspect: Aspect, chain: Decomposition) -> Score:
         score = await self.scorer(example, aspect, knowledge=RelatedAspects.of(chain.aspects))
-        told = tuple({"text": part.name, "definition": part.definition} for part in chain.aspects)
-        return score.model_copy(update={"evidence": (*told, *chain.notes, *score.evidence)})
+        evidence = tuple(
+            {"text": part.name, "definition": part.definition} for part in chain.aspects
+        )
+        return score.model_copy(update={"evidence": (*evidence, *chain.notes, *score.evidence)})
 
     async def _take_mean(
         self, example: Example, aspect: Aspect, chain: Decomposition, ratings: Ratings
     ) -> Score:
         score = await self._average(example, aspect, list(ratings.scores))
-        told = (*_told(chain, ratings), *chain.notes, *ratings.notes)
-        return score.model_copy(update={"evidence": told, "usage": ratings.usage})
+        evidence = (*_as_evidence(chain, ratings), *chain.notes, *ratings.notes)
+        return score.model_copy(update={"evidence": evidence, "usage": ratings.usage})
 
     def _without_knowledge(self, example: Example, aspect: Aspect, ratings: Ratings) -> Score:
         declined = all(score.outcome == "abstained" for score in ratings.scores)
-        said = "; ".join(
+        reasons = "; ".join(
             dict.fromkeys(score.error.message for score in ratings.scores if score.error)
         )
         return Score(
@@ -194,7 +196,7 @@ class CoAScore(RatingMethod):
             outcome="abstained" if declined else "invalid",
             error=ScoreError(
                 type="Declined" if declined else "NoScoreFound",
-                message=f"none of the {len(ratings.scores)} relevant aspects was rated: {said}",
+                message=f"none of the {len(ratings.scores)} relevant aspects was rated: {reasons}",
             ),
             usage=ratings.usage,
             signature=self.signature,
@@ -297,7 +299,7 @@ def _drawn(example: Example, aspect: Aspect, seed: int) -> Score:
     return Score(id=example.id, aspect=aspect.label, value=value, scale=aspect.scale)
 
 
-def _told(chain: Decomposition, ratings: Ratings) -> tuple[dict[str, Any], ...]:
+def _as_evidence(chain: Decomposition, ratings: Ratings) -> tuple[dict[str, Any], ...]:
     return tuple(
         {**as_evidence(score), "text": part.name, "definition": part.definition}
         for part, score in zip(chain.aspects, ratings.scores, strict=True)

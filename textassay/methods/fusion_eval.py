@@ -243,14 +243,14 @@ class FusionEval(PromptMethod):
             nodes.append(Node("weights", self.weights, aspect=each("input.aspects")))
             wires["weights"] = each("weights")
             parts.append(self.weights.digest)
-        told = "\n".join([self._plan_digest, *parts])
+        recipe = "\n".join([self._plan_digest, *parts])
         digest = hashlib.sha256(
-            f"{told}\n{direct.signature if direct else ''}".encode()
+            f"{recipe}\n{direct.signature if direct else ''}".encode()
         ).hexdigest()[:6]
-        asked = model_for(models, "scorer").name if direct else "-"
+        scorer = model_for(models, "scorer").name if direct else "-"
         fusion = self.options.fusion
         signature = (
-            f"method:{self.name}|model:{asked}|fusion:{fusion}|parts:{digest}|v:{__version__}"
+            f"method:{self.name}|model:{scorer}|fusion:{fusion}|parts:{digest}|v:{__version__}"
         )
         # the signature needs the digest of all parts, which are known only now
         average = replace(average, signature=signature)
@@ -299,10 +299,12 @@ class FusionEval(PromptMethod):
     def describe(self) -> dict[str, Any]:
         """Return options, task, tools, and the digests of prompts and plan."""
         tools = [{"name": tool.name, "signature": tool.signature} for tool in self.tools]
-        told = super().describe()
+        description = super().describe()
         if self.options.fusion != "llm":
-            told["aspects"] = [{**aspect, "scale": list(UNIT)} for aspect in told["aspects"]]
-        return {**told, "tools": tools, "plan": self._plan_digest or None}
+            description["aspects"] = [
+                {**aspect, "scale": list(UNIT)} for aspect in description["aspects"]
+            ]
+        return {**description, "tools": tools, "plan": self._plan_digest or None}
 
     def artifacts(self) -> dict[str, str]:
         """Return the written plan, or the learned weights, as files for the run folder."""
@@ -375,12 +377,12 @@ class _Written:
 
 def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
     """Return the task with an overall aspect last, where one is wanted and the task has none."""
-    wanted = options.overall
-    if wanted == "auto":
+    rate_overall = options.overall
+    if rate_overall == "auto":
         # an overall score of only some aspects would be overall in name alone
         whole = len(task.aspects) >= max(2, len(task.family))
-        wanted = options.fusion == "llm" and whole
-    if not wanted or any(is_overall(aspect) for aspect in task.aspects):
+        rate_overall = options.fusion == "llm" and whole
+    if not rate_overall or any(is_overall(aspect) for aspect in task.aspects):
         return task
     scales = {aspect.scale for aspect in task.aspects}
     overall = Aspect(

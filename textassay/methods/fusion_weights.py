@@ -88,19 +88,19 @@ class RatedWeights:
 
     def as_json(self) -> str:
         """Return what was learned, as a file for the run folder."""
-        told: dict[str, Any] = {"format": 1, "ratings": self._path, "digest": self.digest}
+        content: dict[str, Any] = {"format": 1, "ratings": self._path, "digest": self.digest}
         weights = {
             one.aspect: {"rated": one.rated, "correlations": one.correlations}
             for one in self.weights.values()
         }
-        return json.dumps({**told, "aspects": weights}, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps({**content, "aspects": weights}, indent=2, ensure_ascii=False) + "\n"
 
     async def _learned(self) -> None:
-        wanted = self._human.values()
+        names = self._human.values()
         rated = [
             example
             for example in Examples(self._path)
-            if any(example.human.get(name) is not None for name in wanted)
+            if any(example.human.get(name) is not None for name in names)
         ]
         if any(isinstance(tool, DryRunTool) for tool in self._tools):
             # nothing measures in a dry run; the direct evaluator's calls are counted all the same

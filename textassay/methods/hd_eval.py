@@ -200,10 +200,10 @@ class HDEval(RatingMethod):
         pairs = zip((placed.aspect for placed in criteria.placed), ratings, strict=True)
         rated = [(node, part) for node, part in pairs if node.id in own]
         score = await self._average(example, aspect, [part for _, part in rated])
-        told = tuple(
+        evidence = tuple(
             {**as_evidence(part), "text": node.name, "id": node.id} for node, part in rated
         )
-        return score.model_copy(update={"evidence": (*told, *branch.notes)})
+        return score.model_copy(update={"evidence": (*evidence, *branch.notes)})
 
     @property
     def variant(self) -> str:

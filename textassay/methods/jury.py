@@ -117,8 +117,8 @@ class Jury(RatingMethod):
         pairs = zip(panel.items, ratings, strict=True)
         own = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
         score = await self._average(example, aspect, [rating for _, rating in own])
-        told = tuple({**as_evidence(rating), "text": name} for name, rating in own)
-        update: dict[str, Any] = {"evidence": told}
+        evidence = tuple({**as_evidence(rating), "text": name} for name, rating in own)
+        update: dict[str, Any] = {"evidence": evidence}
         if score.value is not None:
             values = [r.value for _, r in own if isinstance(r, Score) and r.value is not None]
             # of these jurors, not of a population they were drawn from

@@ -90,16 +90,16 @@ class Pairwise(PromptMethod):
     def signature(self) -> str:
         """Method, model, words, orders, sampling and version."""
         facts = {"orders": self.options.orders, "ties": self.options.ties}
-        asked = self._asked
-        return asked.signature(self.name, self.prompt_digest, **facts, **asked.sampling)
+        ask = self._ask
+        return ask.signature(self.name, self.prompt_digest, **facts, **ask.sampling)
 
     @cached_property
     def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """6 hex digits for the words that are sent."""
-        return self._asked.digest(self.options.prompt_layout, self.options.ties, self._task.digest)
+        return self._ask.digest(self.options.prompt_layout, self.options.ties, self._task.digest)
 
     @cached_property
-    def _asked(self) -> Ask:
+    def _ask(self) -> Ask:
         return self.ask(
             temperature=self.options.temperature,
             seed=self.options.seed,
@@ -107,4 +107,4 @@ class Pairwise(PromptMethod):
         )
 
     def _comparer(self, order: Order) -> Comparer:
-        return Comparer(self._asked, order, self.options.ties, self.options.parse_retries)
+        return Comparer(self._ask, order, self.options.ties, self.options.parse_retries)

@@ -48,9 +48,9 @@ class ToolScores:
         self._tools = scorer.tools
 
         async def score(assignment: Assignment) -> list[Score]:
-            wanted = [aspect.label for aspect in assignment.aspects]
+            labels = [aspect.label for aspect in assignment.aspects]
             # a resumed run may lack the scores of some tools only
-            chosen = scorer if wanted == list(scorer.names) else _some(scorer, wanted)
+            chosen = scorer if labels == list(scorer.names) else _some(scorer, labels)
             return await chosen.score(assignment.example)
 
         self.graph = Graph(

@@ -126,18 +126,18 @@ def _part(piece: Mapping[str, Any], text: str, note: str) -> Line:
 
 def _note(piece: Mapping[str, Any]) -> str:
     """Return what a piece says besides its text and its number."""
-    said = [
+    notes = [
         f"{name} {piece[name]}"
         for name in ("problem", "definition", "explanation")
         if piece.get(name)
     ]
     if tokens := piece.get("unlikeliest"):
         alternatives = ", ".join(f"{each['token']!r} {each['logprob']:.1f}" for each in tokens)
-        said.append(f"least likely tokens {alternatives}")
+        notes.append(f"least likely tokens {alternatives}")
     if piece.get("tokens") is not None:
-        said.append(f"{piece['tokens']} tokens")
-    said += [f"{name} {_plain(value)}" for name, value in piece.items() if name not in _SHOWN]
-    return "; ".join(said)
+        notes.append(f"{piece['tokens']} tokens")
+    notes += [f"{name} {_plain(value)}" for name, value in piece.items() if name not in _SHOWN]
+    return "; ".join(notes)
 
 
 def _plain(value: Any) -> str:

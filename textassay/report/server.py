@@ -142,7 +142,7 @@ class Viewer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not _is_ours(request.host, self.host):
+        if not _is_cache_file(request.host, self.host):
             raise web.HTTPForbidden(text="this server answers for its own address only")
         try:
             response = await handler(request)
@@ -193,7 +193,7 @@ async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]
         await runner.cleanup()
 
 
-def _is_ours(header: str, listening: str) -> bool:
+def _is_cache_file(header: str, listening: str) -> bool:
     """Return whether a Host header is this server's own, not a foreign name resolving to it."""
     name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
     name = name.strip("[]").lower()

@@ -304,13 +304,13 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
     # The protocol alone is not enough: wrappers have its methods whatever they wrap.
     if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
         return model
-    wanted = (
+    alternatives = (
         "log-probabilities of given choices"
         if ability == "choices"
         else "the log-probability of a given text"
     )
     raise CapabilityError(
-        f"model {model.name!r} does not tell {wanted}; use a local model (llamacpp/PATH.gguf)"
+        f"model {model.name!r} does not tell {alternatives}; use a local model (llamacpp/PATH.gguf)"
         + (
             " or an API that returns top_logprobs"
             if ability == "choices"

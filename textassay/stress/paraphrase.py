@@ -70,8 +70,8 @@ class ParaphraseMethod(GraphMethod):
     @cached_property
     def signature(self) -> str:
         """Models, words and version."""
-        told = self._write.signature(TEST, self._write.digest())
-        return f"{told}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
+        own = self._write.signature(TEST, self._write.digest())
+        return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
 
 
 class Paraphrased:

@@ -195,7 +195,7 @@ class StressRun:
         self._turned: dict[str, list[Turned]] = {}
         self._texts: dict[str, str] = {}
         """Verified paraphrases by id."""
-        self.asked: Usage = NO_USAGE
+        self.usage: Usage = NO_USAGE
         """What a dry run counted."""
         self.judged = 0
         """Texts that a dry run went through."""
@@ -219,7 +219,7 @@ class StressRun:
     async def estimate(self) -> Usage:
         """Count what would be asked; ask nothing."""
         await self._sessions(dry=True)
-        return self.asked
+        return self.usage
 
     async def _sessions(self, *, dry: bool) -> dict[str, Answered]:
         answers: dict[str, Answered] = {}
@@ -251,7 +251,7 @@ class StressRun:
             async with aclosing(session.engine.scores()) as counted:
                 async for _ in counted:
                     pass
-        self.asked += session.asked
+        self.usage += session.usage
         self.judged += session.engine.progress.done
         return Answered()
 

@@ -47,11 +47,11 @@ def chosen_tests(names: Iterable[str] | None) -> tuple[str, ...]:
     if names is None:
         return TESTS
     # without the noise floor no shift could be told from a judge that varies by itself
-    wanted = {REPEAT}
+    chosen = {REPEAT}
     for name in names:
         if name == "all":
             return TESTS
         if name not in TESTS and name not in FAMILIES:
             raise UnknownName("stress test", name, ["all", *FAMILIES, *TESTS])
-        wanted.update(test for test in TESTS if name in (test, FAMILY_OF[test]))
-    return tuple(test for test in TESTS if test in wanted)
+        chosen.update(test for test in TESTS if name in (test, FAMILY_OF[test]))
+    return tuple(test for test in TESTS if test in chosen)

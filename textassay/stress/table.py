@@ -122,13 +122,13 @@ class _OneAspect:
             rows.append(self._plain(SWAP, second, first))
         # the mean of two answers is a steadier base than either
         middle = {id_: _mean(self._x[id_], self._r[id_]) for id_ in self._ids}
-        asked = {
+        sessions = {
             test: {id_: self._value(other, id_) for id_ in self._ids}
             for test, other in self._joined.others.items()
         }
-        for test, values in asked.items():
-            if test == LABEL_ORDER and LETTERS in asked:  # against letters in the usual order
-                rows.append(self._plain(test, asked[LETTERS], values))
+        for test, values in sessions.items():
+            if test == LABEL_ORDER and LETTERS in sessions:  # against letters in the usual order
+                rows.append(self._plain(test, sessions[LETTERS], values))
             else:
                 rows.append(self._plain(test, middle, values, asked_for=self._x))
         return [row for row in rows if len(row.edited) or row.unscored]

@@ -57,22 +57,24 @@ class Tracing:
 
     def run(self, method: Any) -> RunObserver:
         """Open the span of a session; its nodes are its children, also those of other tasks."""
-        told = {
+        attributes = {
             names.OPERATION: "evaluate",
             names.METHOD: method.name,
             names.SIGNATURE: method.signature,
         }
-        return TracedRun(self, self.tracer.start_span(f"evaluate {method.name}", attributes=told))
+        return TracedRun(
+            self, self.tracer.start_span(f"evaluate {method.name}", attributes=attributes)
+        )
 
     async def node(
         self, name: str, agent: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any]
     ) -> Any:
         """Call an agent inside of a span."""
-        told = {names.OPERATION: "invoke_agent", names.AGENT: name}
+        attributes = {names.OPERATION: "invoke_agent", names.AGENT: name}
         if (id_ := _example.get()) is not None:
-            told[names.EXAMPLE] = id_
+            attributes[names.EXAMPLE] = id_
         # without a context manager: this is run for every node of every example
-        span = self.tracer.start_span(f"invoke_agent {name}", attributes=told)
+        span = self.tracer.start_span(f"invoke_agent {name}", attributes=attributes)
         token = context.attach(trace.set_span_in_context(span))
         try:
             value = await agent(**arguments)
@@ -92,9 +94,9 @@ class Tracing:
         return TracedModel(model, self)
 
     @contextmanager
-    def call(self, name: str, told: Mapping[str, Any]) -> Iterator[Span]:
+    def call(self, name: str, attributes: Mapping[str, Any]) -> Iterator[Span]:
         """Open the span of a call."""
-        span = self.tracer.start_span(name, attributes=told, kind=SpanKind.CLIENT)
+        span = self.tracer.start_span(name, attributes=attributes, kind=SpanKind.CLIENT)
         token = context.attach(trace.set_span_in_context(span))
         try:
             yield span
@@ -128,7 +130,7 @@ class TracedRun:
     def scored(self, score: Score, example: Example) -> None:
         """Emit the event of a score, as a child of the span of its text if the example names it."""
         self._scores += 1
-        told: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             names.EVALUATION_NAME: score.aspect,
             names.EXAMPLE: score.id,
             names.SIGNATURE: score.signature,
@@ -147,7 +149,7 @@ class TracedRun:
                 # beside the trace of the application that wrote the text, if its data carry it:
                 # there a reader looks for a score
                 context=_judged_in(example) or self._context,
-                attributes={name: value for name, value in told.items() if value is not None},
+                attributes={name: value for name, value in attributes.items() if value is not None},
             )
         )
 
@@ -165,51 +167,56 @@ class TracedModel(Wrapper):
     def __init__(self, wrapped: Model, tracing: Tracing) -> None:
         super().__init__(wrapped)
         self._tracing = tracing
-        self._told = {names.REQUEST_MODEL: self.name, names.PROVIDER: self.name.split("/")[0]}
+        self._attributes = {names.REQUEST_MODEL: self.name, names.PROVIDER: self.name.split("/")[0]}
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Forward the request inside of a span."""
         operation = "chat" if request.messages else "text_completion"
-        told = {names.OPERATION: operation, **self._told}
+        attributes = {names.OPERATION: operation, **self._attributes}
         if isinstance(request, Request):
-            told |= _asked(request)
+            attributes |= _request_attributes(request)
         tracing = self._tracing
-        with tracing.call(f"{operation} {self.name}", told) as span:
+        with tracing.call(f"{operation} {self.name}", attributes) as span:
             # texts may hold personal data, and traces often leave the machine
             if tracing.texts:
                 span.set_attribute(names.INPUT_MESSAGES, _input(request))
             response = await call(request)
-            _answered(span, response, texts=tracing.texts)
+            _record_response(span, response, texts=tracing.texts)
             return response
 
 
-def _asked(request: Request) -> dict[str, Any]:
-    told: dict[str, Any] = {names.TEMPERATURE: request.temperature, names.TOP_P: request.top_p}
+def _request_attributes(request: Request) -> dict[str, Any]:
+    attributes: dict[str, Any] = {
+        names.TEMPERATURE: request.temperature,
+        names.TOP_P: request.top_p,
+    }
     if request.n > 1:
-        told[names.CHOICE_COUNT] = request.n
+        attributes[names.CHOICE_COUNT] = request.n
     if request.max_tokens is not None:
-        told[names.MAX_TOKENS] = request.max_tokens
+        attributes[names.MAX_TOKENS] = request.max_tokens
     if request.seed is not None:
-        told[names.SEED] = request.seed
-    return told
+        attributes[names.SEED] = request.seed
+    return attributes
 
 
-def _answered(span: Span, response: Any, *, texts: bool) -> None:
+def _record_response(span: Span, response: Any, *, texts: bool) -> None:
     usage = response.usage
-    told = {
+    attributes = {
         names.INPUT_TOKENS: usage.prompt_tokens,
         names.OUTPUT_TOKENS: usage.completion_tokens,
         names.CACHED: not usage.calls,
     }
     if usage.cost is not None:
-        told[names.COST] = usage.cost
+        attributes[names.COST] = usage.cost
     if isinstance(response, Response):
-        told[names.FINISH_REASONS] = tuple(sample.finish_reason for sample in response.samples)
+        attributes[names.FINISH_REASONS] = tuple(
+            sample.finish_reason for sample in response.samples
+        )
         if response.model is not None:
-            told[names.RESPONSE_MODEL] = response.model
+            attributes[names.RESPONSE_MODEL] = response.model
         if texts:
-            told[names.OUTPUT_MESSAGES] = _output(response)
-    span.set_attributes(told)
+            attributes[names.OUTPUT_MESSAGES] = _output(response)
+    span.set_attributes(attributes)
 
 
 def _input(request: Prompted) -> str:

@@ -149,12 +149,12 @@ async def choices_are_probabilities(make: MakeModel) -> None:
         except CapabilityError:
             response = await model.choices(ChoicesRequest(prompt=PROMPT, choices=labels))
     assert set(response.logprobs) == set(labels), "one entry for each label"
-    told = [logprob for logprob in response.logprobs.values() if logprob is not None]
-    assert all(logprob <= 1e-6 for logprob in told), "a log-probability is above 0"
+    logprobs = [logprob for logprob in response.logprobs.values() if logprob is not None]
+    assert all(logprob <= 1e-6 for logprob in logprobs), "a log-probability is above 0"
     assert response.mass <= 1 + 1e-6, "the choices together are more than certain"
 
 
-async def a_continuation_is_told_token_by_token(make: MakeModel) -> None:
+async def a_continuation_is_scored_token_by_token(make: MakeModel) -> None:
     """The tokens are those of the text that was given, and no others."""
     text = " blue, indigo and violet."
     async with _made(make) as model:
@@ -212,7 +212,7 @@ MODEL_CHECKS: tuple[ModelCheck, ...] = (
     equal_seeds_give_equal_answers,
     log_probabilities_come_or_are_refused,
     choices_are_probabilities,
-    a_continuation_is_told_token_by_token,
+    a_continuation_is_scored_token_by_token,
     many_requests_at_once_get_their_own_answers,
     cancelling_leaves_it_usable,
     closed_means_closed,

@@ -104,7 +104,7 @@ def targets(
         return Abstention(
             type="MissingSource", message=f"{name} needs a source, which this example lacks"
         )
-    wanted = "references" if against == "references" else "references or a source"
+    needed = "references" if against == "references" else "references or a source"
     return Abstention(
-        type="MissingReferences", message=f"{name} needs {wanted}, which this example lacks"
+        type="MissingReferences", message=f"{name} needs {needed}, which this example lacks"
     )

@@ -65,4 +65,4 @@ def dry_run_tool(tool: Tool) -> Tool:
 
     A tool that asks a model which is itself a stand-in is returned as it is.
     """
-    return tool if isinstance(tool, LMProb) and tool.asked is not None else DryRunTool(tool)
+    return tool if isinstance(tool, LMProb) and tool.connected is not None else DryRunTool(tool)

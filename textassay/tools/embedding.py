@@ -254,14 +254,14 @@ def max_seq_length(folder: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        said = json.loads(path.read_bytes()).get("max_seq_length")
+        content = json.loads(path.read_bytes()).get("max_seq_length")
     except (ValueError, AttributeError) as error:
         raise ConfigurationError(f"{str(path)!r} is not a JSON object: {error}") from None
-    if said is None:
+    if content is None:
         return None
-    if not isinstance(said, int) or said < 3:
-        raise ConfigurationError(f"{str(path)!r}: max_seq_length cannot be {said!r}")
-    return said
+    if not isinstance(content, int) or content < 3:
+        raise ConfigurationError(f"{str(path)!r}: max_seq_length cannot be {content!r}")
+    return content
 
 
 def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
@@ -293,13 +293,13 @@ def pool(states: list[Array], pooling: Pooling) -> Array:
     return unit(rows.mean(axis=0))
 
 
-def pooling_of(folder: Path, label: str, wanted: Literal["auto", "mean", "cls"]) -> Pooling:
+def pooling_of(folder: Path, label: str, requested: Literal["auto", "mean", "cls"]) -> Pooling:
     """Return how a sentence encoder pools, from the files of sentence-transformers beside it.
 
     Args:
         folder: The model's folder.
         label: What to call the model in an error.
-        wanted: What the user asked for; `auto` asks the folder.
+        requested: What the user asked for; `auto` asks the folder.
 
     Raises:
         ConfigurationError: It has layers after pooling, or pools in a way that is not known here.
@@ -314,16 +314,18 @@ def pooling_of(folder: Path, label: str, wanted: Literal["auto", "mean", "cls"])
             raise ConfigurationError(
                 f"{label} has further layers ({', '.join(odd)}), which this tool does not run"
             )
-    if wanted != "auto":
-        return wanted
+    if requested != "auto":
+        return requested
     # Where sentence-transformers writes it; transformers' own files say nothing of pooling.
     config = folder / "1_Pooling" / "config.json"
     if not config.is_file():
         return "mean"
-    said: dict[str, Any] = json.loads(config.read_bytes())
-    if said.get("pooling_mode") in ("mean", "cls"):
-        return "mean" if said["pooling_mode"] == "mean" else "cls"
-    on = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
+    config_: dict[str, Any] = json.loads(config.read_bytes())
+    if config_.get("pooling_mode") in ("mean", "cls"):
+        return "mean" if config_["pooling_mode"] == "mean" else "cls"
+    on = [
+        key for key, value in config_.items() if key.startswith("pooling_mode_") and value is True
+    ]
     # Older versions of sentence-transformers wrote one flag for each way of pooling.
     if on == ["pooling_mode_mean_tokens"]:
         return "mean"

@@ -31,7 +31,7 @@ class LMProb(TextTool):
         name: str = "lm_prob",
         model: str | None = None,
         *,
-        asked: Model | None = None,
+        connected: Model | None = None,
         template: str = "{premise}\n",
         unconditional: bool = False,
     ) -> None:
@@ -41,7 +41,7 @@ class LMProb(TextTool):
             name: Name of the tool.
             model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at
                 the first score.
-            asked: A model that is open already, instead of `model`; it stays the caller's to close.
+            connected: A model that is open already, instead of `model`; the caller closes it.
             template: The prompt; `{premise}` stands for context and source. The output follows
                 directly.
             unconditional: Whether the output is scored without a premise, after the template's
@@ -54,9 +54,9 @@ class LMProb(TextTool):
             raise ConfigurationError(
                 f"the template of {name} needs {_PLACE} exactly once: {template!r}"
             )
-        if model is not None and asked is not None:
+        if model is not None and connected is not None:
             raise ConfigurationError(f"{name} takes a model's name or an open model, not both")
-        self.name, self.model, self.asked = name, model, asked
+        self.name, self.model, self.connected = name, model, connected
         self.template, self.unconditional = template, unconditional
         self.scale = (0.0, 1.0)
         self.needs = () if unconditional else ("premise",)
@@ -71,7 +71,7 @@ class LMProb(TextTool):
 
     def settings(self) -> Mapping[str, object]:
         """Model and template."""
-        name = self.asked.name if self.asked else self.model
+        name = self.connected.name if self.connected else self.model
         return {
             "model": name,
             "template": repr(self.template),
@@ -104,8 +104,8 @@ class LMProb(TextTool):
     async def _model(self) -> Model:
         if self._closed:
             raise ModelClosed(f"the tool {self.name} was closed")
-        if self.asked is not None:
-            return self.asked
+        if self.connected is not None:
+            return self.connected
         if self.model is None:
             raise ConfigurationError(
                 f"{self.name} needs a model: {self.name}:MODEL, such as lm_prob:llamacpp/PATH.gguf"

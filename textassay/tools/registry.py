@@ -273,20 +273,20 @@ def _checked(
     # Such a factory checks its own options: its signature says nothing about them.
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return options
-    if "asked" in parameters and model is not None and "model" not in options:
-        options["asked"] = model
+    if "connected" in parameters and model is not None and "model" not in options:
+        options["connected"] = model
     # `rouge1` is `Rouge` with its variant; giving another one would contradict the name.
     fixed = set(factory.keywords) if isinstance(factory, partial) else set()
-    known = [name for name in parameters if name not in fixed | {"asked", "name"}]
+    known = [name for name in parameters if name not in fixed | {"connected", "name"}]
     hints = _hints(factory)
     for name in options:
-        if name not in known and name not in ("name", "asked"):
+        if name not in known and name not in ("name", "connected"):
             raise UnknownName(f"option of the tool {kind}", name, known)
     return {name: _read(kind, name, value, hints.get(name, Any)) for name, value in options.items()}
 
 
 def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
-    if name == "asked":
+    if name == "connected":
         return value
     try:
         return TypeAdapter(hint).validate_python(value)

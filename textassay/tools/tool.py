@@ -209,7 +209,7 @@ class TextTool(ABC):
         }
         for need in self.needs:
             if not present[need]:
-                wanted = (
+                needed = (
                     "a source or context"
                     if need == "premise"
                     else "references"
@@ -218,7 +218,7 @@ class TextTool(ABC):
                 )
                 return Abstention(
                     type="MissingSource" if need == "premise" else f"Missing{need.capitalize()}",
-                    message=f"{self.name} needs {wanted}, which this example lacks",
+                    message=f"{self.name} needs {needed}, which this example lacks",
                 )
         return None
 

@@ -166,7 +166,7 @@ async def test_what_follows_from_a_task_runs_before_what_shares_less_with_it():
     async def ask_in_turn(letter: bytes) -> None:
         with conversation() as chain:
             for number in range(1, 5):
-                chain.continued = number < 4
+                chain.has_next = number < 4
                 assert await worker.submit(Note(letter * number)) == letter * number
 
     chains = [asyncio.ensure_future(ask_in_turn(letter)) for letter in (b"a", b"b", b"c")]
@@ -200,12 +200,12 @@ async def test_a_task_that_nothing_follows_holds_up_the_others_for_a_moment_only
 async def test_a_wait_ends_with_the_next_task_though_others_share_more_with_the_last():
     """As where a source is cut shorter for a longer question; then what shares most goes first."""
     box = Box()
-    worker = await started(box, sequel_seconds=FOREVER)
+    worker = await started(box, next_turn_seconds=FOREVER)
 
     async def ask_in_turn(*keys: bytes) -> None:
         with conversation() as chain:
             for key in keys:
-                chain.continued = key is not keys[-1]
+                chain.has_next = key is not keys[-1]
                 await worker.submit(Note(key))
 
     async with asyncio.timeout(HANGS_AFTER):
@@ -228,7 +228,7 @@ async def test_a_wait_ends_with_its_chain_however_that_ends(way):
     """An asker that found no use in going on, or cannot, holds up nobody."""
     box = Box()
     box.gate.set()
-    worker = await started(box, sequel_seconds=FOREVER)
+    worker = await started(box, next_turn_seconds=FOREVER)
     answered = asyncio.Event()
 
     async def ask() -> None:
@@ -261,13 +261,13 @@ async def test_what_others_ask_does_not_end_a_wait():
     """Only the chain's own next task does; another that came sooner runs after it."""
     box = Box()
     box.gate.set()
-    worker = await started(box, sequel_seconds=FOREVER)
+    worker = await started(box, next_turn_seconds=FOREVER)
     async with asyncio.timeout(HANGS_AFTER):
         with conversation() as chain:
             await worker.submit(Note(b"aa"))
             other = asyncio.create_task(worker.submit(Note(b"ab")), context=contextvars.Context())
             await eventually(lambda: len(worker._queue) == 1)
-            chain.continued = False
+            chain.has_next = False
             await worker.submit(Note(b"aa then"))
         assert await other == b"ab"
     assert box.ran == [b"aa", b"aa then", b"ab"]
@@ -279,7 +279,7 @@ async def test_what_others_ask_does_not_end_a_wait():
 async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
     """As where its requests are asked at once."""
     box = Box()
-    worker = await started(box, sequel_seconds=FOREVER)
+    worker = await started(box, next_turn_seconds=FOREVER)
     async with asyncio.timeout(HANGS_AFTER):
         with conversation():
             asked = [asyncio.ensure_future(worker.submit(Note(key))) for key in (b"a", b"b", b"c")]

@@ -49,10 +49,10 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
         aspects: What was asked for; the slugs of their names differ.
         form: How ratings were asked for.
     """
-    said = blank_thoughts(text)[:MAX_ANSWER]
+    reply = blank_thoughts(text)[:MAX_ANSWER]
     by_key = _by_key(aspects)
-    named = _from_json(said)
-    pairs = list(named if named is not None else _blocks(said, by_key))
+    named = _from_json(reply)
+    pairs = list(named if named is not None else _blocks(reply, by_key))
     by_aspect: dict[str, list[Rating | NoRating]] = {}
     beside: dict[str, str] = {}
     invented: list[Json] = []
@@ -70,7 +70,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
                 }
             )
     # Whether the judge declines does not depend on the scale, so any one will do.
-    declined = parse_rating(said, scale=(0.0, 1.0)) if not by_aspect else None
+    declined = parse_rating(reply, scale=(0.0, 1.0)) if not by_aspect else None
     missing = (
         declined if isinstance(declined, NoRating) and declined.reason == "Declined" else LEFT_OUT
     )
@@ -159,7 +159,7 @@ def _from_json(text: str) -> list[tuple[str, str]] | None:
         else:  # [1], a reference
             continue
         seen = True
-        named += [(str(name), _said(held)) for name, held in rows]
+        named += [(str(name), _text_of(held)) for name, held in rows]
     return named if seen else None
 
 
@@ -180,7 +180,7 @@ def _named(row: Any) -> tuple[Any, Any]:
     return (name, row) if name is not None else next(iter(row.items()), ("", ""))
 
 
-def _said(held: Any) -> str:
+def _text_of(held: Any) -> str:
     if isinstance(held, dict):
         held = next((held[key] for key in SCORE_KEYS if key in held), "")
     return (

@@ -67,9 +67,9 @@ def json_rating(
     outcomes: list[Found | Contradiction | Unusable] = []
     end = 0
     for part in find_json(text):
-        said = list(_fields(part, own, text, scale, form))
-        if said and not _is_quoted(text, part):
-            outcomes += said
+        fields = list(_fields(part, own, text, scale, form))
+        if fields and not _is_quoted(text, part):
+            outcomes += fields
             end = part.end
     if not outcomes:
         return None

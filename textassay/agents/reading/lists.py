@@ -54,10 +54,10 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
         most: Entries after so many are dropped as surplus; `None` for no limit.
         unwanted: Names that are no entries, such as that of the thing that was to be split.
     """
-    said = _well_formed(blank_thoughts(text)[:MAX_ANSWER])
-    items = _from_json(said)
+    reply = _well_formed(blank_thoughts(text)[:MAX_ANSWER])
+    items = _from_json(reply)
     if items is None:
-        items = _from_table(said) or _from_lines(said)
+        items = _from_table(reply) or _from_lines(reply)
     entries: list[Entry] = []
     dropped: list[Json] = []
     seen: set[str] = set()
@@ -228,7 +228,7 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
     lines = [_read_line(line) for line in text.splitlines()]
     kind, indent = _kind_of_entries([line for line in lines if line.name])
     items: list[list[str]] = []
-    goes_on = False
+    continues = False
     for line in lines:
         if (
             line.kind == kind
@@ -238,16 +238,16 @@ def _from_lines(text: str) -> list[tuple[str, str]]:
         ):
             if line.name or kind != "plain":
                 items.append([line.name, line.definition] if line.name else ["", line.whole])
-                goes_on = True
-            elif items and goes_on:
+                continues = True
+            elif items and continues:
                 items[-1][1] += " " + line.whole
         elif line.whole and line.indent < indent:  # a title between two groups of entries
-            goes_on = False
+            continues = False
         elif not line.whole:
-            goes_on = (
+            continues = (
                 bool(items) and not items[-1][1]
             )  # a definition may follow a heading after a blank line
-        elif items and (goes_on or line.kind != "plain"):
+        elif items and (continues or line.kind != "plain"):
             items[-1][1] += " " + line.whole
     return [(name, definition) for name, definition in items]
 

@@ -40,8 +40,8 @@ def matching(name: str, known: Iterable[str]) -> str | None:
 
     `SUM_BLEURT`, `sum-bleurt` and `Sum Bleurt` are the same name.
     """
-    wanted = slug(name)
-    return next((item for item in known if slug(item) == wanted), None)
+    target = slug(name)
+    return next((item for item in known if slug(item) == target), None)
 
 
 def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> PlanReading:
@@ -54,8 +54,8 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
         tools: Names of the assistant evaluators.
     """
     reader = _Reader(criteria, tools)
-    said = blank_thoughts(text)[:MAX_PLAN]
-    for line in _lines_of_json(said) or said.splitlines():
+    reply = blank_thoughts(text)[:MAX_PLAN]
+    for line in _lines_of_json(reply) or reply.splitlines():
         reader.read(line)
     missing = [name for name in criteria if name not in reader.assistants]
     problems = [*reader.problems]

@@ -63,7 +63,7 @@ def annotate(
     from textassay.cli.exits import run_async
 
     names = arguments.names(given.get("aspects"))
-    wanted = Annotation(
+    request = Annotation(
         data=data,
         out=out,
         task=given.get("task"),
@@ -78,4 +78,4 @@ def annotate(
         fields={},
         new_links=new_links,
     )
-    return run_async(serve(wanted))
+    return run_async(serve(request))

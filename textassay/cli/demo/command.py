@@ -62,8 +62,12 @@ async def carry_out(
     # written before anything is printed, so that a closed pipe does not lose it
     layout.write_agreement(agreement)
     if as_json:
-        told = {"folder": str(layout.folder), "outcomes": outcomes(layout), "agreement": agreement}
-        typer.echo(json.dumps(told))
+        content = {
+            "folder": str(layout.folder),
+            "outcomes": outcomes(layout),
+            "agreement": agreement,
+        }
+        typer.echo(json.dumps(content))
         return _status(layout)
     console.print(report(task_results, shown_example(layout), decided(layout)))
     console.print(closing(layout, usage(layout), time.monotonic() - began))

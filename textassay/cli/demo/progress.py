@@ -82,11 +82,11 @@ class DemoSteps:
         now = session.engine.progress
         # in a log a line per finished step is enough; a redrawn bar would be thousands of lines
         if self._bar is None and self._style != "none":
-            told = (
+            text = (
                 f"{self._done}/{self._count} {task}: {name}, {now.done} texts in"
                 f" {now.seconds:.1f} s"
             )
-            print(told, file=sys.stderr, flush=True)  # noqa: T201
+            print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     async def _redraw(self, title: str, session: Session) -> None:
         assert self._bar is not None

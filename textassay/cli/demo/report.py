@@ -133,7 +133,7 @@ def chance(count: int) -> float:
     return 1.96 / math.sqrt(count - 1)
 
 
-def closing(layout: Layout, asked: Usage, seconds: float) -> RenderableType:
+def closing(layout: Layout, usage: Usage, seconds: float) -> RenderableType:
     """Return where everything is."""
     files = plain_table("", "", left=2)
     for file, what in FILES:
@@ -142,7 +142,7 @@ def closing(layout: Layout, asked: Usage, seconds: float) -> RenderableType:
         _title("6. Where things are", printable(str(layout.folder))),
         indented(files),
         Text(
-            f"\nThe model was asked {asked.calls} times; {asked.cached_calls} further answers came"
+            f"\nThe model was asked {usage.calls} times; {usage.cached_calls} further answers came"
             f" from the cache. This took {seconds:.0f} s.\n"
         ),
         _title("7. Next", "the same with a real model, whose key is in the environment"),

@@ -58,7 +58,7 @@ def split_name(item: str) -> tuple[str | None, str]:
     return None, item
 
 
-def rooted_scores(files: Iterable[str]) -> list[str]:
+def with_absolute_paths(files: Iterable[str]) -> list[str]:
     """Return the files with absolute paths."""
     pairs = [split_name(item) for item in files]
     return [
@@ -74,8 +74,8 @@ def choose(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
         UnknownName: A pattern matches nothing.
         ConfigurationError: Nothing is known.
     """
-    wanted = list(patterns)
-    for pattern in wanted:
+    unmatched = list(patterns)
+    for pattern in unmatched:
         if not any(name == pattern or fnmatchcase(name, pattern) for name in known):
             if not known:
                 raise ConfigurationError(
@@ -83,7 +83,9 @@ def choose(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
                     f"nor {parameter('scores', 'FILES', typed='FILE')} hold any"
                 )
             raise UnknownName("feature", pattern, _some(known))
-    return tuple(name for name in known if any(name == p or fnmatchcase(name, p) for p in wanted))
+    return tuple(
+        name for name in known if any(name == p or fnmatchcase(name, p) for p in unmatched)
+    )
 
 
 def row_of(

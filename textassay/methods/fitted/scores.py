@@ -153,8 +153,8 @@ class FittedScorer:
         )
         order = sorted(range(len(features)), key=lambda i: (-abs(moved[i]), i))
         shown = order if self._options.top is None else order[: self._options.top]
-        told: list[Json] = [{"text": "(start)", "contribution": base}]
-        told += [
+        evidence: list[Json] = [{"text": "(start)", "contribution": base}]
+        evidence += [
             {
                 "text": self._features[i],
                 "value": None if math.isnan(features[i]) else features[i],
@@ -164,15 +164,15 @@ class FittedScorer:
             for i in shown
         ]
         if by_system := float(verdict.by_system[at]):
-            told.append({"text": f"(system {system})", "contribution": by_system})
+            evidence.append({"text": f"(system {system})", "contribution": by_system})
         # the rest is summed rather than dropped, so that the evidence still adds up to the value
         if rest := order[len(shown) :]:
-            told.append(
+            evidence.append(
                 {"text": f"({len(rest)} others)", "contribution": math.fsum(moved[i] for i in rest)}
             )
         if cut:
-            told.append({"text": "(kept on the scale)", "contribution": cut})
-        return tuple(told)
+            evidence.append({"text": "(kept on the scale)", "contribution": cut})
+        return tuple(evidence)
 
 
 class Learned:
@@ -264,8 +264,8 @@ def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tupl
         return evaluator.aspects
     known = {aspect.name: aspect for aspect in evaluator.aspects}
     targets = []
-    for wanted in aspects:
-        name = wanted if isinstance(wanted, str) else wanted.name
+    for aspect in aspects:
+        name = aspect if isinstance(aspect, str) else aspect.name
         if name not in known:
             raise UnknownName("aspect of the evaluator", name, list(known))
         targets.append(known[name])

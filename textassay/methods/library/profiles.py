@@ -194,16 +194,16 @@ def apply_profile(
     if profile.printed and getattr(options, "form", "number") != "number":
         raise ConfigurationError(f"profile={profile.name} asks for numbers; leave form out")
     _refuse(profile, method, options)
-    asked = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
-    wanted = asked | profile.options.get(method, {})
+    ask = {"ask": profile.ask} if profile.digest and "ask" in type(options).model_fields else {}
+    preset = ask | profile.options.get(method, {})
     given = options.model_dump(include=options.model_fields_set)
     folder = (
-        _find(options.profile if options.profile != AUTO else profile.name) if wanted else Path()
+        _find(options.profile if options.profile != AUTO else profile.name) if preset else Path()
     )
     # the user's own options are left as they are, so their paths stay relative to the working
     # folder
     placed = {
-        key: _placed(folder, value, task) for key, value in wanted.items() if key not in given
+        key: _placed(folder, value, task) for key, value in preset.items() if key not in given
     }
     overrides = {key: value for key, value in placed.items() if value is not None}
     try:
@@ -230,14 +230,14 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
         )
     usual = {"ask": profile.ask} | profile.options.get(method, {})
     for key, reason in {**profile.refused.get(EVERY, {}), **own}.items():
-        name, _, wanted = key.partition("=")
+        name, _, setting = key.partition("=")
         # defaults are not refused: only what the user asked for can have no effect
         if name not in options.model_fields_set:
             continue
         value = getattr(options, name)
         expected = usual.get(name, type(options).model_fields[name].default)
         nothing = expected is None and value == 0  # what an unset temperature comes to
-        if (value == wanted) if wanted else (value != expected and not nothing):
+        if (value == setting) if setting else (value != expected and not nothing):
             raise ConfigurationError(
                 f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out,"
                 f" or take another profile ({option('profile', 'none')})"

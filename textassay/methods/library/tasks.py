@@ -51,12 +51,12 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         UnknownName: There is no such task or aspect; names those that exist.
         ConfigurationError: The file cannot be read or says something wrong; names file and key.
     """
-    wanted = None if aspects is None else tuple(aspects)
-    whole = _read(_find(task)) if task is not None else _first_with(wanted or ())
-    if wanted is None:
+    selected = None if aspects is None else tuple(aspects)
+    whole = _read(_find(task)) if task is not None else _first_with(selected or ())
+    if selected is None:
         return whole
     chosen: dict[str, Aspect] = {}
-    for item in wanted:
+    for item in selected:
         aspect = item if isinstance(item, Aspect) else _named(whole, item)
         # names compare without case, as models and files of ratings spell them either way
         if chosen.setdefault(aspect.name.casefold(), aspect) != aspect:
@@ -67,7 +67,7 @@ def load(task: str | None = None, aspects: Iterable[str | Aspect] | None = None)
         )
     beside = [
         aspect
-        for item, aspect in zip(wanted, map(chosen.get, map(_key, wanted)), strict=True)
+        for item, aspect in zip(selected, map(chosen.get, map(_key, selected)), strict=True)
         if aspect is not None and (isinstance(item, Aspect) or aspect in whole.optional)
     ]
     return whole.model_copy(
@@ -79,14 +79,14 @@ def _key(item: str | Aspect) -> str:
     return (item.name if isinstance(item, Aspect) else item).casefold()
 
 
-def _first_with(wanted: Iterable[str | Aspect]) -> Task:
+def _first_with(selected: Iterable[str | Aspect]) -> Task:
     """Return the first built-in task that has all the named aspects, trying the general one first.
 
     Raises:
         UnknownName: No built-in task has one of the aspects.
         ConfigurationError: Each aspect exists, but no task has all of them.
     """
-    names = {item.casefold() for item in wanted if isinstance(item, str)}
+    names = {item.casefold() for item in selected if isinstance(item, str)}
     tasks = [
         _read(task_file(name)) for name in (DEFAULT, *(name for name in TASKS if name != DEFAULT))
     ]

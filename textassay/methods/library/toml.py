@@ -75,8 +75,8 @@ def validated(path: Path, content: Mapping[str, Any], message: type[M], *, where
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        said = str(first["msg"]).removeprefix("Value error, ")
-        raise problem(path, f"{where}{key + ': ' if key else ''}{said}") from None
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        raise problem(path, f"{where}{key + ': ' if key else ''}{reason}") from None
 
 
 def refuse_unknown(

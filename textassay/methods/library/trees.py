@@ -179,18 +179,18 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
 
 def _placed_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str]) -> str | None:
     """Return the id of a row's parent once it is known."""
-    wanted = "/".join(slug(part) for part in row["parent"].split("/"))
-    if wanted in ids.values():
-        return wanted
-    bearers = [at for at, own in enumerate(slugs) if own == wanted]
+    parent = "/".join(slug(part) for part in row["parent"].split("/"))
+    if parent in ids.values():
+        return parent
+    matching = [at for at, own in enumerate(slugs) if own == parent]
     # only when all of them are placed: until then one may turn out to be the parent by its full
     # path
-    if len(bearers) > 1 and all(at in ids for at in bearers):
-        known = ", ".join(repr(ids[at]) for at in bearers)
+    if len(matching) > 1 and all(at in ids for at in matching):
+        known = ", ".join(repr(ids[at]) for at in matching)
         raise problem(
             path, f"aspect {row['name']!r}: {row['parent']!r} may be {known}; name it in full"
         )
-    return ids.get(bearers[0]) if len(bearers) == 1 else None
+    return ids.get(matching[0]) if len(matching) == 1 else None
 
 
 def _nowhere(
@@ -201,9 +201,9 @@ def _nowhere(
     at = rows.index(row)
     while at not in walked:
         walked.append(at)
-        wanted = slug(rows[at]["parent"].rpartition("/")[2])
+        last = slug(rows[at]["parent"].rpartition("/")[2])
         # follows parents until one repeats: that is the circle to report
-        following = [i for i, own in enumerate(slugs) if own == wanted and i not in ids]
+        following = [i for i, own in enumerate(slugs) if own == last and i not in ids]
         if not following:
             name, parent = rows[at]["name"], rows[at]["parent"]
             known = ", ".join(ids.values()) or "no root"

@@ -100,8 +100,8 @@ def agreements(
     rows: list[AgreementRow] = []
     for run in runs:
         if run.name in pairs:
-            wanted: Recorded = {score: {} for score in pairs[run.name]}
-            recorded = _recorded(run, wanted)
+            columns: Recorded = {score: {} for score in pairs[run.name]}
+            recorded = _recorded(run, columns)
             table = agreement_table(
                 recorded, data.examples.values(), levels=levels, aspect_map=pairs[run.name],
                 bootstrap=resamples,
@@ -150,8 +150,8 @@ def pairs_of(
 ) -> dict[str, str]:
     """Return the human aspect of each score: as mapped, else the one of the same name."""
     known = set(humans)
-    wanted = {score: aspect_map.get(score, score) for score in aspects}
-    return {score: human for score, human in wanted.items() if human in known}
+    matches = {score: aspect_map.get(score, score) for score in aspects}
+    return {score: human for score, human in matches.items() if human in known}
 
 
 def _recorded(run: RunSource, scores: Recorded) -> Recorded:
@@ -203,10 +203,10 @@ def _aspect(human: str, levels: Sequence[Level], rows: Sequence[AgreementRow]) -
 
 
 def _verdict(aspects: Sequence[AspectAgreement], runs: Sequence[str]) -> str:
-    told = []
+    sentences = []
     for run in runs:
         judged = [aspect for aspect in aspects if run in aspect.beats]
         won = sum(aspect.beats[run] for aspect in judged)
         who = "The judge is" if len(runs) == 1 else f"{run} is"
-        told.append(f"{who} above the best trivial measure on {won} of {len(judged)} aspects.")
-    return " ".join(told)
+        sentences.append(f"{who} above the best trivial measure on {won} of {len(judged)} aspects.")
+    return " ".join(sentences)

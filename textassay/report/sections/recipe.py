@@ -155,8 +155,8 @@ def _in_words(graph: Graph) -> list[tuple[str, str]]:
 def _tree(run: RunSource) -> list[Criterion]:
     trees = (run.manifest.get("method") or {}).get("trees")
     importance = _importance(run)
-    told = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
-    ids = [str(node) for tree in told for node in tree]
+    layers = trees.values() if isinstance(trees, Mapping) else [sorted(importance)]
+    ids = [str(node) for tree in layers for node in tree]
     if not ids:
         return []
     means = _means(run)

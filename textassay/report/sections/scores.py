@@ -84,10 +84,10 @@ def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> Aspect
         ]
         up = 1 if run.higher_is_better(table.aspects[at]) else -1
         lines += sorted(each, key=lambda row: -up * row.mean.value if row.mean else np.inf)
-    told = f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale"
+    scale_text = f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale"
     if not run.higher_is_better(table.aspects[at]):
-        told += ", lower is better"
-    return AspectScores(table.aspects[at], told, span, lines)
+        scale_text += ", lower is better"
+    return AspectScores(table.aspects[at], scale_text, span, lines)
 
 
 def _system(

@@ -19,24 +19,24 @@ from typing import Generic, TypeVar
 
 from textassay.runtime.errors import ModelClosed
 
-Asked = TypeVar("Asked")
+Item = TypeVar("Item")
 Encoded = TypeVar("Encoded")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 _PADDING_SHARE = 0.15  # of a batch's tokens that may be padding
 _SMALL_BATCH_TOKENS = 512  # below this a larger batch is worth any padding
 
 
 @dataclass(slots=True)
-class _Waiting(Generic[Asked, Encoded, Answer]):
+class _Waiting(Generic[Item, Encoded, Result]):
     number: int
-    asked: Asked
-    future: Future[Answer] = field(default_factory=Future)
+    item: Item
+    future: Future[Result] = field(default_factory=Future)
     encoded: Encoded | None = None
     length: int = 0
 
 
-class Batcher(Generic[Asked, Encoded, Answer]):
+class Batcher(Generic[Item, Encoded, Result]):
     """Answers single requests in batches.
 
     Usable from any number of tasks, threads and event loops.
@@ -44,8 +44,8 @@ class Batcher(Generic[Asked, Encoded, Answer]):
 
     def __init__(
         self,
-        encode: Callable[[Asked], Encoded],
-        answer: Callable[[Sequence[Encoded]], Sequence[Answer]],
+        encode: Callable[[Item], Encoded],
+        answer: Callable[[Sequence[Encoded]], Sequence[Result]],
         *,
         length: Callable[[Encoded], int] = len,  # type: ignore[assignment]
         batch_tokens: int = 8192,
@@ -76,13 +76,13 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         """Batches answered so far."""
         self.requests = 0
         """Requests answered so far."""
-        self._inbox: deque[_Waiting[Asked, Encoded, Answer]] = deque()
+        self._inbox: deque[_Waiting[Item, Encoded, Result]] = deque()
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._number = 0
 
-    async def ask(self, requests: Sequence[Asked]) -> list[Answer]:
+    async def ask(self, requests: Sequence[Item]) -> list[Result]:
         """Answer requests, in order. Cancelling takes those that have not begun out of the queue.
 
         Raises:
@@ -98,7 +98,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
             for future in futures:
                 future.cancel()  # does nothing to those that are done
 
-    def submit(self, requests: Sequence[Asked]) -> list[Future[Answer]]:
+    def submit(self, requests: Sequence[Item]) -> list[Future[Result]]:
         """Queue requests and return a future for each; canceling one takes it out of the queue.
 
         Raises:
@@ -107,10 +107,10 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         with self._condition:
             if self._closed:
                 raise ModelClosed(f"the model of {self.name} was closed")
-            waiting: list[_Waiting[Asked, Encoded, Answer]] = []
-            for asked in requests:
+            waiting: list[_Waiting[Item, Encoded, Result]] = []
+            for request in requests:
                 self._number += 1
-                waiting.append(_Waiting(self._number, asked))
+                waiting.append(_Waiting(self._number, request))
             self._inbox.extend(waiting)
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -133,7 +133,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
             await asyncio.to_thread(thread.join)
 
     def _work(self) -> None:
-        ready: list[_Waiting[Asked, Encoded, Answer]] = []  # in order of length
+        ready: list[_Waiting[Item, Encoded, Result]] = []  # in order of length
         while True:
             with self._condition:
                 while not (self._inbox or ready or self._closed):
@@ -158,14 +158,14 @@ class Batcher(Generic[Asked, Encoded, Answer]):
 
     def _admit(
         self,
-        arrived: list[_Waiting[Asked, Encoded, Answer]],
-        ready: list[_Waiting[Asked, Encoded, Answer]],
+        arrived: list[_Waiting[Item, Encoded, Result]],
+        ready: list[_Waiting[Item, Encoded, Result]],
     ) -> None:
         for waiting in arrived:
             if waiting.future.cancelled():
                 continue
             try:
-                waiting.encoded = self._encode(waiting.asked)
+                waiting.encoded = self._encode(waiting.item)
                 waiting.length = self._length(waiting.encoded)
             except Exception as error:  # belongs to whoever asked
                 if waiting.future.set_running_or_notify_cancel():
@@ -174,7 +174,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
             # Sorted by length, a batch is a stretch of the list: neighbors need the least padding.
             insort(ready, waiting, key=lambda w: w.length)
 
-    def _answer_next(self, ready: list[_Waiting[Asked, Encoded, Answer]]) -> None:
+    def _answer_next(self, ready: list[_Waiting[Item, Encoded, Result]]) -> None:
         ready[:] = [w for w in ready if not w.future.cancelled()]
         if not ready:
             return
@@ -197,7 +197,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
         for waiting, answer in zip(batch, answers, strict=True):
             waiting.future.set_result(answer)
 
-    def _window(self, ready: list[_Waiting[Asked, Encoded, Answer]]) -> tuple[int, int]:
+    def _window(self, ready: list[_Waiting[Item, Encoded, Result]]) -> tuple[int, int]:
         """Return the slice of `ready` that fills a batch with the least padding.
 
         It contains the oldest request.
@@ -219,7 +219,7 @@ class Batcher(Generic[Asked, Encoded, Answer]):
 
     def _padding(
         self,
-        ready: list[_Waiting[Asked, Encoded, Answer]],
+        ready: list[_Waiting[Item, Encoded, Result]],
         low: int,
         high: int,
         tokens: int,

@@ -200,8 +200,8 @@ class DirectModel:
         try:
             return await self._post("/completions", body | {"max_tokens": 1})
         except RequestRefused as error:
-            said = str(error).lower()
-            if "echo" in said or "logprob" in said:
+            message = str(error).lower()
+            if "echo" in message or "logprob" in message:
                 raise CapabilityError(
                     f"{error}; this server cannot tell how likely a given text is"
                 ) from error

@@ -108,15 +108,15 @@ _OUT_OF_SOCKETS = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL}
 _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 
 
-def quote(said: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
+def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
     """Return a server's message as one line of at most `limit` characters, without the key.
 
     Args:
-        said: Body or message.
+        body: Body or message.
         secret: The API key; it and what begins like it are replaced, in whatever case.
         limit: Characters to keep.
     """
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
     text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
     text = "".join(
@@ -168,10 +168,10 @@ def retry_after(
             return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now())
         except ValueError:
             pass  # a header that is neither number nor date says nothing; the text still may
-    said = _WAIT_IN_TEXT.search(text)
-    if said is None:
+    match = _WAIT_IN_TEXT.search(text)
+    if match is None:
         return None
-    minutes, amount, unit = said.groups()
+    minutes, amount, unit = match.groups()
     return float(minutes or 0) * 60 + float(amount) / (1000 if unit.lower().startswith("m") else 1)
 
 
@@ -211,15 +211,15 @@ def from_status(
 def _of_status(
     status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret
 ) -> ModelError:
-    said, codes = _read(body)
-    wait = retry_after(headers, said)
+    detail, codes = _read(body)
+    wait = retry_after(headers, detail)
     message = f"{where} answered {status}" + (
-        f": {quote(said, secret)}" if said.strip() else " without a word"
+        f": {quote(detail, secret)}" if detail.strip() else " without a word"
     )
-    both = f"{codes} {said}"
+    both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
     # not fill it; a filter comes as 400 or 403 like a bad request or a bad key.
-    if status in (400, 402, 403, 429) and _spent(status, codes, said, wait):
+    if status in (400, 402, 403, 429) and _spent(status, codes, detail, wait):
         return QuotaExhausted(message)
     if status in (400, 403, 422) and _FILTER.search(both):
         return ContentRefused(message)
@@ -243,7 +243,7 @@ def _of_status(
     if status == 429:
         return (
             RequestRefused(message)
-            if _TOO_LARGE.search(said)
+            if _TOO_LARGE.search(detail)
             else RateLimited(message, retry_after=wait)
         )
     if status in (400, 413, 422) and _CONTEXT.search(both):
@@ -256,20 +256,20 @@ def _of_status(
     return RequestRefused(message)
 
 
-def _spent(status: int, codes: str, said: str, wait: float | None) -> bool:
+def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:
     """Return whether the account is out of money.
 
     The message's wording counts only if the server does not ask to wait.
     """
     if status == 402 or any(_QUOTA_CODE.search(code) for code in codes.split()):
         return True
-    return wait is None and _QUOTA_TEXT.search(said) is not None
+    return wait is None and _QUOTA_TEXT.search(message) is not None
 
 
 def _read(body: bytes | str) -> tuple[str, str]:
     """Return the message of an error body and its codes and types, joined by spaces, each cut."""
-    said, codes = _read_whole(body)
-    return said[:SEARCHED_CHARACTERS], codes[:SEARCHED_CHARACTERS]
+    message, codes = _read_whole(body)
+    return message[:SEARCHED_CHARACTERS], codes[:SEARCHED_CHARACTERS]
 
 
 def _read_whole(body: bytes | str) -> tuple[str, str]:
@@ -293,8 +293,8 @@ def _read_whole(body: bytes | str) -> tuple[str, str]:
         for k in ("code", "type", "status")
         if layer.get(k) is not None
     ]
-    said = error.get("message") or error.get("detail") or payload.get("detail")
-    return said if isinstance(said, str) else str(said or payload), " ".join(codes)
+    message = error.get("message") or error.get("detail") or payload.get("detail")
+    return message if isinstance(message, str) else str(message or payload), " ".join(codes)
 
 
 def from_error_payload(

@@ -188,7 +188,7 @@ class LiteLLMModel:
         if self._price is not None:
             return self._price
         prompt, completion = (
-            self._told.get(f"{kind}_cost_per_token") for kind in ("input", "output")
+            self._model_info.get(f"{kind}_cost_per_token") for kind in ("input", "output")
         )
         return (
             None
@@ -217,7 +217,7 @@ class LiteLLMModel:
             seed="seed" in taken,
             choices=logprobs,
             continuation=None if self._takes_prompts else False,
-            context_length=self._told.get("max_input_tokens"),
+            context_length=self._model_info.get("max_input_tokens"),
         )
 
     @functools.cached_property
@@ -237,7 +237,7 @@ class LiteLLMModel:
         return model, provider
 
     @functools.cached_property
-    def _told(self) -> Mapping[str, Any]:
+    def _model_info(self) -> Mapping[str, Any]:
         """What litellm's table says of the model; empty where it is not in there."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
@@ -460,10 +460,12 @@ class LiteLLMModel:
         if not isinstance(status, int) or status < 300:
             return MalformedResponse(f"{self._name}: {http_errors.quote(text)}")
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
-        told = _body(error)
-        said = orjson.dumps({"error": told}, default=str) if told is not None else text
+        error_body = _body(error)
+        body_text = (
+            orjson.dumps({"error": error_body}, default=str) if error_body is not None else text
+        )
         typed = http_errors.from_status(
-            status, known, self._scrub_bytes(said), where=self._name, secret=self._secrets
+            status, known, self._scrub_bytes(body_text), where=self._name, secret=self._secrets
         )
         if type(typed) is RequestRefused:
             if isinstance(error, exceptions.ContextWindowExceededError):
@@ -520,8 +522,8 @@ class LiteLLMModel:
         ]
         return http_errors.scrub(text[:LONGEST_MESSAGE], [*self._secrets, *secrets])
 
-    def _scrub_bytes(self, said: str | bytes) -> str:
-        return self._scrub(said.decode("utf-8", "replace") if isinstance(said, bytes) else said)
+    def _scrub_bytes(self, text: str | bytes) -> str:
+        return self._scrub(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
 
 
 def _body(error: BaseException) -> Mapping[str, Any] | None:

@@ -97,8 +97,10 @@ def parse(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
     try:
         return orjson.loads(whole_characters(raw))
     except orjson.JSONDecodeError as error:
-        said = http_errors.quote(raw, secret, limit=120)
-        raise MalformedResponse(f"{where} answered no valid JSON: {said or '(nothing)'}") from error
+        quoted = http_errors.quote(raw, secret, limit=120)
+        raise MalformedResponse(
+            f"{where} answered no valid JSON: {quoted or '(nothing)'}"
+        ) from error
 
 
 def sampling_fields(request: Request) -> Json:
@@ -152,23 +154,30 @@ def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) ->
         payload: The answer.
         price: US dollars per million prompt and completion tokens, where known.
     """
-    told = payload.get("usage") if isinstance(payload, Mapping) else None
-    if not isinstance(told, Mapping):
+    counts = payload.get("usage") if isinstance(payload, Mapping) else None
+    if not isinstance(counts, Mapping):
         return Usage(calls=1, cost=None)
-    prompt, completion = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
+    prompt, completion = (
+        _count(counts.get("prompt_tokens")),
+        _count(counts.get("completion_tokens")),
+    )
     if prompt is None or completion is None:
         return Usage(calls=1, cost=None)
     cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
     return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
 
 
-def _count(told: Any) -> int | None:
+def _count(value: Any) -> int | None:
     """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
-    if told is None:
+    if value is None:
         return 0
-    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= MAX_TOKENS:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= MAX_TOKENS
+    ):
         return None
-    return int(told)
+    return int(value)
 
 
 def read_response(payload: Any, request: Request, price: tuple[float, float] | None) -> Response:
@@ -227,8 +236,8 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
         for m in messages
     ]
     if any(refusals):
-        said = " ".join(str(next(r for r in refusals if r)).split())[:200]
-        return ContentRefused(f"the model declined to answer: {said!a}")
+        refusal = " ".join(str(next(r for r in refusals if r)).split())[:200]
+        return ContentRefused(f"the model declined to answer: {refusal!a}")
     if any(c.get("finish_reason") == "content_filter" for c in choices):
         return ContentRefused("the provider's content filter left no text")
     return MalformedResponse(
@@ -282,15 +291,15 @@ def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, fl
     return tuple(sorted(checked, key=lambda pair: -pair[1]))
 
 
-def _log_probability(told: Any) -> float:
+def _log_probability(value: Any) -> float:
     """Return a reported log-probability, checked, and at most 0.
 
     Raises:
         ValueError: It is above 0, or no number.
     """
-    if isinstance(told, bool) or not isinstance(told, int | float) or not told <= ROUNDED_ZERO:
-        raise ValueError(f"{str(told)[:40]!a} is given as a log-probability")
-    return min(0.0, float(told))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= ROUNDED_ZERO:
+        raise ValueError(f"{str(value)[:40]!a} is given as a log-probability")
+    return min(0.0, float(value))
 
 
 def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse:

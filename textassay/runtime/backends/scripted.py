@@ -193,14 +193,14 @@ class ScriptedModel:
         self.requests.append(request)
 
     def _usage(self, request: AnyRequest, samples: Iterable[Sample]) -> Usage:
-        asked = estimate_tokens(request.text)
+        prompt_tokens = estimate_tokens(request.text)
         most = getattr(request, "max_tokens", None)  # used up, if that is what cut a sample
         answered = sum(
             most if most and sample.finish_reason == "length" else estimate_tokens(sample.text)
             for sample in samples
         )
-        cost = (asked * self._price[0] + answered * self._price[1]) / 1e6
-        return Usage(calls=1, prompt_tokens=asked, completion_tokens=answered, cost=cost)
+        cost = (prompt_tokens * self._price[0] + answered * self._price[1]) / 1e6
+        return Usage(calls=1, prompt_tokens=prompt_tokens, completion_tokens=answered, cost=cost)
 
 
 async def _awaited(value: T | Awaitable[T]) -> T:

@@ -140,11 +140,11 @@ class AnthropicBatches:
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        told = await self._http.ask("GET", f"/messages/batches/{batch_id}")
-        word = told.get("processing_status") if isinstance(told, Mapping) else None
+        answer = await self._http.ask("GET", f"/messages/batches/{batch_id}")
+        word = answer.get("processing_status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")
-        place = told.get("results_url")
+        place = answer.get("results_url")
         return BatchStatus(
             ended=word == "ended",
             word=word,
@@ -166,11 +166,11 @@ class AnthropicBatches:
         if kind == "succeeded":
             return Row(key, payload=result.get("message"))
         if kind == "errored":
-            told = result.get("error") or {}
+            error = result.get("error") or {}
             # The error is wrapped once more than those of single calls.
-            told = told.get("error") or told
-            status = _STATUS.get(str(told.get("type")), 500)
-            return Row(key, error=self._http.row_error(status, {"error": told}))
+            error = error.get("error") or error
+            status = _STATUS.get(str(error.get("type")), 500)
+            return Row(key, error=self._http.row_error(status, {"error": error}))
         return Row(
             key,
             error=RequestRefused(f"the batch did not answer this request: {kind}"),
@@ -214,8 +214,8 @@ def _usage(prompt: int, completion: int, price: tuple[float, float] | None) -> U
     return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
 
 
-def _id_of(told: Any) -> str:
-    id_ = told.get("id") if isinstance(told, Mapping) else None
+def _id_of(answer: Any) -> str:
+    id_ = answer.get("id") if isinstance(answer, Mapping) else None
     if not isinstance(id_, str):
         raise MalformedResponse("the answer of the batch API has no id")
     return id_

@@ -111,26 +111,26 @@ class GeminiBatches:
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is; an ended one comes with its answers."""
-        told = await self._http.ask("GET", f"/{batch_id}")
-        if not isinstance(told, Mapping):
+        answer = await self._http.ask("GET", f"/{batch_id}")
+        if not isinstance(answer, Mapping):
             raise MalformedResponse(f"{batch_id} has no status")
-        word = str((told.get("metadata") or {}).get("state", ""))
+        word = str((answer.get("metadata") or {}).get("state", ""))
         failure = None
         if word.endswith("FAILED"):
             failure = str(
-                (told.get("error") or {}).get("message") or "the provider does not say why"
+                (answer.get("error") or {}).get("message") or "the provider does not say why"
             )
-        ended = bool(told.get("done")) or word.endswith(_ENDED)
-        return BatchStatus(ended=ended, word=word, failure=failure, answer=told)
+        ended = bool(answer.get("done")) or word.endswith(_ENDED)
+        return BatchStatus(ended=ended, word=word, failure=failure, answer=answer)
 
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncIterator[Row]:
         """Yield the answers that came with the status."""
-        told = status.answer or {}
+        response = status.answer or {}
         for source in (
-            told.get("response") or {},
-            (told.get("metadata") or {}).get("output") or {},
+            response.get("response") or {},
+            (response.get("metadata") or {}).get("output") or {},
         ):
             inlined = source.get("inlinedResponses") or {}
             for key, entry in _with_keys(inlined.get("inlinedResponses") or [], keys):
@@ -200,8 +200,8 @@ def _text_of(candidate: Mapping[str, Any]) -> str:
     return "".join(part.get("text", "") for part in parts if not part.get("thought"))
 
 
-def _name_of(told: Any) -> str:
-    name = told.get("name") if isinstance(told, Mapping) else None
+def _name_of(answer: Any) -> str:
+    name = answer.get("name") if isinstance(answer, Mapping) else None
     if not isinstance(name, str):
         raise MalformedResponse("the answer of the batch API has no name")
     return name

@@ -73,8 +73,8 @@ class OpenAIBatches:
         """Upload the file, unless it is there, and start the batch."""
         file = batch.uploaded
         if file is None:
-            told = await self._http.upload("/files", batch.file, {"purpose": "batch"})
-            file = _id_of(told)
+            answer = await self._http.upload("/files", batch.file, {"purpose": "batch"})
+            file = _id_of(answer)
             # Noted before the batch is started: after a crash in between, the file is not uploaded
             # again, and a batch that was started all the same is found by it.
             await uploaded(file)
@@ -107,13 +107,15 @@ class OpenAIBatches:
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        told = await self._http.ask("GET", f"/batches/{batch_id}")
-        word = told.get("status") if isinstance(told, Mapping) else None
+        answer = await self._http.ask("GET", f"/batches/{batch_id}")
+        word = answer.get("status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")
         # The error file may come with any status: it holds the requests that failed one by one.
-        files = tuple(told[name] for name in ("output_file_id", "error_file_id") if told.get(name))
-        failure = _reasons(told) if word == "failed" else None
+        files = tuple(
+            answer[name] for name in ("output_file_id", "error_file_id") if answer.get(name)
+        )
+        failure = _reasons(answer) if word == "failed" else None
         return BatchStatus(ended=word in _ENDED, word=word, failure=failure, places=files)
 
     async def results(
@@ -140,20 +142,21 @@ class OpenAIBatches:
             if status == 200:
                 return Row(key, payload=body)
             return Row(key, error=self._http.row_error(int(status), body))
-        told = error if isinstance(error, Mapping) else {}
+        details = error if isinstance(error, Mapping) else {}
         return Row(
             key,
             error=RequestRefused(
-                f"the batch did not answer this request: {told.get('message') or told.get('code')}"
+                "the batch did not answer this request:"
+                f" {details.get('message') or details.get('code')}"
             ),
             # Only these were certainly not run: anything else may have been billed and is not asked
             # twice.
-            unrun=told.get("code") in _UNRUN,
+            unrun=details.get("code") in _UNRUN,
         )
 
 
-def _id_of(told: Any) -> str:
-    id_ = told.get("id") if isinstance(told, Mapping) else None
+def _id_of(answer: Any) -> str:
+    id_ = answer.get("id") if isinstance(answer, Mapping) else None
     if not isinstance(id_, str):
         raise MalformedResponse("the answer of the batch API has no id")
     return id_
@@ -164,8 +167,8 @@ def _list_of(page: Any) -> list[Any]:
     return [entry for entry in rows if isinstance(entry, Mapping)] if rows else []
 
 
-def _reasons(told: Mapping[str, Any]) -> str:
+def _reasons(answer: Mapping[str, Any]) -> str:
     """Return why a whole batch was refused."""
-    errors = (told.get("errors") or {}).get("data") or []
-    said = "; ".join(str(e.get("message") or e.get("code")) for e in errors[:3])
-    return said or "the provider does not say why"
+    errors = (answer.get("errors") or {}).get("data") or []
+    reasons = "; ".join(str(e.get("message") or e.get("code")) for e in errors[:3])
+    return reasons or "the provider does not say why"

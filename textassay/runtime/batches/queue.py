@@ -369,11 +369,11 @@ class BatchQueue:
                 if status.ended:
                     return status
                 if self._submit_only:
-                    self._tell_submitted()
+                    self._announce_submitted()
             await asyncio.sleep(pause)
             pause = min(1.5 * pause, self._patience.poll)
 
-    def _tell_submitted(self) -> None:
+    def _announce_submitted(self) -> None:
         """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
         if self._unsubmitted or any(self._queued.values()):
             return
@@ -473,7 +473,7 @@ class _Rows:
         self.failed: dict[str, ModelError] = {}
         self.unrun: set[str] = set()
         self.ignored = 0
-        self._gone: ModelError | None = None
+        self._lost: ModelError | None = None
 
     async def read(self, entry: Entry, status: BatchStatus) -> None:
         """Read all lines, and keep the answers among them."""
@@ -491,7 +491,7 @@ class _Rows:
                     if len(pending) >= ROWS_PER_COMMIT:
                         await self._keep(pending)
         except ResultsGone as error:
-            self._gone = error
+            self._lost = error
         await self._keep(pending)
 
     def error_of(self, key: str, status: BatchStatus) -> ModelError:
@@ -500,8 +500,8 @@ class _Rows:
             return self.failed[key]
         if status.failure is not None:
             return RequestRefused(f"the provider refused the whole batch: {status.failure}")
-        if self._gone is not None:
-            return self._gone
+        if self._lost is not None:
+            return self._lost
         return MissingAnswer(f"the batch ended ({status.word}) without an answer to this request")
 
     async def _keep(self, pending: dict[str, Any]) -> None:

@@ -244,10 +244,10 @@ class BudgetedModel(Wrapper):
         self._price_failure(error)
         if error.usage is None and not isinstance(error, TimedOut):
             return 0.0
-        told = error.usage.cost if error.usage is not None else None
+        cost = error.usage.cost if error.usage is not None else None
         prompt = self._forecast.prompt(request)
         least = self._cost(prompt, 0) if self.price else prompt * (self._dearest_token or 0.0)
-        return max(told or 0.0, least)
+        return max(cost or 0.0, least)
 
     def _price_failure(self, error: ModelError) -> None:
         """Put the cost on the usage of an answer that could not be used."""

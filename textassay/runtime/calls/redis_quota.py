@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.runtime.calls.bucket import WINDOW
-from textassay.runtime.storage.redis_client import open_async, told_as_unavailable
+from textassay.runtime.storage.redis_client import as_unavailable, open_async
 
 BLOCK = 0.025
 """Seconds of capacity that are reserved at once. A process reserves the next block when it begins
@@ -173,7 +173,7 @@ class RedisQuota:
         tokens: Sequence[float] = (),
         *,
         busy: int,
-        wanted: int,
+        requested: int,
         correction: float,
         pause: float,
         is_back: bool = False,
@@ -186,7 +186,7 @@ class RedisQuota:
         Args:
             tokens: Tokens of each request.
             busy: Calls in flight.
-            wanted: Calls in flight and calls that wait.
+            requested: Calls in flight and calls that wait.
             correction: Tokens to add to what was reserved earlier; negative to give back.
             pause: Seconds for which no process may send a request.
             is_back: Whether the exchange before this one failed.
@@ -194,7 +194,7 @@ class RedisQuota:
         Raises:
             RedisUnavailable: Redis did not answer; nothing is known of what it did.
         """
-        with told_as_unavailable(self.url):
+        with as_unavailable(self.url):
             reply = await self._script(
                 keys=[self._key],
                 args=[
@@ -203,7 +203,7 @@ class RedisQuota:
                     self._token,
                     self._concurrency,
                     busy,
-                    wanted,
+                    requested,
                     correction,
                     pause * 1e6,
                     BLOCK * 1e6,
@@ -229,7 +229,7 @@ class RedisQuota:
         Raises:
             RedisUnavailable: Redis did not answer.
         """
-        with told_as_unavailable(self.url):
+        with as_unavailable(self.url):
             await self._client.hdel(self._key, f"member {self._id}")
 
     async def aclose(self) -> None:

@@ -102,11 +102,11 @@ class RetryingModel(Wrapper):
 
     def wait_after(self, error: BaseException, failed: int) -> float:
         """Return the seconds to wait after attempt number `failed`, counted from 1."""
-        asked: float | None = getattr(error, "retry_after", None)
-        if asked is not None:
+        retry_after: float | None = getattr(error, "retry_after", None)
+        if retry_after is not None:
             # Every caller was told the same time; without some spread they would all return at
             # once.
-            return asked + self._rng.uniform(0, 0.1 * asked + 0.05)
+            return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
         shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT
         # The exponent is bounded, since a float overflows after a thousand attempts.
         ceiling = min(MAX_WAIT, shortest * 2.0 ** min(failed - 1, 30))

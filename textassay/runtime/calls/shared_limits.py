@@ -126,7 +126,7 @@ class SharedLimiter(Limiter):
         """
         self._loop = asyncio.get_running_loop()
         try:
-            share = await self._quota.exchange(busy=0, wanted=0, correction=0.0, pause=0.0)
+            share = await self._quota.exchange(busy=0, requested=0, correction=0.0, pause=0.0)
         except RedisUnavailable as error:
             raise ConfigurationError(f"limits cannot be shared: {error}") from error
         self._heed(share)
@@ -254,7 +254,7 @@ class SharedLimiter(Limiter):
                 share = await self._quota.exchange(
                     tokens,
                     busy=self._in_flight,
-                    wanted=self._in_flight + len(self._waiting),
+                    requested=self._in_flight + len(self._waiting),
                     correction=correction,
                     pause=pause,
                     is_back=self._failed,

@@ -370,16 +370,16 @@ def _key_of(name: str, layout: _Layout, inside: list[str] | None = None) -> str:
     return name
 
 
-def _problem(kind: str, value: Any, said: str) -> str:
-    wanted = {
+def _problem(kind: str, value: Any, reason: str) -> str:
+    expected = {
         "string_type": "should be text",
         "float_type": "should be a number",
         "finite_number": "should be a finite number (null where there is none)",
         "dict_type": "should be an object with names and values",
         "tuple_type": "should be a list",
         "string_too_short": "should not be empty (leave it out where there is none)",
-    }.get(kind, said)
-    return f"{wanted}, not {shown(value)}" if kind != "string_too_short" else wanted
+    }.get(kind, reason)
+    return f"{expected}, not {shown(value)}" if kind != "string_too_short" else expected
 
 
 def _kind(value: Any) -> str:

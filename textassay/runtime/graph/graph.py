@@ -114,9 +114,9 @@ class Graph(Displayed):
         # The wires were checked against this type when the graph was built; a message of another
         # one would fail somewhere inside, in the name of a node that is not to blame.
         if not isinstance(input, self._classes):
-            wanted = type_name(self.input)
+            expected = type_name(self.input)
             raise GraphError(
-                f"graph {self.name!r}: wants {wanted} as its input, not {type(input).__name__}"
+                f"graph {self.name!r}: wants {expected} as its input, not {type(input).__name__}"
             )
         # All state of a run is in these two lists, so one graph serves any number of runs at once.
         waiting = self._waiting.copy()

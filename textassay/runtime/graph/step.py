@@ -111,12 +111,12 @@ class Step:
                     TypeError(f"each() wants a list for {inlet.parameter!r}, not {items!r:.80}")
                 )
         if any(len(items) != len(lists[0]) for items in lists[1:]):
-            told = (
+            what = (
                 f"{inlet.parameter} has {len(items)}"
                 for inlet, items in zip(self.fans, lists, strict=True)
             )
             return self._failure(
-                ValueError(f"lists gone through together differ in length: {', '.join(told)}")
+                ValueError(f"lists gone through together differ in length: {', '.join(what)}")
             )
         if len(lists[0]) == 1:  # an aspect at a time is the commonest case
             return [await self._call_item(arguments, [items[0] for items in lists])]

@@ -201,31 +201,31 @@ def field_of(hint: Any, name: str) -> Any:
     return Union[tuple(types)]  # noqa: UP007
 
 
-def fits(given: Any, wanted: Any) -> bool:
+def fits(given: Any, expected: Any) -> bool:
     """Return whether every value of type `given` may be passed as a `wanted`.
 
     Containers are covariant, for messages are not mutated; int is taken for float; text is no
     sequence of texts. A protocol that cannot be checked by class is taken on trust.
     """
-    given_members, wanted_members = members(given), members(wanted)
+    given_members, wanted_members = members(given), members(expected)
     if Any in given_members or Any in wanted_members or object in wanted_members:
         return True
     return all(any(_fits(g, w) for w in wanted_members) for g in given_members)
 
 
-def _fits(given: Any, wanted: Any) -> bool:
-    if given == wanted:
+def _fits(given: Any, expected: Any) -> bool:
+    if given == expected:
         return True
     if get_origin(given) is Literal:
         values = get_args(given)
-        if get_origin(wanted) is Literal:
-            return set(values) <= set(get_args(wanted))
-        return all(_fits(type(value), wanted) for value in values)
-    if hasattr(wanted, "__supertype__"):  # a NewType: only itself will do
-        return hasattr(given, "__supertype__") and fits(given.__supertype__, wanted)
+        if get_origin(expected) is Literal:
+            return set(values) <= set(get_args(expected))
+        return all(_fits(type(value), expected) for value in values)
+    if hasattr(expected, "__supertype__"):  # a NewType: only itself will do
+        return hasattr(given, "__supertype__") and fits(given.__supertype__, expected)
     if hasattr(given, "__supertype__"):
-        return fits(given.__supertype__, wanted)
-    given_class, wanted_class = get_origin(given) or given, get_origin(wanted) or wanted
+        return fits(given.__supertype__, expected)
+    given_class, wanted_class = get_origin(given) or given, get_origin(expected) or expected
     if wanted_class is float and given_class is int:
         return True
     if not isinstance(given_class, type) or not isinstance(wanted_class, type):
@@ -236,13 +236,13 @@ def _fits(given: Any, wanted: Any) -> bool:
             return False
     except TypeError:
         return True
-    return _arguments_fit(given_class, get_args(given), wanted_class, get_args(wanted))
+    return _arguments_fit(given_class, get_args(given), wanted_class, get_args(expected))
 
 
 def _arguments_fit(
-    given_class: type, given: tuple[Any, ...], wanted_class: type, wanted: tuple[Any, ...]
+    given_class: type, given: tuple[Any, ...], wanted_class: type, expected: tuple[Any, ...]
 ) -> bool:
-    if not wanted:
+    if not expected:
         return True
     # To Python a text is a sequence of texts; given where a list is wanted it is always a mistake.
     if issubclass(given_class, str | bytes):
@@ -251,14 +251,14 @@ def _arguments_fit(
     if not given or given_class in callables or wanted_class in callables:
         return True
     if issubclass(given_class, tuple) and Ellipsis not in given:
-        if issubclass(wanted_class, tuple) and Ellipsis not in wanted:
-            return len(given) == len(wanted) and all(map(fits, given, wanted))
-        return all(fits(item, wanted[0]) for item in given)
+        if issubclass(wanted_class, tuple) and Ellipsis not in expected:
+            return len(given) == len(expected) and all(map(fits, given, expected))
+        return all(fits(item, expected[0]) for item in given)
     if issubclass(given_class, tuple):
-        return (not issubclass(wanted_class, tuple) or Ellipsis in wanted) and fits(
-            given[0], wanted[0]
+        return (not issubclass(wanted_class, tuple) or Ellipsis in expected) and fits(
+            given[0], expected[0]
         )
-    return all(map(fits, given, wanted))
+    return all(map(fits, given, expected))
 
 
 def classes_of(hint: Any) -> tuple[type, ...]:

@@ -167,21 +167,21 @@ class Wiring:
         step = Step(node.name, node.agent, slot, classes_of(signature.result), nested)
         edges = {edge.parameter: edge for edge in self._edges(node)}
         for parameter, wire in node.wires.items():
-            wanted = self._wanted(node, signature, parameter)
+            expected = self._wanted(node, signature, parameter)
             if isinstance(wire, Fixed):
                 self._check_fit(
                     f"the constant {wire.value!r:.60} is",
                     type_of_value(wire.value),
                     node,
                     parameter,
-                    wanted,
+                    expected,
                 )
                 step.constants[parameter] = wire.value
                 continue
             # A step waits for both kinds, but only fanned-out inputs decide how often its agent is
             # called.
             inlets = step.fans if isinstance(wire, Each) else step.plain
-            inlets.append(self._connect(node, edges[parameter], wanted))
+            inlets.append(self._connect(node, edges[parameter], expected))
         if missing := sorted(signature.required - node.wires.keys()):
             raise self._error(f"node {node.name!r} has no wire for its parameter {missing[0]!r}")
         step.waits_for = {inlet.source for inlet in (*step.plain, *step.fans)} - {0}
@@ -192,20 +192,20 @@ class Wiring:
         return step
 
     def _wanted(self, node: Node, signature: Signature, parameter: str) -> Any:
-        wanted = signature.parameters.get(parameter, signature.others)
+        annotation = signature.parameters.get(parameter, signature.others)
         if parameter not in signature.parameters and signature.others is None:
             known = ", ".join(signature.parameters) or "none"
             raise self._error(
                 f"the agent of node {node.name!r} has no parameter {parameter!r}; parameters:"
                 f" {known}"
             )
-        if wanted is UNANNOTATED:
+        if annotation is UNANNOTATED:
             raise self._error(
                 f"the agent of node {node.name!r} does not annotate its parameter {parameter!r}"
             )
-        return wanted
+        return annotation
 
-    def _connect(self, node: Node, edge: Edge, wanted: Any) -> Input:
+    def _connect(self, node: Node, edge: Edge, expected: Any) -> Input:
         end, given = self._yields[edge.source], self._given(node, edge)
         # A field of a message holds no failures: a failed node yields a `Failure` and has no
         # fields.
@@ -220,9 +220,9 @@ class Wiring:
                     " could go through"
                 )
             given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
-        self._check_fit(says, given, node, edge.parameter, wanted)
+        self._check_fit(says, given, node, edge.parameter, expected)
         fetch = operator.attrgetter(edge.path) if edge.path else None
-        return Input(edge.parameter, end.slot, fetch, _takes_failure(wanted, depth))
+        return Input(edge.parameter, end.slot, fetch, _takes_failure(expected, depth))
 
     def _given(self, node: Node, edge: Edge) -> Any:
         """Return the type that comes over the wire."""
@@ -238,15 +238,15 @@ class Wiring:
                 ) from None
         return given
 
-    def _check_fit(self, says: str, given: Any, node: Node, parameter: str, wanted: Any) -> None:
-        if not fits(given, wanted):
-            wants = f"{node.name!r} wants {type_name(wanted)} for its parameter {parameter!r}"
+    def _check_fit(self, says: str, given: Any, node: Node, parameter: str, expected: Any) -> None:
+        if not fits(given, expected):
+            wants = f"{node.name!r} wants {type_name(expected)} for its parameter {parameter!r}"
             raise self._error(f"{says} {type_name(given)}, but {wants}")
 
 
-def _takes_failure(wanted: Any, depth: int) -> tuple[bool, ...]:
+def _takes_failure(expected: Any, depth: int) -> tuple[bool, ...]:
     taken = []
     for _ in range(depth + 1):
-        taken.append(Failure in members(wanted))
-        wanted = contents_of(wanted)
+        taken.append(Failure in members(expected))
+        expected = contents_of(expected)
     return tuple(taken)

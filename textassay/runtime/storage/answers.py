@@ -26,7 +26,7 @@ from textassay.runtime.storage.cache_folder import (
     claim_shard,
     clear,
     info,
-    made_ready,
+    prepared_folder,
     shard_folders,
     verify,
 )
@@ -238,7 +238,7 @@ class DiskStore(AsyncResource):
         self._readers: tuple[ShardReader, ...] = ()
         self._closed = False
         with ExitStack() as stack:
-            stack.enter_context(made_ready(self.folder))
+            stack.enter_context(prepared_folder(self.folder))
             shard, self._lock = claim_shard(self.folder)
             with ExitStack() as undo:
                 # Undone in reverse order: the file is closed before another process may claim the

@@ -108,7 +108,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def made_ready(folder: Path) -> Iterator[None]:
+def prepared_folder(folder: Path) -> Iterator[None]:
     """Create the folder and its marker if missing, check them, and hold the folder's lock.
 
     Raises:

@@ -57,28 +57,28 @@ class BatchWriter(Protocol[T_contra]):
 class _Waiting(Generic[T]):
     """A value and the task that waits for it to be written."""
 
-    __slots__ = ("failure", "future", "loop", "settled", "value")
+    __slots__ = ("completed", "failure", "future", "loop", "value")
 
     def __init__(self, value: T) -> None:
         self.value = value
         self.loop = asyncio.get_running_loop()
-        self.settled = False
+        self.completed = False
         self.failure: StorageError | None = None
         self.future: asyncio.Future[None] | None = None
 
-    def settle(self, failure: StorageError | None) -> None:
+    def complete(self, failure: StorageError | None) -> None:
         """Wake the task, on its event loop."""
-        self.settled, self.failure = True, failure
+        self.completed, self.failure = True, failure
         if self.future is not None and not self.future.done():
             self.future.set_result(None)
 
-    async def until_settled(self) -> None:
-        """Return once `settle` was called; a cancellation waits for that as well.
+    async def until_completed(self) -> None:
+        """Return once `complete` was called; a cancellation waits for that as well.
 
         A canceled task takes the future that it awaits with it, so the next wait is for a new one.
         """
         cancelled: asyncio.CancelledError | None = None
-        while not self.settled:
+        while not self.completed:
             self.future = self.loop.create_future()
             try:
                 await self.future
@@ -112,17 +112,16 @@ class GroupCommit(Generic[T]):
             Exception: Whatever the writer's `open` raised.
         """
         self._writer, self._name, self._idle_seconds = writer, name, idle_seconds
-        self._handed: deque[_Waiting[T]] = deque()
-        self._ringing: set[asyncio.AbstractEventLoop] = set()
-        # A `SimpleQueue` rings from any thread without a lock of ours, and its `get` releases the
+        self._queue: deque[_Waiting[T]] = deque()
+        self._notified: set[asyncio.AbstractEventLoop] = set()
+        # Any thread may put into a `SimpleQueue` without a lock of ours, and its `get` releases the
         # interpreter while it waits.
-        self._bell: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._wakeups: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._failure: StorageError | None = None
-        self._failure_told = False
+        self._failure_reported = False
         self._closed = False
-        self._door = (
-            threading.Lock()
-        )  # what gets in before the thread is told to end is written by it
+        # What is handed in before the thread is asked to end is written by it.
+        self._lock = threading.Lock()
         opened: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
         self._thread.start()
@@ -138,21 +137,21 @@ class GroupCommit(Generic[T]):
             StorageError: The value was not written.
         """
         if self._failure is not None and not self._closed:
-            self._failure_told = True
+            self._failure_reported = True
             raise StorageError(str(self._failure)) from self._failure
         waiting = _Waiting(value)
-        with self._door:
+        with self._lock:
             if self._closed:
                 raise StorageError(f"{self._name} is closed")
-            self._handed.append(waiting)
+            self._queue.append(waiting)
         if (
-            waiting.loop not in self._ringing
+            waiting.loop not in self._notified
         ):  # of each loop by itself, for one may have been stopped for good
-            self._ringing.add(waiting.loop)
-            waiting.loop.call_soon(self._ring, waiting.loop)
-        await waiting.until_settled()
+            self._notified.add(waiting.loop)
+            waiting.loop.call_soon(self._notify, waiting.loop)
+        await waiting.until_completed()
         if waiting.failure is not None:
-            self._failure_told = True
+            self._failure_reported = True
             raise StorageError(str(waiting.failure)) from waiting.failure
 
     async def aclose(self) -> None:
@@ -165,13 +164,13 @@ class GroupCommit(Generic[T]):
 
     def close(self) -> None:
         """Do what `aclose` does, blocking."""
-        with self._door:
+        with self._lock:
             if not self._closed:
                 self._closed = True
-                self._bell.put(True)
+                self._wakeups.put(True)
         self._thread.join()
-        if self._failure is not None and not self._failure_told:
-            self._failure_told = True
+        if self._failure is not None and not self._failure_reported:
+            self._failure_reported = True
             raise self._failure
 
     def _run(self, opened: Future[None]) -> None:
@@ -183,63 +182,63 @@ class GroupCommit(Generic[T]):
         opened.set_result(None)
         linger = closing = False
         while not closing:
-            turns, closing = self._listen()
+            turns, closing = self._wait()
             if not turns:
                 self._attempt(self._writer.idle)
                 continue
             # Turns that follow each other quickly are worth one commit: its cost hardly depends on
             # the number of values. A lone value never waits for others.
-            if linger and not closing and len(self._handed) < MAX_BATCH:
+            if linger and not closing and len(self._queue) < MAX_BATCH:
                 time.sleep(LINGER_SECONDS)
-                more, closing = self._heard()
+                more, closing = self._drain_wakeups()
                 turns += more
             linger = turns > 1
-            self._empty()
+            self._write_all()
         # Even after a failure: the file must be closed and what was written before must reach the
         # disk.
         self._attempt(self._writer.close, after_failure=True)
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _notify(self, loop: asyncio.AbstractEventLoop) -> None:
         """Announce what the tasks of a loop handed in during its last turn; called by that loop."""
-        self._ringing.discard(loop)
-        self._bell.put(False)
+        self._notified.discard(loop)
+        self._wakeups.put(False)
 
-    def _listen(self) -> tuple[int, bool]:
-        """Wait for the bell; return how often it rang and whether to close.
+    def _wait(self) -> tuple[int, bool]:
+        """Wait for a wakeup; return how many came and whether to close.
 
         The count is 0 after a quiet time.
         """
         try:
-            closing = self._bell.get(timeout=self._idle_seconds)
+            closing = self._wakeups.get(timeout=self._idle_seconds)
         except queue.Empty:
             return 0, False
-        more, closing_as_well = self._heard()
+        more, closing_as_well = self._drain_wakeups()
         return 1 + more, closing or closing_as_well
 
-    def _heard(self) -> tuple[int, bool]:
-        """Return how often the bell has rung meanwhile, and whether that was to close."""
-        rung, closing = 0, False
+    def _drain_wakeups(self) -> tuple[int, bool]:
+        """Return how many wakeups came meanwhile, and whether one of them was to close."""
+        count, closing = 0, False
         while True:
             try:
-                closing |= self._bell.get_nowait()
+                closing |= self._wakeups.get_nowait()
             except queue.Empty:
-                return rung, closing
-            rung += 1
+                return count, closing
+            count += 1
 
-    def _empty(self) -> None:
+    def _write_all(self) -> None:
         """Write all that was handed in.
 
-        What comes in during the last batch has the bell rung for it again.
+        What comes in during the last batch has a wakeup of its own.
         """
         full = True
         while full:
-            batch = [self._handed.popleft() for _ in range(min(len(self._handed), MAX_BATCH))]
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
             full = len(batch) == MAX_BATCH
             if batch:
                 self._attempt(
                     lambda batch=batch: self._writer.write([waiting.value for waiting in batch])
                 )
-                self._tell(batch)
+                self._resolve(batch)
 
     def _attempt(self, step: _Step, *, after_failure: bool = False) -> None:
         """Take a step unless one has failed before, and remember if it fails."""
@@ -256,22 +255,22 @@ class GroupCommit(Generic[T]):
             failure.__cause__ = error
             self._failure = self._failure or failure
 
-    def _tell(self, batch: list[_Waiting[T]]) -> None:
+    def _resolve(self, batch: list[_Waiting[T]]) -> None:
         """Wake the waiters of a batch, with one call for each event loop."""
         by_loop: dict[asyncio.AbstractEventLoop, list[_Waiting[T]]] = {}
         for waiting in batch:
             by_loop.setdefault(waiting.loop, []).append(waiting)
-        for loop, theirs in by_loop.items():
+        for loop, waiters in by_loop.items():
             try:
                 # Futures may be touched by their own loop's thread only.
-                loop.call_soon_threadsafe(self._settle, theirs, self._failure)
+                loop.call_soon_threadsafe(self._complete_all, waiters, self._failure)
             except RuntimeError:
                 if not loop.is_closed():  # a closed loop has no waiters left
                     raise
 
-    def _settle(self, batch: list[_Waiting[T]], failure: StorageError | None) -> None:
+    def _complete_all(self, batch: list[_Waiting[T]], failure: StorageError | None) -> None:
         for waiting in batch:
-            waiting.settle(failure)
+            waiting.complete(failure)
 
 
 class _Step(Protocol):

@@ -11,7 +11,7 @@ from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.answers import ShardWriter
 from textassay.runtime.storage.cache_folder import (
     claim_shard,
-    made_ready,
+    prepared_folder,
     require,
     shard_folders,
 )
@@ -39,7 +39,7 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     copied = 0
     # The folder's lock is held for claiming only; the shard's own lock keeps it while it is
     # written.
-    with made_ready(target):
+    with prepared_folder(target):
         shard, lock = claim_shard(target)
     try:
         with closing(ShardWriter(shard)) as writer:

@@ -18,7 +18,7 @@ from textassay.runtime.storage.redis_client import (
     RedisUnavailable,
     open_async,
     open_blocking,
-    told_as_unavailable,
+    as_unavailable,
 )
 from textassay.runtime.storage.shard import checksum
 from textassay.runtime.storage.threads import in_thread
@@ -47,7 +47,7 @@ class RedisWriter:
             RedisUnavailable: It does not answer.
         """
         self._client: Any = open_blocking(self._url)
-        with told_as_unavailable(self._url):
+        with as_unavailable(self._url):
             persistence = self._client.info("persistence")
             memory = self._client.info("memory")
         check_keeps(self._url, persistence, memory)
@@ -62,7 +62,7 @@ class RedisWriter:
         sealed = {PREFIX + key: _sealed(key, value) for key, value in batch}
         while True:
             try:
-                with told_as_unavailable(self._url):
+                with as_unavailable(self._url):
                     # MSET is atomic, and setting the same values again is harmless: a batch whose
                     # reply was lost can simply be sent again.
                     self._client.mset(sealed)
@@ -100,7 +100,7 @@ class RedisStore:
         self._reader: Any = open_async(url)
         self._blocking: Any = open_blocking(url)
         self._pending: dict[str, bytes] = {}
-        self._asked: dict[str, asyncio.Future[bytes | None]] = {}
+        self._requested: dict[str, asyncio.Future[bytes | None]] = {}
         self._reads: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -125,7 +125,7 @@ class RedisStore:
         """
         if key in self._pending:
             return self._pending[key]
-        with told_as_unavailable(self.url):
+        with as_unavailable(self.url):
             value = self._blocking.get(PREFIX + key)
         return None if value is None else _opened(key, value)
 
@@ -139,13 +139,13 @@ class RedisStore:
             return self._pending[key]
         if self._closed:
             raise StorageError(f"the store in Redis at {self.url} is closed")
-        future = self._asked.get(key)
+        future = self._requested.get(key)
         if future is None:
             loop = asyncio.get_running_loop()
             # The first key of a turn has the read made when the turn is over; the others join it.
-            if not self._asked:
+            if not self._requested:
                 loop.call_soon(self._read_soon)
-            future = self._asked[key] = loop.create_future()
+            future = self._requested[key] = loop.create_future()
         # Shielded: several callers may wait for the same key, and one that is canceled must not
         # cancel the read of the others.
         return await asyncio.shield(future)
@@ -183,28 +183,28 @@ class RedisStore:
         Raises:
             RedisUnavailable: Redis does not answer.
         """
-        with told_as_unavailable(self.url):
+        with as_unavailable(self.url):
             entries = sum(1 for _ in self._blocking.scan_iter(PREFIX + "*", count=1000))
             used = self._blocking.info("memory")["used_memory"]
         return StoreInfo(folder=self.url, entries=entries, bytes=used, shards=1)
 
     def _read_soon(self) -> None:
         """Read all keys that were requested in the last turn of the loop together."""
-        asked, self._asked = list(self._asked.items()), {}
-        for start in range(0, len(asked), MAX_READ):
-            task = asyncio.create_task(self._read(dict(asked[start : start + MAX_READ])))
+        requested, self._requested = list(self._requested.items()), {}
+        for start in range(0, len(requested), MAX_READ):
+            task = asyncio.create_task(self._read(dict(requested[start : start + MAX_READ])))
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)
 
-    async def _read(self, asked: dict[str, asyncio.Future[bytes | None]]) -> None:
+    async def _read(self, requested: dict[str, asyncio.Future[bytes | None]]) -> None:
         try:
-            values = await self._found([PREFIX + key for key in asked])
+            values = await self._found([PREFIX + key for key in requested])
         except StorageError as error:
-            for future in asked.values():
+            for future in requested.values():
                 future.set_exception(error)
                 future.exception()  # whoever asked may have been cancelled
             return
-        for (key, future), value in zip(asked.items(), values, strict=True):
+        for (key, future), value in zip(requested.items(), values, strict=True):
             try:
                 future.set_result(None if value is None else _opened(key, value))
             except StorageError as error:
@@ -215,7 +215,7 @@ class RedisStore:
         deadline = time.monotonic() + OUTAGE_SECONDS
         while True:
             try:
-                with told_as_unavailable(self.url):
+                with as_unavailable(self.url):
                     values: list[bytes | None] = await self._reader.mget(names)
                 return values
             except RedisUnavailable:

@@ -56,7 +56,7 @@ def open_blocking(url: str) -> redis.Redis:
 
 
 @contextmanager
-def told_as_unavailable(url: str) -> Iterator[None]:
+def as_unavailable(url: str) -> Iterator[None]:
     """Raise `RedisUnavailable` in place of errors of the client.
 
     Raises:

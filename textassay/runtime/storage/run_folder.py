@@ -472,13 +472,13 @@ def _refuse_foreign(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; name a folder for the run")
     for entry in path.iterdir() if path.exists() else ():
-        if not _is_ours(entry):
+        if not _is_leftover(entry):
             raise RunFolderError(
                 f"{path} holds other files ({entry.name}) and no run; name an empty or a new folder"
             )
 
 
-def _is_ours(entry: Path) -> bool:
+def _is_leftover(entry: Path) -> bool:
     """Return whether a folder's entry is left over from a run that ended before its first score."""
     if entry.is_symlink():
         return False

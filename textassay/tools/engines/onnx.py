@@ -117,10 +117,10 @@ def _session(runtime: Any, files: ModelFiles, device: str) -> Any:
             "this build of onnxruntime has no CUDA: pip install onnxruntime-gpu"
         )
     # The CPU stays behind it: operators that the GPU's provider lacks run there.
-    wanted = [gpu] if device != "cpu" and gpu in available else []
+    providers = [gpu] if device != "cpu" and gpu in available else []
     try:
         return runtime.InferenceSession(
-            str(files.onnx), providers=[*wanted, "CPUExecutionProvider"]
+            str(files.onnx), providers=[*providers, "CPUExecutionProvider"]
         )
     except Exception as error:  # onnxruntime's errors share no base of their own
         raise ConfigurationError(f"cannot read {str(files.onnx)!r}: {error}") from error

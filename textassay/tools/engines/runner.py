@@ -155,17 +155,17 @@ class Runner:
         return self.engine_name
 
     def _engine(self, files: ModelFiles) -> Engine:
-        wanted = self._preferred()
+        kind = self._preferred()
         if files.vectors is not None and self.engine_name in ("auto", "static"):
-            wanted = "static"
-        elif wanted == "static":
+            kind = "static"
+        elif kind == "static":
             raise ConfigurationError(
                 f"{str(files.folder)!r} holds no table of vectors; leave engine=static out to run"
                 " it as a network"
             )
-        elif wanted == "auto":
-            wanted = "onnx" if files.onnx and not files.weights else "transformers"
-        return _ENGINES[wanted](files, self.head, device=self.device, layer=self.layer)
+        elif kind == "auto":
+            kind = "onnx" if files.onnx and not files.weights else "transformers"
+        return _ENGINES[kind](files, self.head, device=self.device, layer=self.layer)
 
 
 # Weak: a runner lives as long as some tool holds it.

@@ -48,20 +48,20 @@ def fit(
     needed = length(whole)
     if needed <= limit:
         return whole, 0
-    told = f"the request needs {needed} tokens and the context of {name!r} has {limit}"
+    problem = f"the request needs {needed} tokens and the context of {name!r} has {limit}"
     if truncate != "source" or not request.truncatable:
         raise ContextTooLong(
-            f"{told}; ask for a larger n_ctx, or allow cutting the source (truncate='source')"
+            f"{problem}; ask for a larger n_ctx, or allow cutting the source (truncate='source')"
         )
     # A template may have changed the text (stripped it, say); cutting elsewhere could cut the
     # question.
     if not any(request.truncatable in text for text in _texts(request)):
         raise RequestRefused(
-            f"{told}, and the text that may be cut does not occur in the prompt as it stands"
+            f"{problem}, and the text that may be cut does not occur in the prompt as it stands"
         )
     best = _longest(request, plan, length, limit=limit, needed=needed)
     if best is None:
-        raise ContextTooLong(f"{told}, even without the source")
+        raise ContextTooLong(f"{problem}, even without the source")
     return best, needed - length(best)
 
 

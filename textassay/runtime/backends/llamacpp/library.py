@@ -40,7 +40,7 @@ _SPIN_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _lock = threading.Lock()
 _loaded: Any = None
 _callback: Any = None  # the C side keeps a bare pointer to it: must live as long as the process
-_said: dict[int, deque[str]] = {}
+_log_lines: dict[int, deque[str]] = {}
 
 
 def library() -> Any:
@@ -160,17 +160,17 @@ def has_amx() -> bool:
 
 def forget_log() -> None:
     """Drop what was logged on this thread so far."""
-    _said.pop(threading.get_ident(), None)
+    _log_lines.pop(threading.get_ident(), None)
 
 
 def logged() -> str:
     """Return this thread's recent warnings and errors on one line, or an empty string."""
-    lines = "".join(_said.pop(threading.get_ident(), ())).splitlines()
+    lines = "".join(_log_lines.pop(threading.get_ident(), ())).splitlines()
     return "; ".join(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
 def _keep(level: int, text: bytes, _: Any) -> None:
     if level in (_WARNING, _ERROR, _CONTINUED):
-        _said.setdefault(threading.get_ident(), deque(maxlen=40)).append(
+        _log_lines.setdefault(threading.get_ident(), deque(maxlen=40)).append(
             text.decode("utf-8", "replace")
         )

@@ -270,8 +270,8 @@ class LlamaCppModel:
         self._warn_without_offload()
 
     def _warn_without_offload(self) -> None:
-        asked = bool(self._gpu_layers) or (self._gpu_layers is None and gpu_in_sight())
-        if asked and not offloads():
+        wanted_offload = bool(self._gpu_layers) or (self._gpu_layers is None and gpu_in_sight())
+        if wanted_offload and not offloads():
             warnings.warn(
                 f"{self._name}: this build of llama-cpp-python cannot use a GPU, so the model runs"
                 " on the CPU; docs/local-models.md has the line that builds it for CUDA or Metal,"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from textassay.runtime.calls.conversation import current_chain
+from textassay.runtime.calls.conversation import current_conversation
 
 R_contra = TypeVar("R_contra", contravariant=True)
 T_co = TypeVar("T_co", covariant=True)
@@ -49,9 +49,9 @@ class QueuedTask(Generic[R]):
         self.task, self.serial = task, serial
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[object] = self.loop.create_future()
-        self.chain = current_chain()
+        self.conversation = current_conversation()
         # Read now, on the caller's thread: once the task runs it may concern the next request.
-        self.continued = self.chain is not None and self.chain.continued
+        self.has_next = self.conversation is not None and self.conversation.has_next
         self.key = b""
         self.arrived = 0
         self.abandoned = False

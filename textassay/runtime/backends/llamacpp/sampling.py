@@ -148,7 +148,7 @@ def nucleus(weights: Row, top_p: float) -> NDArray[np.intp]:
         weights: Probabilities up to a factor, shape (vocabulary,).
         top_p: Share of the probability, 0 to 1.
     """
-    wanted = top_p * float(weights.sum(dtype=np.float64))
+    target = top_p * float(weights.sum(dtype=np.float64))
     count = min(_NUCLEUS_GUESS, len(weights))
     while True:
         border = np.partition(weights, len(weights) - count)[len(weights) - count]
@@ -157,7 +157,7 @@ def nucleus(weights: Row, top_p: float) -> NDArray[np.intp]:
         )  # whole runs of equals, so that order never depends on `count`
         order = likely[np.argsort(-weights[likely], kind="stable")]
         held = np.cumsum(weights[order], dtype=np.float64)
-        if held[-1] >= wanted or len(order) == len(weights):
+        if held[-1] >= target or len(order) == len(weights):
             before = held - weights[order]
-            return order[: max(1, int((before < wanted).sum()))]
+            return order[: max(1, int((before < target).sum()))]
         count = min(16 * count, len(weights))

@@ -138,13 +138,13 @@ class Weights:
         These are parsed in templates only.
         """
         lib, tokens = self._lib, {}
-        wanted = (
+        kinds = (
             lib.LLAMA_TOKEN_ATTR_CONTROL
             | lib.LLAMA_TOKEN_ATTR_USER_DEFINED
             | lib.LLAMA_TOKEN_ATTR_UNKNOWN
         )
         for token in range(self.size):
-            if lib.llama_vocab_get_attr(self.vocabulary, token) & wanted:
+            if lib.llama_vocab_get_attr(self.vocabulary, token) & kinds:
                 text = lib.llama_vocab_get_text(self.vocabulary, token)
                 if text:
                     tokens[text.decode("utf-8", "replace")] = token

@@ -2,8 +2,8 @@
 
 Knows nothing of llama.cpp. Tasks run in the order of the keys that they give themselves
 (`order.py`), and results are delivered to their callers. A second thread prepares what is submitted
-while the owner runs something else. If a task belongs to a chain with more requests to come, the
-owner waits briefly for the next one while their common prefix is still cached.
+while the owner runs something else. If a task belongs to a conversation with more requests to come,
+the owner waits briefly for the next one while their common prefix is still cached.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from textassay.runtime.backends.llamacpp.queued_task import QueuedTask, Resource
 from textassay.runtime.calls.conversation import Conversation
 from textassay.runtime.errors import ModelClosed
 
-SEQUEL_SECONDS = 0.2
-"""How long the next task of a chain is waited for. It comes in a hundredth of that, unless the
+NEXT_TURN_SECONDS = 0.2
+"""How long to wait for the next task of a conversation. It comes in a hundredth of that, unless the
 machine is busy or the caller does something else in between, and evaluating a long prompt anew
 takes most models longer."""
 _EXIT_SECONDS = 10.0
@@ -45,7 +45,7 @@ class Worker(Generic[R]):
         name: str,
         capacity: int = 1,
         together: Together[R] | None = None,
-        sequel_seconds: float = SEQUEL_SECONDS,
+        next_turn_seconds: float = NEXT_TURN_SECONDS,
     ) -> None:
         """Store; `start` begins.
 
@@ -54,7 +54,7 @@ class Worker(Generic[R]):
             name: Names thread and error messages.
             capacity: Most tasks that run at once.
             together: Runs several at once; needed where `capacity` is above 1.
-            sequel_seconds: How long, at most, the next task of a chain is waited for.
+            next_turn_seconds: How long, at most, to wait for the next task of a conversation.
         """
         self._opening, self._name, self._capacity, self._together = (
             opening,
@@ -62,7 +62,7 @@ class Worker(Generic[R]):
             capacity,
             together,
         )
-        self._sequel_seconds = sequel_seconds
+        self._next_turn_seconds = next_turn_seconds
         self._wake = threading.Condition()
         self._inbox: deque[QueuedTask[R]] = deque()
         self._ready: deque[QueuedTask[R]] = deque()
@@ -98,9 +98,9 @@ class Worker(Generic[R]):
             if self._stopping:
                 raise ModelClosed(f"model {self._name!r} is closed")
             entry = QueuedTask[R](task, self._submitted)
-            if entry.chain is not None:
-                # The owner may be waiting for the chain's next task when the chain ends.
-                entry.chain.tell(self._look_again)
+            if entry.conversation is not None:
+                # The owner may be waiting for the next task of a conversation that has ended.
+                entry.conversation.on_end(self._look_again)
             self._inbox.append(entry)
             self._submitted += 1
             self._wake.notify_all()
@@ -142,20 +142,20 @@ class Worker(Generic[R]):
         try:
             resource = self._opening()
         except BaseException as error:
-            self._tell_opened(error)
+            self._resolve_opening(error)
             self.stop()
             self._end()
             return
         self._resource = resource
         self._preparing.start()
-        self._tell_opened(resource)
+        self._resolve_opening(resource)
         try:
             while self._collect():
                 chosen = self._queue.pop(self._capacity)
                 if chosen:
                     self._run(resource, chosen)
-                if len(chosen) == 1 and chosen[0].chain is not None and chosen[0].continued:
-                    self._await_sequel(chosen[0].chain)
+                if len(chosen) == 1 and chosen[0].conversation is not None and chosen[0].has_next:
+                    self._await_next_turn(chosen[0].conversation)
         finally:
             self.stop()
             self._preparing.join()  # it reads the resource
@@ -175,8 +175,8 @@ class Worker(Generic[R]):
             # What has been asked so far may share more with the last task than what is prepared,
             # and a prefix that another task overwrites costs more than this wait. What arrived
             # while a task ran is mostly prepared by now.
-            asked = self._submitted
-            self._wake.wait_for(lambda: self._prepared >= asked or self._stopping)
+            submitted = self._submitted
+            self._wake.wait_for(lambda: self._prepared >= submitted or self._stopping)
             self._sort_in()
             return not self._stopping
 
@@ -184,8 +184,8 @@ class Worker(Generic[R]):
         with self._wake:
             self._wake.notify_all()
 
-    def _await_sequel(self, chain: Conversation) -> None:
-        """Wait until the chain's next task is queued, or none will come, but not for long.
+    def _await_next_turn(self, conversation: Conversation) -> None:
+        """Wait until the conversation's next task is queued, or none will come, but not for long.
 
         Whether it shares more with the last one than others do is for the order to say: it may not,
         if a source was cut to fit.
@@ -194,18 +194,23 @@ class Worker(Generic[R]):
         # by then another task would have overwritten the cached prefix, which costs seconds to
         # evaluate again. Waiting a fraction of a second for it is cheaper; the deadline bounds what
         # an agent costs that thinks long between two turns.
-        deadline = time.monotonic() + self._sequel_seconds
+        deadline = time.monotonic() + self._next_turn_seconds
         while (
-            not (chain.ended or self._has_next(chain)) and (left := deadline - time.monotonic()) > 0
+            not (conversation.ended or self._has_next(conversation))
+            and (left := deadline - time.monotonic()) > 0
         ):
             with self._wake:
-                self._wake.wait_for(lambda: self._ready or self._stopping or chain.ended, left)
+                self._wake.wait_for(
+                    lambda: self._ready or self._stopping or conversation.ended, left
+                )
                 if self._stopping:
                     return
                 self._sort_in()
 
-    def _has_next(self, chain: Conversation) -> bool:
-        return any(entry.chain is chain and not entry.abandoned for entry in self._queue)
+    def _has_next(self, conversation: Conversation) -> bool:
+        return any(
+            entry.conversation is conversation and not entry.abandoned for entry in self._queue
+        )
 
     def _sort_in(self) -> None:
         while self._ready:
@@ -254,7 +259,7 @@ class Worker(Generic[R]):
         for entry, result in settled:
             entry.deliver(result)
 
-    def _tell_opened(self, result: R | BaseException) -> None:
+    def _resolve_opening(self, result: R | BaseException) -> None:
         def settle() -> None:
             if self._opened.done():
                 return

@@ -50,7 +50,7 @@ class Row:
         return len(self.evaluation.ids) + len(self.encoded)
 
     @property
-    def wanted(self) -> int:
+    def predicted(self) -> int:
         """Positions whose logits are wanted: the last ones."""
         return len(self.evaluation.ids) - self.evaluation.first
 
@@ -110,7 +110,7 @@ class TransformersEngine:
         # By length, so that padding is small, and by ids, so that neighbors share their beginnings.
         for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.evaluation.ids))):
             longest = max(one.length for one in [*batch, sequence])
-            rows = max(one.wanted for one in [*batch, sequence])
+            rows = max(one.predicted for one in [*batch, sequence])
             count = len(batch) + 1
             full = count * longest > self._batch_tokens
             if batch and (full or count * rows * self._vocabulary > MAX_LOGITS):
@@ -129,12 +129,12 @@ class TransformersEngine:
             past.batch_repeat_interleave(len(batch))
         rest = [row[shared:] for row in ids]
         self.evaluated_tokens += shared + sum(map(len, rest))
-        wanted = max(one.wanted for one in batch)
+        width = max(one.predicted for one in batch)
         tokens, mask = self._padded(rest)
-        output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=wanted)
-        logits = output.logits[:, -wanted:]
+        output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=width)
+        logits = output.logits[:, -width:]
         for number, one in enumerate(batch):
-            self._take(one.evaluation, logits[number, wanted - one.wanted :])
+            self._take(one.evaluation, logits[number, width - one.predicted :])
 
     def _shared(self, batch: Sequence[Row]) -> int:
         """Return how many leading tokens all rows share, 0 if too few to be worth a pass."""

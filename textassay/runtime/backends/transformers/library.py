@@ -10,22 +10,22 @@ from typing import Any
 from textassay.runtime.errors import ConfigurationError
 
 
-def device_named(torch: Any, wanted: str) -> Any:
+def device_named(torch: Any, device_: str) -> Any:
     """Return a device that works: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` prefers a GPU.
 
     Raises:
         ConfigurationError: It cannot be used.
     """
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-        if wanted == "cpu" and torch.backends.mps.is_available():
-            wanted = "mps"
+    if device_ == "auto":
+        device_ = "cuda" if torch.cuda.is_available() else "cpu"
+        if device_ == "cpu" and torch.backends.mps.is_available():
+            device_ = "mps"
     try:
-        device = torch.device(wanted)
+        device = torch.device(device_)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigurationError(
-            f"device {wanted!r} cannot be used: {str(error).splitlines()[0]}"
+            f"device {device_!r} cannot be used: {str(error).splitlines()[0]}"
         ) from error
     return device
 

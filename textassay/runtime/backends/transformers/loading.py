@@ -122,7 +122,7 @@ def _config(folder: Path, label: str) -> dict[str, Any]:
     return config
 
 
-def _length(config: dict[str, Any], wanted: int | None, label: str) -> int:
+def _length(config: dict[str, Any], requested: int | None, label: str) -> int:
     """Return the longest sequence.
 
     Models with relative positions (T5) set no limit by themselves.
@@ -130,9 +130,9 @@ def _length(config: dict[str, Any], wanted: int | None, label: str) -> int:
     relative = "relative_attention_num_buckets" in config
     known = [config[name] for name in _LENGTHS if isinstance(config.get(name), int)]
     own = NO_LIMIT if relative or not known else min(known)
-    if wanted is not None and wanted > own:
-        raise ConfigurationError(f"n_ctx of {label} is at most {own}, not {wanted}")
-    return wanted or own
+    if requested is not None and requested > own:
+        raise ConfigurationError(f"n_ctx of {label} is at most {own}, not {requested}")
+    return requested or own
 
 
 def _number_format(torch: Any, dtype: DType, device: Any) -> Any:

@@ -62,8 +62,8 @@ def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
         )
 
 
-def _assertion(told: Mapping[str, Any]) -> str:
-    return str(told.get("metric") or told.get("type") or "assertion")
+def _assertion(assertion: Mapping[str, Any]) -> str:
+    return str(assertion.get("metric") or assertion.get("type") or "assertion")
 
 
 def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
