@@ -16,7 +16,7 @@ from reproduce.table import Learning as HowToLearn
 from textassay.fitting.fit_from_scores import Fit, Learning, fit_recorded, split
 from textassay.fitting.learn import Fitter, importance_over_folds
 from textassay.fitting.scales import scales_of
-from textassay.fitting.table import Wanted, read_table
+from textassay.fitting.table import Selection, read_table
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 
@@ -73,7 +73,7 @@ def _fit(
         _write(values, file)
         scores = (str(file),)
     if how.criteria is not None:
-        kept = _most_important(how, examples, Wanted(features, read_files(scores)), learning)
+        kept = _most_important(how, examples, Selection(features, read_files(scores)), learning)
         if features:
             features = tuple(kept)
         else:
@@ -82,7 +82,7 @@ def _fit(
 
 
 def _most_important(
-    how: HowToLearn, examples: Examples, wanted: Wanted, learning: Learning
+    how: HowToLearn, examples: Examples, wanted: Selection, learning: Learning
 ) -> list[str]:
     """Return the most important features, as the criteria curve of a full fit report has them."""
     table = read_table(examples, replace(wanted, aspects=learning.aspects))

@@ -14,7 +14,7 @@ from textassay.agents.questions import SentenceQuestions
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.conversation import current_chain
+from textassay.runtime.calls.conversation import current_conversation
 from textassay.runtime.errors import CapabilityError, ServerFailed
 from textassay.runtime.messages import Answer, Example, SubQuestion
 from textassay.runtime.model import Capabilities, ChoicesResponse
@@ -35,7 +35,7 @@ def says(*pairs, chains=None):
 
     def choices(_):
         if chains is not None:
-            chains.append((current_chain(), current_chain().continued))
+            chains.append((current_conversation(), current_conversation().has_next))
         yes, no = next(replies)
         return {"yes": yes and math.log(yes), "no": no and math.log(no)}
 
@@ -92,7 +92,7 @@ async def test_answers_join_the_prompt_of_the_next_question_in_order():
     assert third == f"{second} No\n{three}"
     assert last == f"{third} No\n{asked.question.text}"
     assert [answer.yes for answer in replies.answers] == [True, False, False, True]
-    assert [continued for _, continued in chains] == [True, True, True, False]
+    assert [has_next for _, has_next in chains] == [True, True, True, False]
     [chain] = {chain for chain, _ in chains}
     assert chain.ended
 
@@ -104,7 +104,7 @@ async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_mak
     summed = asked.model_copy(update={"form": asked.form.model_copy(update={"value": "sum"})})
     replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(summed)
     assert len(model.requests) == len(replies.answers) == 3
-    assert [continued for _, continued in chains] == [True, True, False]
+    assert [has_next for _, has_next in chains] == [True, True, False]
 
 
 async def test_no_more_is_asked_after_a_question_without_an_answer():

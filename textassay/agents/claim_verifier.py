@@ -82,7 +82,7 @@ class QuotedVerifier:
             "usage": answer.usage,
         }
         if answer.problem is not None or answer.verdict is None:
-            told = f"no yes or no could be read; it said: {answer.said[:MAX_QUOTED]!r}"
+            told = f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}"
             return Score.unscored(answer.problem or "NoAnswerFound", told, **about)
         # never in the output: a claim is found there by its nature
         texts = {name: text for name, text in quotable(example).items() if name != "output"}

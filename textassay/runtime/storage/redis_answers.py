@@ -16,9 +16,9 @@ from textassay.runtime.storage.cache_folder import StoreInfo
 from textassay.runtime.storage.group_commit import GroupCommit
 from textassay.runtime.storage.redis_client import (
     RedisUnavailable,
+    as_unavailable,
     open_async,
     open_blocking,
-    as_unavailable,
 )
 from textassay.runtime.storage.shard import checksum
 from textassay.runtime.storage.threads import in_thread
