@@ -6,6 +6,7 @@ layer. Nothing of files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -70,10 +71,18 @@ class Decomposer:
         variants = (ask.task.digest, *shape, ask.seed, ask.model.name)
         return ask.digest(*variants, also=(AGAIN_PROMPT,))
 
-    async def __call__(self, aspect: Aspect) -> Decomposition:
+    async def __call__(
+        self, aspect: Aspect, known: Sequence[Aspect] = (), **shown: Any
+    ) -> Decomposition:
         """Return the parts.
 
         At least one, at most `count`, without repeats and without the criterion itself.
+
+        Args:
+            aspect: The criterion.
+            known: Criteria that are no parts, such as those that were tried before; the prompt is
+                given them as well.
+            shown: What the prompt names besides.
 
         Raises:
             PromptError: A prompt file does not render.
@@ -81,10 +90,13 @@ class Decomposer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
-        prompt = self.ask.render(aspect=aspect, count=self.count)
+        if known or shown:
+            shown["known"] = tuple(known)
+        unwanted = [aspect.name, as_noun(aspect).name, *(one.name for one in known)]
+        prompt = self.ask.render(aspect=aspect, count=self.count, **shown)
         best, notes = Listing(()), list[Json]()
         for attempt in range(self.repairs + 1):
-            answer = await self._ask(prompt, aspect)
+            answer = await self._ask(prompt, aspect, unwanted)
             text, listing = answer.samples[0].text, answer.read[0]
             # A repair can be worse than what it repairs; the fullest list is kept.
             if attempt == 0 or len(listing.entries) > len(best.entries):
@@ -119,22 +131,22 @@ class Decomposer:
     def _suffices(self, listing: Listing) -> bool:
         return len(listing.entries) >= (self.count if self.exact else 1)
 
-    async def _ask(self, prompt: Prompt, aspect: Aspect) -> Answer[Listing]:
+    async def _ask(
+        self, prompt: Prompt, aspect: Aspect, unwanted: Sequence[str]
+    ) -> Answer[Listing]:
         return await self.ask.answer(
             prompt,
-            lambda sample: self._read(sample, aspect),
+            lambda sample: self._read(sample, aspect, unwanted),
             max_tokens=TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY,
             dry_run_answer=_dry_run_answer(aspect, self.count),
         )
 
-    def _read(self, sample: Sample, aspect: Aspect) -> Listing:
+    def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
         if sample.finish_reason == "filtered":
             raise ContentRefused(
                 f"the provider's content filter cut off the parts of {aspect.name!r}"
             )
-        listing = parse_listing(
-            sample.text, most=self.count, unwanted=[aspect.name, as_noun(aspect).name]
-        )
+        listing = parse_listing(sample.text, most=self.count, unwanted=unwanted)
         # A list that was cut off is used all the same: only its last entry may be incomplete.
         if sample.finish_reason != "length":
             return listing

@@ -16,7 +16,9 @@ from textassay.cli.score import print_estimate
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import REPORT, Fit, Learning, check_out, fit_recorded
+from textassay.fitting.fit_rubric import Rubric, RubricOrder
 from textassay.fitting.fit_tree import Alignment, AlignmentOrder
+from textassay.fitting.rubric import RubricGrowth
 from textassay.fitting.text import text_of
 from textassay.learning import NAMES
 from textassay.methods import HDEval
@@ -31,6 +33,11 @@ from textassay.runtime.errors import (
     UnknownName,
 )
 from textassay.runtime.settings import Settings, settings_in, split_settings
+
+RUBRIC = "rubric"
+OF_A_RUBRIC = {"rounds": "rounds", "labels": "labels", "children": "count"}
+OF_A_TREE = {name: name for name in ("layers", "children", "keep", "saliency", "noise", "tree")}
+"""Flags that shape what grows, with the names of the fields that they set."""
 
 
 def carry_out(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
@@ -62,6 +69,8 @@ def carry_out(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = 
         "tree",
         "saliency",
         "noise",
+        "rounds",
+        "labels",
         "task",
         "n",
         "temperature",
@@ -69,8 +78,8 @@ def carry_out(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = 
     ):
         if flags.get(name) is not None:
             raise ConfigurationError(
-                f"--{name.replace('_', '-')} goes with --method hd-eval; learning from recorded"
-                " scores asks no model"
+                f"--{name.replace('_', '-')} goes with --method hd-eval or rubric; learning from"
+                " recorded scores asks no model"
             )
     if flags.get("out") is None:
         raise ConfigurationError("fit needs --out EVALUATOR_DIR")
@@ -115,7 +124,7 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
         Stopped: It began and was stopped; its cause is the reason.
     """
     order = alignment_from(flags, chosen)
-    alignment = Alignment(order)
+    alignment = Rubric(order) if isinstance(order, RubricOrder) else Alignment(order)
     style: Style = flags.get("progress") or "auto"
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
@@ -152,35 +161,41 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
         UnknownName: There is no such method or option.
         ConfigurationError: A flag that is needed is missing, or a value does not fit.
     """
-    if flags["method"] != HDEval.name:
-        raise UnknownName("method with alignment", flags["method"], [HDEval.name])
+    method = flags["method"]
+    if method not in (HDEval.name, RUBRIC):
+        raise UnknownName("method with alignment", method, [HDEval.name, RUBRIC])
     if not flags.get("model"):
-        raise ConfigurationError("fit --method hd-eval needs --model MODEL")
+        raise ConfigurationError(f"fit --method {method} needs --model MODEL")
     if flags.get("out") is None and not flags.get("dry_run"):
         raise ConfigurationError("fit needs --out EVALUATOR_DIR (or --dry-run)")
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
     runtime |= settings_in(flags)
+    own = OF_A_RUBRIC if method == RUBRIC else OF_A_TREE
+    for name in {*OF_A_RUBRIC, *OF_A_TREE} - {*own}:
+        if flags.get(name) is not None:
+            raise ConfigurationError(f"--{name} has no effect with --method {method}; leave it out")
     growth = {
-        name: flags[name]
-        for name in ("layers", "children", "keep", "saliency", "noise")
-        if flags.get(name) is not None
+        field: flags[name]
+        for name, field in own.items()
+        if name != "tree" and flags.get(name) is not None
     }
     tree = flags.get("tree") or options.pop("tree", BY_MODEL)  # `score` takes it by --set
     if tree != BY_MODEL and "children" in growth:
         raise ConfigurationError("--children is for a tree that the model grows; leave it out")
-    return AlignmentOrder(
-        data=Examples(flags["data"], fields=flags.get("fields")),
-        models=flags["model"],
-        out=None if flags.get("out") is None else Path(flags["out"]),
-        task=flags.get("task"),
-        options=HDEval.Options.read(options),
-        growth=Growth(**growth),
-        learning=learning_from(flags),
-        settings=Settings(**runtime),
-        limit=flags.get("limit"),
-        tree=tree,
-    )
+    asked: dict[str, Any] = {
+        "data": Examples(flags["data"], fields=flags.get("fields")),
+        "models": flags["model"],
+        "out": None if flags.get("out") is None else Path(flags["out"]),
+        "task": flags.get("task"),
+        "options": HDEval.Options.read(options),
+        "learning": learning_from(flags),
+        "settings": Settings(**runtime),
+        "limit": flags.get("limit"),
+    }
+    if method == RUBRIC:
+        return RubricOrder(**asked, rubric=RubricGrowth(**growth))
+    return AlignmentOrder(**asked, growth=Growth(**growth), tree=tree)
 
 
 def fit_from_recorded(flags: dict[str, Any], as_json: bool) -> int:

@@ -176,19 +176,9 @@ class Alignment:
             connected = await open_models(self.order.models, self.order.settings, stack)
             store = await open_store(self.order.settings, out / ANSWERS, stack)
             models = {role: with_store(model, store) for role, model in connected.items()}
-            layers = _Layers(self, out / LAYERS, models, connected, watch)
+            layers = self._layers(out / LAYERS, models, connected, watch)
             try:
-                aligned = await align(
-                    self.people,
-                    self.train,
-                    self.roots,
-                    self.order.growth,
-                    aggregators=self.order.learning.aggregators,
-                    fitter=self.fitter,
-                    rate=layers.rate,
-                    take_apart=layers.take_apart,
-                    given=self.tree is not None,
-                )
+                aligned = await layers.grow()
                 self.unscored = layers.unscored
                 return self._fit(aligned, models)
             except DataError as error:
@@ -197,6 +187,16 @@ class Alignment:
                 if not layers.rating:
                     self._warn_of_saved_progress(error, out)
                 raise
+
+    def _layers(
+        self,
+        folder: Path,
+        models: Mapping[str, Model],
+        connected: Mapping[str, Model],
+        watch: Watch,
+    ) -> Layers:
+        """Return what rates criteria and has them proposed."""
+        return Layers(self, folder, models, connected, watch)
 
     async def dry_run(self, watch: Watch = _unwatched) -> Usage:
         """Return the greatest usage: every criterion with as many parts as it may have.
@@ -212,20 +212,39 @@ class Alignment:
             connected = await open_models(self.order.models, self.order.settings, stack)
             store = await open_store(self.order.settings, None, stack)
             models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
-            tree, nodes = AspectTree(aspects=self.roots), self.roots
-            for layer in range(1, self.order.growth.layers + 1):
-                if layer > 1:
-                    tree = tree.with_children(await self._largest(layer, nodes, models))
-                    nodes = tree.layer(layer)
-                if not nodes:
-                    break
-                method = NodeRatings(models, self.task, tree, nodes, self.judging)
-                async with self.session(method, connected, None) as session, watch(session):
-                    async for _ in session.engine.scores():
-                        pass
+            await self._ask_all(models, connected, watch)
             ledgers = {id(model): ledger_of(model).usage for model in models.values()}
             # by identity: roles that share one model share its ledger, which must be counted once
             return sum(ledgers.values(), Usage())
+
+    async def _ask_all(
+        self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: Watch
+    ) -> None:
+        """Ask dry models everything that may be asked."""
+        tree, nodes = AspectTree(aspects=self.roots), self.roots
+        for layer in range(1, self.order.growth.layers + 1):
+            if layer > 1:
+                tree = tree.with_children(await self._largest(layer, nodes, models))
+                nodes = tree.layer(layer)
+            if not nodes:
+                break
+            method = NodeRatings(models, self.task, tree, nodes, self.judging)
+            await self.count(method, connected, watch)
+
+    async def count(
+        self,
+        method: NodeRatings,
+        connected: Mapping[str, Model],
+        watch: Watch,
+        examples: Sequence[Example] | None = None,
+    ) -> None:
+        """Count what rating the examples would ask; nothing is asked."""
+        async with (
+            self.session(method, connected, None, examples) as session,
+            watch(session),
+        ):
+            async for _ in session.engine.scores():
+                pass
 
     async def _largest(
         self, layer: int, nodes: Sequence[Aspect], models: Mapping[str, Model]
@@ -255,14 +274,18 @@ class Alignment:
         return self.order.options.model_copy(update=update)
 
     def session(
-        self, method: NodeRatings, connected: Mapping[str, Model], folder: Path | None
+        self,
+        method: NodeRatings,
+        connected: Mapping[str, Model],
+        folder: Path | None,
+        examples: Sequence[Example] | None = None,
     ) -> AbstractAsyncContextManager[Session]:
-        """Open or resume the run that rates a layer's nodes.
+        """Open or resume the run that rates a layer's nodes, on all examples or on those given.
 
         Without a folder, only count its requests.
         """
         return open_session(
-            self.examples,
+            self.examples if examples is None else examples,
             RunSpec(
                 method=method.name, models={role: model.name for role, model in connected.items()}
             ),
@@ -346,11 +369,17 @@ class Alignment:
                     f" {value!r}; choose another folder for {parameter('out')}"
                 )
 
+    def _grown(self, aligned: Aligned) -> Json:
+        """Return how the tree grew: `growth` for the evaluator, `report` for the report."""
+        growth = self.order.growth.as_dict(given=self.tree is not None)
+        return {"growth": growth, "report": {"alignment": aligned.layers}}
+
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
         options = self.judging
         nodes = [aligned.tree[name] for name in aligned.parts.train.names]
         table = self.people
         made = made_of(table, aligned.parts, self.order.data.check(), self.order.learning)
+        told = self._grown(aligned)
         # rows without any usable rating are known only after the judge was asked
         made["data"]["left_out"] = (
             len(table.ids) - len(aligned.parts.train.ids) - len(aligned.parts.test.ids)
@@ -372,7 +401,7 @@ class Alignment:
             options=options.model_dump(mode="json"),
             made=made
             | {
-                "growth": self.order.growth.as_dict(given=self.tree is not None),
+                "growth": told["growth"],
                 **(
                     {"decomposer": model_for(models, "decomposer").name}
                     if self.tree is None
@@ -388,7 +417,7 @@ class Alignment:
             made={
                 "kind": "hd-eval",
                 **made,
-                "alignment": aligned.layers,
+                **told["report"],
                 "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
             },
@@ -397,8 +426,13 @@ class Alignment:
         return Fit(evaluator, report)
 
 
-class _Layers:
-    """Rates and decomposes criteria by model, keeping every layer's tree and run in a folder."""
+class Layers:
+    """Rates and decomposes criteria by model, keeping every layer's tree and run in a folder.
+
+    Attributes:
+        unscored: Ratings that could not be had, by outcome.
+        rating: Whether ratings are being asked for, or could not be had.
+    """
 
     def __init__(
         self,
@@ -417,15 +451,39 @@ class _Layers:
             )  # one that cannot write is refused before it is asked
         self.unscored: dict[str, int] = {}
         self.rating = False
-        """Whether ratings are being asked for, or could not be had."""
+
+    async def grow(self) -> Aligned:
+        """Return the tree that is found, with what was learned over it."""
+        alignment = self._alignment
+        return await align(
+            alignment.people,
+            alignment.train,
+            alignment.roots,
+            alignment.order.growth,
+            aggregators=alignment.order.learning.aggregators,
+            fitter=alignment.fitter,
+            rate=self.rate,
+            take_apart=self.take_apart,
+            given=alignment.tree is not None,
+        )
 
     async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> Ratings:
         """Return the ratings of a layer's nodes; the judge is asked for those that are missing."""
+        return await self.rated(str(layer), tree, nodes)
+
+    async def rated(
+        self,
+        name: str,
+        tree: AspectTree,
+        nodes: Sequence[Aspect],
+        examples: Sequence[Example] | None = None,
+    ) -> Ratings:
+        """Return ratings from the run of that name, on all examples or on those given."""
         self.rating = True
         method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
-        folder = self._folder / str(layer)
+        folder = self._folder / name
         async with (
-            self._alignment.session(method, self._connected, folder) as session,
+            self._alignment.session(method, self._connected, folder, examples) as session,
             self._watch(session),
         ):
             scores = (await finish(session)).scores

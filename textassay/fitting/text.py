@@ -14,6 +14,8 @@ def text_of(report: Json) -> str:
     parts = [_head(report), *_held_out(report["held_out"]), _importance(report["importance"])]
     if "alignment" in report:
         parts.insert(1, _alignment(report["alignment"]))
+    if "rubric" in report:
+        parts.insert(1, _rubric(report["rubric"]))
     if report.get("warnings"):
         parts.insert(1, "\n".join(f"warning: {warning}" for warning in report["warnings"]))
     if "data_efficiency" in report:
@@ -154,6 +156,20 @@ def _alignment(layers: list[Json]) -> str:
             for row in layer["importance"]
         ]
     return "\n".join([*lines, "  * taken apart for the next layer"])
+
+
+def _rubric(rounds: list[Json]) -> str:
+    lines = ["rubric: what was proposed in each round, and what became of it"]
+    for one in rounds:
+        shown = len({id_ for ids in one["shown"].values() for id_ in ids})
+        lines.append(f"  round {one['round']}, from {shown} rated texts")
+        for row in one["criteria"]:
+            when = "" if row["new"] else " (from before)"
+            fate = f"stays, importance {_span(row['ci'])}" if row["kept"] else row["reason"]
+            lines.append(f"    {row['criterion']}{when}: {fate}")
+        if not any(row["new"] and row["kept"] for row in one["criteria"]):
+            lines.append("    nothing new helps: the rubric is finished")
+    return "\n".join(lines)
 
 
 def _data_curve(report: Json) -> str:

@@ -113,7 +113,7 @@ GROWTH = Group(
         int | None,
         typer.Option(
             metavar="N",
-            help="Maximum sub-criteria per criterion (default: 4).",
+            help="Maximum sub-criteria per criterion, or criteria per round (default: 4).",
             rich_help_panel="Criteria tree",
         ),
     ],
@@ -137,6 +137,22 @@ GROWTH = Group(
         Literal["permutation", "shapley"] | None,
         typer.Option(
             help="What criteria are ranked by (default: permutation).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+    rounds=Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Rounds of proposals of a rubric (default: 3).",
+            rich_help_panel="Criteria tree",
+        ),
+    ],
+    labels=Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Rated rows that a rubric is learned from at most (default: 60).",
             rich_help_panel="Criteria tree",
         ),
     ],
@@ -184,7 +200,11 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="METHOD", help="hd-eval: decompose the aspects and let a model rate them."
+            metavar="METHOD",
+            help=(
+                "hd-eval: decompose the aspects and let a model rate them; rubric: have criteria"
+                " proposed from rated texts."
+            ),
         ),
     ] = None,
     model: Models = None,

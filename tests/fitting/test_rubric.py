@@ -1,0 +1,206 @@
+"""Rubrics from few labels: a planted criterion is found, others die with a reason, every round is
+kept."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.cli.harness import textassay
+from textassay import evaluate
+from textassay.fitting.fit_from_scores import Learning
+from textassay.fitting.fit_rubric import Rubric, RubricOrder, spread
+from textassay.fitting.rubric import RubricGrowth
+from textassay.fitting.text import text_of
+from textassay.methods.hd_eval import HDEvalOptions
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
+
+PROPOSED = (
+    ("Mentions a date", "Length", "Politeness"),
+    ("Ends well", "Politeness", "Rhythm"),
+    ("Shape",),
+)
+"""What the model proposes, round by round; one is proposed again."""
+
+
+class Dated:
+    """Short texts, some of which mention a date, which is what people mostly reward."""
+
+    def __init__(self, n=120, per_group=3, seed=0):
+        rng = np.random.default_rng(seed)
+        self.dated, self.ends = rng.random(n) < 0.5, rng.random(n) < 0.5
+        self.noise = rng.integers(1, 6, size=(n, 6))
+        human = 2 + 1.6 * self.dated + 0.8 * self.ends + 0.3 * rng.normal(size=n)
+        self.rows = [
+            {
+                "id": f"r{i}",
+                "output": f"Text {i}: it happened{' on 3 May' if self.dated[i] else ''}.",
+                "source": f"Source {i // per_group}.",
+                "group": f"g{i // per_group}",
+                "human": {"coherence": round(float(np.clip(human[i], 1, 5)), 2)},
+            }
+            for i in range(n)
+        ]
+        self.rounds, self.shown = 0, []
+
+    def answer(self, request):
+        """Propose criteria, or rate a text on one."""
+        if "Propose criteria" in request.text:
+            self.shown.append(re.findall(r"Text (\d+): ", request.text))
+            names = PROPOSED[min(self.rounds, len(PROPOSED) - 1)]
+            self.rounds += 1
+            return "\n".join(f"{i}. {name}: whether it does." for i, name in enumerate(names, 1))
+        [name] = re.findall(r"on the following metric:\n\n(.+?): ", request.text)
+        at = int(re.findall(r"Text (\d+): ", request.text)[0])
+        if name in ("Mentions a date", "Ends well"):
+            said = 1 + 4 * (self.dated if name == "Mentions a date" else self.ends)[at]
+            # a judge that errs on one text in ten
+            return str(6 - said if self.noise[at, 0] == 1 and at % 2 else said)
+        if name == "Shape":
+            return "3"
+        names = ("coherence", "Length", "Politeness", "Rhythm")
+        return str(self.noise[at, 1 + names.index(name)])
+
+    def model(self):
+        return ScriptedModel(self.answer, name="scripted")
+
+
+def rubric(dated, out, *, model=None, **order):
+    fields = {"learning": Learning(aggregators=("ridge",)), "task": "summarization", **order}
+    return Rubric(
+        RubricOrder(data=Examples(dated.rows), models={"": model or dated.model()}, out=out,
+                    **fields)
+    )  # fmt: skip
+
+
+@pytest.mark.asyncio
+async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp_path):
+    dated = Dated()
+    found = await rubric(dated, tmp_path / "ev").run()
+    found.save(tmp_path / "ev")
+    assert found.evaluator.features == (
+        "coherence", "coherence/mentions-a-date", "coherence/ends-well",
+    )  # fmt: skip
+    first, second, third = found.report["rubric"]
+    fates = {row["criterion"]: row["reason"] for row in first["criteria"]}
+    assert fates["coherence/mentions-a-date"] is None
+    assert re.fullmatch(r"importance .+ to .+: not above 0", fates["coherence/length"])
+    # proposed again, it is left out rather than rated twice
+    assert [note["text"] for note in second["unused"]] == ["Politeness: whether it does."]
+    assert [row["criterion"] for row in third["criteria"] if row["new"]] == ["coherence/shape"]
+    assert third["criteria"][-1]["reason"] == "every text has the same rating"
+    kept = {row["criterion"]: row["ci"] for row in third["criteria"] if row["kept"]}
+    assert all(low > 0 for low, _ in kept.values())
+    told = text_of(found.report)
+    assert "coherence/shape: every text has the same rating" in told
+    assert "nothing new helps: the rubric is finished" in told
+    pearson = found.report["held_out"]["mean"]
+    assert pearson["evaluator"]["pearson"] > 0.7
+    run = await evaluate(dated.rows[:6], method=str(tmp_path / "ev"), model=dated.model())
+    assert {score.outcome for score in run.scores} == {"scored"}
+
+
+@pytest.mark.asyncio
+async def test_only_training_groups_are_shown_and_few_rows_are_rated(tmp_path):
+    dated = Dated(n=400)
+    fit = rubric(dated, tmp_path / "ev", rubric=RubricGrowth(labels=30, pairs=5))
+    assert fit.train.sum() == 30
+    assert len(np.unique(fit.people.groups[fit.train])) == 30  # spread, not ten whole groups
+    train = {int(id_[1:]) for id_, one in zip(fit.people.ids, fit.train, strict=True) if one}
+    found = await fit.run()
+    assert found.report["split"]["held_out"]["rows"] == 60
+    shown = [set(map(int, texts)) for texts in dated.shown]
+    assert all(len(one) == 5 for one in shown)
+    assert set().union(*shown) <= train
+
+
+@pytest.mark.asyncio
+async def test_a_stopped_rubric_goes_on_and_asks_nothing_twice(tmp_path):
+    whole, dated = Dated(90), Dated(90)
+    complete = await rubric(whole, tmp_path / "whole").run()
+    asked = []
+
+    def breaks(request):
+        asked.append(request.text)
+        if len(asked) == 150:
+            raise AuthenticationFailed("the key was withdrawn")
+        return dated.answer(request)
+
+    with pytest.raises(AuthenticationFailed):
+        await rubric(dated, tmp_path / "ev", model=ScriptedModel(breaks, name="scripted")).run()
+    resumed = []
+
+    def answers(request):
+        resumed.append(request.text)
+        return dated.answer(request)
+
+    found = await rubric(
+        dated, tmp_path / "ev", model=ScriptedModel(answers, name="scripted")
+    ).run()
+    assert found.report["rubric"] == complete.report["rubric"]
+    answered = [text for text in asked if text != asked[149]]
+    # what was in flight when it broke may be asked again, nothing else
+    assert len(set(answered) & set(resumed)) <= 16
+    other = rubric(dated, tmp_path / "ev", rubric=RubricGrowth(rounds=2))
+    with pytest.raises(RunFolderError, match="its rubric was"):
+        await other.run()
+
+
+@pytest.mark.asyncio
+async def test_a_dry_run_counts_at_least_what_is_asked(tmp_path):
+    dated = Dated()
+    foretold = await rubric(dated, None).dry_run()
+    assert dated.rounds == 0
+    model = dated.model()
+    await rubric(dated, tmp_path / "ev", model=model).run()
+    assert len(model.requests) <= foretold.calls
+    assert foretold.calls <= 3 * len(model.requests)
+
+
+@pytest.mark.asyncio
+async def test_without_any_criterion_that_helps_the_aspects_ratings_remain(tmp_path):
+    dated = Dated()
+    dated.rounds = 9  # proposes Shape alone
+    found = await rubric(dated, tmp_path / "ev").run()
+    assert found.evaluator.features == ("coherence",)
+    [warning] = found.report["warnings"]
+    assert "none of 1 criteria has an importance above 0" in warning
+
+
+def test_rows_are_spread_over_the_groups():
+    groups = np.repeat(np.arange(8), [1, 2, 3, 40, 5, 6, 7, 8])
+    rows = np.ones(len(groups), bool)
+    chosen = spread(rows, groups, 20, seed=3)
+    assert chosen.sum() == 20
+    counts = np.bincount(groups[chosen], minlength=8)
+    assert counts[0] == 1
+    assert counts.max() <= 4
+    assert spread(rows, groups, 1000, seed=3) is rows
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--layers", "2"], "--layers has no effect with --method rubric"),
+        (["--labels", "3"], "labels lies between 10 and 10000, not 3"),
+    ],
+)
+def test_flags_that_do_not_fit(tmp_path, flags, named):
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in Dated(30).rows), encoding="utf-8")
+    done = textassay(
+        "fit", data, "--method", "rubric", "--model", "direct/mock", "--api-base",
+        "http://127.0.0.1:9/v1", "--task", "summarization", "--out", tmp_path / "ev", *flags,
+    )  # fmt: skip
+    assert (done.code, named in done.err) == (2, True), done.err
+
+
+def test_a_model_that_cannot_write_is_refused(tmp_path):
+    dated = Dated(30)
+    with pytest.raises(ConfigurationError, match="cannot write"):
+        rubric(
+            dated, tmp_path, model=ScriptedModel([], name="embedded"), options=HDEvalOptions()
+        ).proposer({"": ScriptedModel([], name="embedded")})

@@ -1,0 +1,298 @@
+"""Rubrics from few labels (HypoEval, Li et al. 2025, arXiv 2504.07174).
+
+Each round a model is shown rated texts and proposes criteria; a criterion stays only while its
+held-out importance has an interval above 0. Knows rated rows, a function that proposes criteria and
+one that rates them; nothing of models, prompts or files.
+
+HypoEval keeps hypotheses by their accuracy on the texts that they were proposed from, and averages
+their ratings; here folds over sources decide, and an aggregator weighs what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from textassay.agents.decomposer import Decomposition
+from textassay.fitting.alignment import Aligned, Ratings, parts_of
+from textassay.fitting.curves import agreement
+from textassay.fitting.learn import Fitter, choose, importance_over_folds, predicted_by
+from textassay.fitting.table import FeatureTable, refuse_leaks
+from textassay.learning.splits import Mask
+from textassay.learning.training import Floats
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Aspect, AspectTree
+from textassay.runtime.model import Json
+
+PROXY = "ridge"
+"""Aggregator by whose folds criteria stay or go; the final one is the user's choice."""
+FOLDS, SHUFFLES = 5, 10
+NOISE = 0.05
+"""Probability that a round keeps any criterion of those that say nothing."""
+
+Shown = Mapping[str, Sequence[str]]
+"""Ids of the rated texts that are shown, by human aspect."""
+Propose = Callable[[int, Shown, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]]
+"""Yields the criteria of a round, given the texts to show and the criteria that were tried."""
+RateOn = Callable[[str, AspectTree, Sequence[Aspect], Mask], Awaitable[Ratings]]
+"""Rates criteria on some rows; the first argument names the run."""
+
+
+@dataclass(frozen=True)
+class RubricGrowth:
+    """How a rubric grows.
+
+    Attributes:
+        rounds: Most rounds.
+        count: Most criteria that are proposed for an aspect in a round.
+        pairs: Rated texts that are shown for an aspect in a round.
+        labels: Most rated rows to learn from, spread over the sources; twice as many are held out.
+    """
+
+    rounds: int = 3
+    count: int = 4
+    pairs: int = 6
+    labels: int = 60
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("rounds", 1, 20), ("count", 1, 26), ("pairs", 2, 20), ("labels", 10, 10_000),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ConfigurationError(f"{name} lies between {least} and {most}, not {value}")
+
+    def as_dict(self) -> Json:
+        """Return JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What became of a criterion in a round."""
+
+    importance: float | None
+    interval: tuple[float, float] | None
+    reason: str | None
+    """Why it went; `None` if it stays."""
+
+
+async def grow_rubric(
+    people: FeatureTable,
+    train: Mask,
+    roots: Sequence[Aspect],
+    growth: RubricGrowth,
+    *,
+    aggregators: Sequence[str],
+    fitter: Fitter,
+    rate: RateOn,
+    propose: Propose,
+) -> Aligned:
+    """Propose, rate and keep criteria until a round adds none, then learn how people weigh them.
+
+    Held-out rows are rated once, on the criteria that are left.
+
+    Args:
+        people: Rated rows; their features are not looked at.
+        train: Which rows are learned from, shape (n,).
+        roots: What people rate; always kept.
+        growth: How the rubric grows.
+        aggregators: Names; of several the one with the least error over folds is taken.
+        fitter: How aggregators are fitted.
+        rate: Rates criteria.
+        propose: Proposes criteria.
+
+    Raises:
+        DataError: The ratings do not allow to learn from them.
+        TextassayError: As `rate` and `propose` raised it.
+    """
+    table = people.rows(train)
+    tree = AspectTree(aspects=tuple(roots))
+    ratings = dict(await rate("0", tree, list(roots), train))
+    kept, tried, told = list[Aspect](), list[Aspect](), list[Json]()
+    for number in range(1, growth.rounds + 1):
+        shown = texts_to_show(table, _known(ratings, roots, kept), number, growth, fitter.seed)
+        proposed = await propose(number, shown, tried)
+        new = [part for one in proposed for part in one.aspects]
+        notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
+        if new:
+            # parents are roots, so that a rubric has two layers whatever was kept
+            tree = tree.with_children(new)
+            ratings |= await rate(str(number), tree, new, train)
+        tried += new
+        verdicts = weed(table, roots, [*kept, *new], ratings, fitter)
+        gone = {node.id for node in (*kept, *new) if verdicts[node.id].reason}
+        added = [node for node in new if node.id not in gone]
+        told.append(_told(number, shown, kept, new, verdicts, notes))
+        kept = [node for node in (*kept, *new) if node.id not in gone]
+        if not added:  # nothing more helps
+            break
+    final = AspectTree(aspects=tuple(roots)).with_children(kept)
+    held_out = await rate("held-out", final, list(final), ~train)
+    every = {node.id: {**ratings[node.id], **held_out[node.id]} for node in final}
+    parts = parts_of(people, train, every)
+    choice = choose(aggregators, parts.train, fitter)
+    told[-1]["agreement"] = agreement(predicted_by(choice.aggregator, parts.test), parts.test)
+    warnings = () if kept else (_nothing(growth, len(tried)),)
+    return Aligned(final, choice, parts, told, warnings)
+
+
+def weed(
+    train: FeatureTable,
+    roots: Sequence[Aspect],
+    criteria: Sequence[Aspect],
+    ratings: Ratings,
+    fitter: Fitter,
+) -> dict[str, _Verdict]:
+    """Return what becomes of each criterion: the least important goes until all others matter.
+
+    One at a time: of two criteria that say the same, each hides the other's importance.
+
+    Args:
+        train: The training rows.
+        roots: What people rate; never weeded.
+        criteria: What is weeded.
+        ratings: Ratings by criterion and row.
+        fitter: How the proxy is fitted.
+    """
+    verdicts = dict[str, _Verdict]()
+    left = list[Aspect]()
+    for node in criteria:
+        values = {v for v in ratings[node.id].values() if v is not None}
+        if len(values) < 2:
+            reason = "every text has the same rating" if values else "no text has a rating"
+            verdicts[node.id] = _Verdict(None, None, reason)
+        else:
+            left.append(node)
+    # for all criteria of the round together (Bonferroni): of many that say nothing, the interval of
+    # one would miss 0 by chance
+    confidence = 1 - NOISE / max(1, len(left))
+    while left:
+        found = _importance(train, roots, left, ratings, fitter, confidence)
+        worst = min(left, key=lambda node: found[node.id][1][0])
+        low, high = found[worst.id][1]
+        if low > 0:
+            return verdicts | {node.id: _Verdict(*found[node.id], None) for node in left}
+        reason = f"importance {low:+.3f} to {high:+.3f}: not above 0"
+        verdicts[worst.id] = _Verdict(*found[worst.id], reason)
+        left.remove(worst)
+    return verdicts
+
+
+def _importance(
+    train: FeatureTable,
+    roots: Sequence[Aspect],
+    criteria: Sequence[Aspect],
+    ratings: Ratings,
+    fitter: Fitter,
+    confidence: float,
+) -> dict[str, tuple[float, tuple[float, float]]]:
+    """Return each criterion's importance for the aspect it was proposed for, with its interval."""
+    names = [node.id for node in (*roots, *criteria)]
+    table = train.with_features({name: ratings[name] for name in names})
+    refuse_leaks(table)
+    table = table.rows(table.filled)
+    measured = importance_over_folds(PROXY, table, fitter, count=FOLDS, repeats=SHUFFLES)
+    intervals = measured.interval(confidence)
+    targets = {name.casefold(): at for at, name in enumerate(table.aspects)}
+    by_id = {root.id: root.name.casefold() for root in roots}
+    at_name = {name: at for at, name in enumerate(measured.names)}
+    found = dict[str, tuple[float, tuple[float, float]]]()
+    for node in criteria:
+        at, target = at_name[node.id], targets[by_id[node.parent or ""]]
+        low, high = intervals[at, target]
+        # without an interval nothing is known to be above 0
+        span = (float(low), float(high)) if np.isfinite(low) else (-np.inf, np.inf)
+        found[node.id] = float(measured.mean[at, target]), span
+    return found
+
+
+def texts_to_show(
+    train: FeatureTable, features: Ratings, number: int, growth: RubricGrowth, seed: int
+) -> dict[str, list[str]]:
+    """Return the ids of the rated texts that a round shows, by human aspect.
+
+    Half of them spread over the ratings, from the lowest to the highest; from the second round on
+    the other half are those that the ratings so far explain worst.
+
+    Args:
+        train: The training rows; no other row is ever shown.
+        features: Ratings of the criteria so far.
+        number: Round, from 1.
+        growth: How many texts are shown.
+        seed: Seed of the choice.
+    """
+    shown = dict[str, list[str]]()
+    for column, aspect in enumerate(train.aspects):
+        human = train.human[:, column]
+        rated = np.flatnonzero(~np.isnan(human))
+        rng = np.random.default_rng((seed, number, column))
+        count = min(growth.pairs, len(rated))
+        hardest = list[int]()
+        if number > 1:
+            residual = _residuals(human[rated], train.with_features(features).features[rated])
+            hardest = rated[np.argsort(-residual, kind="stable")][: count // 2].tolist()
+        others = np.array([row for row in rated.tolist() if row not in hardest])
+        # drawn from as many strata of equal size as texts are wanted, so that all ratings occur
+        ordered = others[np.lexsort((rng.random(len(others)), human[others]))]
+        strata = np.array_split(ordered, count - len(hardest))
+        rows = hardest + [int(rng.choice(stratum)) for stratum in strata]
+        shown[aspect] = [train.ids[row] for row in sorted(rows, key=lambda row: human[row])]
+    return shown
+
+
+def _residuals(human: Floats, features: Floats) -> Floats:
+    """Return how far each rating is from its least-squares fit by the features."""
+    gaps = np.isnan(features)
+    means = np.where(gaps.all(axis=0), 0.0, np.nanmean(np.where(gaps, np.nan, features), axis=0))
+    filled = np.where(gaps, means, features)
+    design = np.column_stack([np.ones(len(filled)), filled])
+    weights, *_ = np.linalg.lstsq(design, human, rcond=None)
+    return np.asarray(np.abs(design @ weights - human), float)
+
+
+def _known(ratings: Ratings, roots: Sequence[Aspect], kept: Sequence[Aspect]) -> Ratings:
+    return {node.id: ratings[node.id] for node in (*roots, *kept)}
+
+
+def _told(
+    number: int,
+    shown: Shown,
+    kept: Sequence[Aspect],
+    new: Sequence[Aspect],
+    verdicts: Mapping[str, _Verdict],
+    notes: Sequence[Json],
+) -> Json:
+    """Return a round as JSON values."""
+    rows = list[Json]()
+    for node in (*kept, *new):
+        one = verdicts[node.id]
+        finite = one.interval is not None and np.isfinite(one.interval).all()
+        rows.append(
+            {
+                "criterion": node.id,
+                "name": node.name,
+                "definition": node.definition,
+                "new": node in new,
+                "importance": one.importance,
+                "ci": list(one.interval) if finite and one.interval is not None else None,
+                "kept": one.reason is None,
+                "reason": one.reason,
+            }
+        )
+    return {
+        "round": number,
+        "shown": {aspect: list(ids) for aspect, ids in shown.items()},
+        "criteria": rows,
+        "unused": list(notes),
+    }
+
+
+def _nothing(growth: RubricGrowth, tried: int) -> str:
+    return (
+        f"none of {tried} criteria has an importance above 0 with {growth.labels} labels at most:"
+        " the evaluator rests on the aspects' own ratings alone; rate more rows (labels=N), or let"
+        " another model propose"
+    )
