@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined
@@ -38,8 +38,7 @@ DECLINED = "Declined"
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[R]):
+class Answer(NamedTuple, Generic[R]):
     """What a model answered to one prompt.
 
     Attributes:

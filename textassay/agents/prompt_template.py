@@ -79,6 +79,10 @@ class PromptTemplate:
     _frames: dict[Any, PromptFrame | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _seen: dict[tuple[Any, ...], tuple[tuple[Any, ...], PromptFrame]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Frames by the `id` of their values, which are kept so that no other object gets that id."""
 
     def prepare(self, example: Example) -> Example:
         """Return the example with its texts as this model is shown them."""
@@ -144,12 +148,20 @@ class PromptTemplate:
         """
         labels = tuple([part["label"] for part in texts])
         # Labels belong to the key: an example without a source has another prompt than one with it.
+        same = (*labels, *values, *map(id, values.values()))
+        seen = self._seen.get(same)
+        # The same objects as before are the common case, and hashing an aspect takes as long as
+        # filling in the texts.
+        if seen is not None:
+            return _messages(self.prompt, seen[1].fill([part["text"] for part in texts]))
         key: Any = (labels, *values.items())
         try:
             kept = self._frames.get(key, _NEW)
+            never_changes = True
         except TypeError:  # a value that does not hash, such as a plan: its JSON stands for it
             key = (labels, to_json(values))
             kept = self._frames.get(key, _NEW)
+            never_changes = False
         if kept is _NEW:
             kept = self._frame(labels, values)
             if len(self._frames) >= MAX_FRAMES:
@@ -159,6 +171,10 @@ class PromptTemplate:
         # This prompt changes the texts (a filter, say), so it must be rendered for each example.
         if kept is None:
             return self._chat(material=texts, **values)
+        if never_changes:
+            if len(self._seen) >= MAX_FRAMES:
+                del self._seen[next(iter(self._seen))]
+            self._seen[same] = (tuple(values.values()), kept)
         return _messages(self.prompt, kept.fill([part["text"] for part in texts]))
 
     def _frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:

@@ -144,14 +144,14 @@ class Scorer:
         about = self._about(example, aspect)
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to judge", **about)
-        optional = {
-            "steps": steps and steps.text,
-            "knowledge": knowledge and knowledge.aspects,
-            "parent": parent,
-        }
-        prompt = self._prompt(
-            example, aspect, {name: value for name, value in optional.items() if value is not None}
-        )
+        optional: dict[str, Any] = {}
+        if steps is not None:
+            optional["steps"] = steps.text
+        if knowledge is not None:
+            optional["knowledge"] = knowledge.aspects
+        if parent is not None:
+            optional["parent"] = parent
+        prompt = self._prompt(example, aspect, optional)
         if self.how == "sampled":
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
@@ -188,7 +188,10 @@ class Scorer:
             is_cut=self._is_cut,
             **self._request(aspect),
         )
-        about["usage"] = sum((answer.usage for answer in answers), NO_USAGE)
+        usage = NO_USAGE
+        for answer in answers:
+            usage += answer.usage
+        about["usage"] = usage
         # Only the last answer can be usable; the ones before it become evidence, so that nothing
         # paid for is hidden.
         *earlier, last = answers

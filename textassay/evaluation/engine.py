@@ -81,7 +81,9 @@ class Engine:
         self._ledger = UsageTotal()
         self._began = time.monotonic()
         self._stop: BudgetReached | ModelError | None = None
-        self._in_work: set[asyncio.Timeout] = set()
+        self._in_work: set[asyncio.Task[Any]] = set()
+        self._overdue: set[asyncio.Task[Any]] = set()
+        self._grace: asyncio.TimerHandle | None = None
         self._observed: RunObserver | None = None
 
     @property
@@ -131,6 +133,8 @@ class Engine:
             ended_by = error
             raise
         finally:
+            if self._grace is not None:
+                self._grace.cancel()
             if self._observed is not None:
                 self._observed.end(ended_by or self._stop)
         # raised only now: examples in work were finished and journaled first, since their calls
@@ -166,7 +170,7 @@ class Engine:
         self._ledger.add(ledger)
         if result is None:
             return ()
-        timing = {"started": started, "seconds": round(time.monotonic() - began, 6)}
+        timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
         scores = [
             score.model_copy(update=timing)
             for score in complete(result, assignment, ledger, self._method)
@@ -189,18 +193,18 @@ class Engine:
 
     async def _result(self, assignment: Assignment) -> Any:
         """Return what the graph yields; `None` where the run stops before that."""
-        deadline = asyncio.timeout(None)
+        task = asyncio.current_task()
+        assert task is not None
+        self._in_work.add(task)
         try:
-            async with deadline:
-                self._in_work.add(deadline)
-                try:
-                    return await self._method.graph.run(assignment)
-                finally:
-                    self._in_work.discard(deadline)
-        except TimeoutError:
-            # a timeout of the method's own is an error of the method, not the end of the grace
-            # period
-            if not deadline.expired():
+            return await self._method.graph.run(assignment)
+        except asyncio.CancelledError:
+            # `uncancel` counts the requests that are left: none, unless someone else wants this
+            # task to end as well
+            if task not in self._overdue:
+                raise
+            self._overdue.discard(task)
+            if task.uncancel():
                 raise
             return None
         except (BudgetReached, ModelError) as error:
@@ -208,6 +212,11 @@ class Engine:
                 raise
             self._stop_soon(error)
             return None
+        finally:
+            self._in_work.discard(task)
+            if self._overdue and task in self._overdue:  # it ended by itself in the same turn
+                self._overdue.discard(task)
+                task.uncancel()
 
     def _stop_soon(self, error: BudgetReached | ModelError) -> None:
         """Take no more examples, and bound the time for those in work."""
@@ -217,9 +226,14 @@ class Engine:
         # a model that refuses may never answer those in work; a spent budget only forbids new
         # calls
         if isinstance(error, ModelError):
-            latest = asyncio.get_running_loop().time() + GRACE_SECONDS
-            for deadline in self._in_work:
-                deadline.reschedule(latest)
+            # one timer for all: a timeout around each example costs more than its journal entry
+            self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_grace)
+
+    def _end_grace(self) -> None:
+        """Cancel what is in work; `_result` tells this from a cancellation by the caller."""
+        for task in self._in_work:
+            self._overdue.add(task)
+            task.cancel()
 
 
 def complete(
@@ -265,7 +279,9 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
 
 def add_unattributed_usage(scores: list[Score], ledger: UsageTotal) -> list[Score]:
     """Return the scores with the part of the ledger that none of them claims added to the first."""
-    claimed = sum((score.usage for score in scores), NO_USAGE)
+    claimed = NO_USAGE
+    for score in scores:
+        claimed += score.usage
     if ledger.equals(claimed) or not scores:
         return scores
     total = ledger.usage

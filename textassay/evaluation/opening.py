@@ -5,7 +5,7 @@ Whatever is opened here is closed with the exit stack of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, with_store
 from textassay.runtime.errors import ConfigurationError, parameter
-from textassay.runtime.model import Model, Wrapper
+from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
 from textassay.tools import Tool
@@ -118,6 +118,10 @@ class SessionModel(Wrapper):
 
     A run folder is made only once the method is known to fit, and the cache is in the run folder.
     """
+
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """Ask the model that is open now, without a coroutine in between."""
+        return self.wrapped.generate(request)
 
     def open(
         self,

@@ -30,6 +30,10 @@ How = Literal["text", "sampled", "logprob", "loglikelihood", "tool", "fused"]
 """How a score was obtained."""
 
 
+# Messages are frozen: only this sets an attribute of one.
+_set = object.__setattr__
+
+
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity."""
 
@@ -37,9 +41,20 @@ class Message(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some fields replaced; what was computed from them is forgotten."""
-        copied = super().model_copy(update=update, deep=deep)
+        if deep or self.__pydantic_private__ is not None or self.__pydantic_extra__ is not None:
+            copied = super().model_copy(update=update, deep=deep)
+        else:
+            # What pydantic does for a model without extra fields, in a third of its time: every
+            # score is copied once.
+            cls = type(self)
+            copied = cls.__new__(cls)
+            _set(copied, "__dict__", {**self.__dict__, **update} if update else dict(self.__dict__))
+            changed = self.__pydantic_fields_set__
+            _set(copied, "__pydantic_fields_set__", {*changed, *update} if update else {*changed})
+            _set(copied, "__pydantic_extra__", None)
+            _set(copied, "__pydantic_private__", None)
         fields = self.__pydantic_fields__  # `model_fields` costs a third of the copy
-        if len(copied.__dict__) > len(fields):  # pydantic copies cached properties as well
+        if len(copied.__dict__) > len(fields):  # cached properties were copied as well
             for name in copied.__dict__.keys() - fields.keys():
                 del copied.__dict__[name]
         return copied

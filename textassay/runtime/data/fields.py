@@ -315,6 +315,8 @@ class FieldReader:
 
 def with_means(example: Example) -> Example:
     """Return the example with its annotators' mean for each aspect without a human rating."""
+    if not example.annotators:
+        return example
     means = {
         aspect: math.fsum(given) / len(given)
         for aspect, ratings in example.annotators.items()

@@ -135,14 +135,16 @@ async def run_workers(
         asyncio.Queue()
     )  # bounded by `room`, so that _END always finds a place
     room = asyncio.Semaphore(2 * workers)
-    take = _taker(items)
+    # Two ways, since a coroutine around each `next` would cost more than the `next`.
+    later = _taker(items) if isinstance(items, AsyncIterable) else None
+    now = iter(()) if isinstance(items, AsyncIterable) else iter(items)
 
     async def keep_working() -> None:
         while True:
             # Room comes before the item: an item that was taken must be worked on, however slow the
             # consumer is, and its result must have a place.
             await room.acquire()
-            item = await take()
+            item = next(now, _END) if later is None else await later()
             if item is _END:
                 room.release()
                 return
@@ -169,20 +171,13 @@ async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
     await gather([worker() for _ in range(workers)])
 
 
-def _taker(items: AsyncIterable[T] | Iterable[T]) -> Callable[[], Awaitable[object]]:
+def _taker(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
     """Return a function that several workers may await for the next item, or `_END`."""
-    if isinstance(items, AsyncIterable):
-        # An async generator refuses a second `anext` while one is awaited.
-        later, turn = aiter(items), asyncio.Lock()
+    # An async generator refuses a second `anext` while one is awaited.
+    later, turn = aiter(items), asyncio.Lock()
 
-        async def take_later() -> object:
-            async with turn:
-                return await anext(later, _END)
+    async def take_later() -> object:
+        async with turn:
+            return await anext(later, _END)
 
-        return take_later
-    now = iter(items)
-
-    async def take_now() -> object:
-        return next(now, _END)
-
-    return take_now
+    return take_later
