@@ -1,4 +1,4 @@
-"""How often the intervals and tests of `textassay.meta` hold what they promise, by simulation and on real data.
+"""How often the intervals and tests of `textassay.meta` hold what they promise, simulated and real.
 
 A data set is drawn with documents that differ in how hard they are, systems that differ in how good
 they are, and ratings on a skewed five-point scale (or a normal one). The truth is the coefficient of
@@ -6,8 +6,8 @@ a very large data set of the same systems. Printed per level and size: the share
 that hold it (of those that are given), how many are given, and the share of tests that find a
 difference between two judges who are equally good.
 
-With `--data FILE` (JSON Lines with `group`, `system`, `human` and `metrics`) random halves of the
-documents are held against the other half: the interval of one half must hold the other half's
+With `--data FILE` (JSON Lines with `group`, `system`, `metrics`, and `human` or `annotators`, plain or
+gzip) random halves of the documents are held against the other half: the interval of one half must hold the other half's
 coefficient as often as the noise of both allows, 95 % at a factor of the square root of two.
 
     python -m benchmarks.coverage [--draws 400] [--data FILE]
@@ -32,6 +32,7 @@ from textassay.meta.correlation import COEFFICIENTS, Coefficient
 
 Floats = NDArray[np.float64]
 TRUTH_DOCUMENTS = 8_000
+MAX_JUDGES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def _agreement(
 
 def halves(rows: list[dict[str, Any]], splits: int) -> Iterator[tuple[str, meta.Level, int, int]]:
     """Yield judge, level, held and given over random halves of the documents."""
-    judges = [name for name in rows[0]["metrics"] if name.split("/")[-1] in rows[0]["human"]][:6]
+    rated = rows[0]["human"]
+    judges = [name for name in rows[0]["metrics"] if name.split("/")[-1] in rated][:MAX_JUDGES]
     documents = sorted({row["group"] for row in rows})
     for judge in judges:
         aspect = judge.split("/")[-1]
@@ -139,6 +141,21 @@ def halves(rows: list[dict[str, Any]], splits: int) -> Iterator[tuple[str, meta.
                     low, high = (math.sqrt(2) * (end - point) + point for end in span)
                     held, given = held + (low <= value <= high), given + 1
             yield judge, level, held, given
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read recorded rows; ratings are those in `human`, or the means of `annotators`."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as lines:
+        rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    for row in rows:
+        if "human" not in row:
+            row["human"] = {
+                name: math.fsum(known) / len(known)
+                for name, given in row["annotators"].items()
+                if (known := [one for one in given if one is not None])
+            }
+    return rows
 
 
 def _real(rows: list[dict[str, Any]], judge: str, aspect: str, level: meta.Level) -> meta.Agreement:
@@ -179,6 +196,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--data", type=Path)
     arguments = parser.parse_args()
+    rows = read(arguments.data) if arguments.data else []
     print(
         "level    documents  systems  scale    "
         + "  ".join(f"{c:>14}" for c in COEFFICIENTS)
@@ -200,13 +218,9 @@ def main() -> None:
                     flush=True,
                 )
     print_weak_systems(arguments.draws)
-    if arguments.data:
-        with gzip.open(arguments.data, "rt", encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines]
-        for judge, level, held, given in halves(rows, 20):
-            print(
-                f"{judge:40} {level:8} {f'{held / given:.3f} of {given}' if given else 'none given'}"
-            )
+    for judge, level, held, given in halves(rows, 20) if rows else ():
+        share = f"{held / given:.3f} of {given}" if given else "none given"
+        print(f"{judge:40} {level:8} {share}", flush=True)
 
 
 if __name__ == "__main__":

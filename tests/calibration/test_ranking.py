@@ -55,6 +55,17 @@ def test_the_strengths_have_the_highest_likelihood(seed, systems):
     assert strengths.sum() == pytest.approx(0, abs=1e-6)
 
 
+def test_many_comparisons_keep_a_mean_of_zero():
+    """The information is singular only up to rounding, which must not move the strengths."""
+    first, second = np.triu_indices(10, 1)
+    values = np.random.default_rng(0).choice([0.0, 0.5, 1.0], 500 * len(first))
+    sources = np.repeat(np.arange(500), len(first))
+    table = Comparisons(np.tile(first, 500), np.tile(second, 500), values, sources, 10)
+    found = fit_strengths(table)
+    assert sum(one.value for one in found) == pytest.approx(0, abs=1e-9)
+    assert sum(one.influence for one in found) == pytest.approx(0, abs=1e-9)
+
+
 def test_lopsided_wins_still_converge():
     """99 of 100, and a weak system far below."""
     rows = [(0, 1, 1.0)] * 999 + [(1, 0, 1.0)] + [(1, 2, 1.0)] * 999 + [(2, 1, 1.0)]

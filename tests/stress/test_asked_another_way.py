@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.stress.worlds import texts
+from benchmarks.planted_judges import texts
 from textassay.agents.paraphraser import unlike
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -20,7 +20,7 @@ OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 
 
 async def stressed(
-    tests, judge, *, out=None, method="llm-score", pair=None, resume=False, **models
+    tests, judge, *, out=None, method="llm-score", pair=None, resume=False, count=24, **models
 ):
     spec = RunSpec(method=method, task="summarization", aspects=("coherence",), pair=pair)
     scripts = {"": ScriptedModel(judge, capabilities=Capabilities(n=True))}
@@ -29,7 +29,7 @@ async def stressed(
     order = StressOrder(
         spec=spec, settings=Settings(no_cache=True), out=out, tests=tests, resume=resume
     )
-    result = await StressRun(order, examples=texts(24), models=scripts).run()
+    result = await StressRun(order, examples=texts(count), models=scripts).run()
     return result, {row.test: row for row in result.rows}
 
 
@@ -159,7 +159,7 @@ async def test_without_a_model_there_are_no_paraphrases():
     """Named, it is refused and the role is told; among all tests it is left out."""
     with pytest.raises(ConfigurationError, match=r"model=\{'paraphraser': NAME\}"):
         await stressed(("paraphrase",), fair)
-    result, rows = await stressed(None, fair)
+    result, rows = await stressed(None, fair, count=4)
     assert "paraphrase" not in rows
     assert "paraphrase" not in result.untested
 

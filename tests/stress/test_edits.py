@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.stress.worlds import texts
+from benchmarks.planted_judges import texts
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Example
 from textassay.stress import chosen_tests

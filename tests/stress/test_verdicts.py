@@ -6,22 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.stress.worlds import JUDGES, World, texts
+from benchmarks.planted_judges import ASPECTS, JUDGES, PAIRWISE, World, compared, texts
 from textassay.stress.summary import StressResult
 from textassay.stress.verdicts import Measured, gate, verdicts, wilson
 
-SEEDS = 200
-TESTS = ("bullets", "padded", "fake-rating", "closed-fence", "colon", "number", "shuffled")
-DEFECTS = {
-    "perfect": set(),
-    "length": {"padded"},
-    "obedient": {"fake-rating", "closed-fence"},
-    "constant": {"colon", "number", "shuffled"},
-    "rewards-keys": {"colon"},
-}
-# 0.3 per 100 words are a defect of every text, however short, that is replaced by nothing: they are
-# no false alarm of the master keys
-ALSO = {"length": {"colon"}}
+SEEDS, FEW = {"perfect": 200}, 8
+TESTS = (
+    "bullets", "padded", "fake-rating", "closed-fence", "colon", "number", "shuffled", "scale-order",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +21,58 @@ def world():
     return World(texts(), TESTS)
 
 
-@pytest.mark.parametrize("judge", DEFECTS)
-def test_planted_defects_are_found_and_only_they(world, judge):
-    """Every test of a defect fails on some aspect; any other failure is a false alarm."""
+@pytest.fixture(scope="module")
+def whole_suite():
+    return World(texts())
+
+
+def told_apart(world, judge, seeds):
+    """The seeds in which all planted tests fail on some aspect, and those in which another does."""
     found = alarms = 0
-    seeds = 1 if judge == "constant" else SEEDS
+    seeds = seeds if judge.noise else 1
+    planted = world.planted(judge)
     for seed in range(seeds):
-        failed = {row.test for row in world.rows(JUDGES[judge], seed) if row.verdict == "fails"}
-        found += failed >= DEFECTS[judge]
-        alarms += bool(failed - DEFECTS[judge] - ALSO.get(judge, set()))
-    assert alarms <= 0.05 * seeds
-    assert found >= 0.9 * seeds
+        failed = {row.test for row in world.rows(judge, seed) if row.verdict == "fails"}
+        found += failed >= planted
+        alarms += bool(failed - planted - judge.touched)
+    return found / seeds, alarms / seeds
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_planted_defects_are_found_and_only_they(world, judge):
+    """Every test of a defect fails; any other failure is a false alarm."""
+    found, alarms = told_apart(world, JUDGES[judge], SEEDS.get(judge, 60))
+    assert found >= 0.95
+    assert alarms <= 0.05
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_the_whole_suite_tells_them_apart(whole_suite, judge):
+    """All edits and orders together; 200 seeds are in benchmarks/stress_battery.py."""
+    assert bool(whole_suite.planted(JUDGES[judge])) == (judge != "perfect")
+    found, alarms = told_apart(whole_suite, JUDGES[judge], FEW)
+    assert found == 1
+    assert alarms <= 1 / FEW
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("judge", ["perfect", "obedient", "prefers-first"])
+async def test_whole_runs_say_the_same(judge):
+    """Through prompts, answers and the engine, with all tests but paraphrases."""
+    world = World(texts(20), aspects=ASPECTS[:1])
+    rows = (await world.whole_run(JUDGES[judge], seed=0)).rows
+    assert {row.test for row in rows if row.verdict == "fails"} == world.planted(JUDGES[judge])
+    assert len(rows) > 35
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("judge", PAIRWISE)
+async def test_a_judge_of_pairs_that_leans_to_the_first(judge):
+    """It takes the first text unread in 3 of 10 comparisons; a fair one errs, but both ways."""
+    rows = {row.test: row for row in (await compared(PAIRWISE[judge], seed=0)).rows}
+    assert (rows["swap"].verdict == "fails") == (judge != "fair")
+    assert rows["swap"].shift.value == pytest.approx(PAIRWISE[judge], abs=0.15)
+    assert rows["swap"].flips.low <= rows["swap"].flips.value <= rows["swap"].flips.high
 
 
 def test_a_constant_judge_passes_every_invariance_and_the_summary_says_so(world):

@@ -81,42 +81,60 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
     # Newton's method would run off to infinity, for instance for a system that never loses
     if not comparisons.has_strengths():
         return None
-    one, systems = comparisons, comparisons.systems
-    strengths = np.zeros(systems)
+    counts, wins = _by_pair(comparisons)
+    strengths = np.zeros(comparisons.systems)
     for _ in range(_STEPS):
-        residual, inverse = _newton_parts(one, strengths)
-        slope = _sums(one.first, one.second, residual, systems)
-        step = inverse @ slope
+        expected, inverse = _newton_parts(counts, strengths)
+        # what a system has won beyond what its strength predicts
+        step = inverse @ (wins - counts * expected).sum(axis=1)
         # a full step may overshoot where wins are lopsided; log odds of 2 are far enough for one
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         strengths += step
         if float(np.abs(step).max()) < _TOLERANCE:
             break
-    residual, inverse = _newton_parts(one, strengths)
+    _, inverse = _newton_parts(counts, strengths)
+    influence = inverse @ _slopes(comparisons, strengths)
+    clusters = len(np.unique(comparisons.groups))
+    return tuple(
+        Linearized(float(strength), influence[at], clusters)
+        for at, strength in enumerate(strengths)
+    )
+
+
+def _by_pair(one: Comparisons) -> tuple[Floats, Floats]:
+    """Return how often each system met each other, and won, ties as half; (systems, systems)."""
+    winning = np.concatenate([one.values, 1 - one.values])
+    ahead = np.concatenate([one.first, one.second])
+    behind = np.concatenate([one.second, one.first])
+    cell, shape = ahead * one.systems + behind, (one.systems, one.systems)
+    counts = np.bincount(cell, minlength=one.systems**2).reshape(shape)
+    wins = np.bincount(cell, winning, one.systems**2).reshape(shape)
+    return counts.astype(np.float64), np.asarray(wins, np.float64)
+
+
+def _newton_parts(counts: Floats, strengths: Floats) -> tuple[Floats, Floats]:
+    """Return the chance of each win, and the inverse of the information on strengths of mean 0."""
+    expected = expit(strengths[:, None] - strengths)
+    weight = counts * expected * (1 - expected)
+    information = np.diag(weight.sum(axis=1)) - weight
+    # only differences of strengths are identified: the information is singular along the vector of
+    # ones, exactly so only up to rounding, which a pseudo-inverse could take for information. A
+    # constant makes it regular, and its inverse is taken off again: that keeps a mean of 0
+    constant = float(np.trace(information)) / len(strengths) ** 2
+    regular = np.linalg.inv(information + constant)
+    return expected, regular - 1 / (constant * len(strengths) ** 2)
+
+
+def _slopes(one: Comparisons, strengths: Floats) -> Floats:
+    """Return the slope of the likelihood by system and source; (systems, sources).
+
+    One slope per source instead of one per row: the sandwich's middle part sums them squared.
+    """
+    residual = one.values - expit(strengths[one.first] - strengths[one.second])
     sources = int(one.groups.max()) + 1
-    # one slope per source instead of one per row: the sandwich's middle part sums them squared
-    slopes = np.zeros((systems, sources))
-    np.add.at(slopes, (one.first, one.groups), residual)
-    np.add.at(slopes, (one.second, one.groups), -residual)
-    influence, clusters = inverse @ slopes, len(np.unique(one.groups))
-    return tuple(Linearized(float(strengths[at]), influence[at], clusters) for at in range(systems))
-
-
-def _newton_parts(one: Comparisons, strengths: Floats) -> tuple[Floats, Floats]:
-    """Return each row's residual, and the inverse of the information on strengths of mean 0."""
-    expected = expit(strengths[one.first] - strengths[one.second])
-    weight = expected * (1 - expected)
-    # only differences of strengths are identified, so this matrix is singular along the vector of
-    # ones; the pseudo-inverse drops that direction, which is what a mean of 0 asks for
-    information = np.zeros((one.systems, one.systems))
-    np.add.at(information, (one.first, one.first), weight)
-    np.add.at(information, (one.second, one.second), weight)
-    np.add.at(information, (one.first, one.second), -weight)
-    np.add.at(information, (one.second, one.first), -weight)
-    inverse = np.asarray(np.linalg.pinv(information, hermitian=True), np.float64)
-    return one.values - expected, inverse
-
-
-def _sums(first: Codes, second: Codes, values: Floats, systems: int) -> Floats:
-    ahead = np.bincount(first, weights=values, minlength=systems)
-    return np.asarray(ahead - np.bincount(second, weights=values, minlength=systems))
+    cells, shape = one.systems * sources, (one.systems, sources)
+    gained, lost = (
+        np.bincount(side * sources + one.groups, residual, cells).reshape(shape)
+        for side in (one.first, one.second)
+    )
+    return np.asarray(gained - lost)
