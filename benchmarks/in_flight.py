@@ -1,10 +1,10 @@
-"""1,000 calls in flight against a judge that takes 1 s: samples a second, and peak memory.
+"""1,000 calls in flight against a judge that takes 1 s: samples per second, and peak memory.
 
     python -m benchmarks.in_flight [--samples 10000] [--concurrency 1000]
 
 Prints a bare aiohttp loop beside `direct/`, each in a process of its own. The ideal is one call
-after the other in every place: as many samples a second as there are places. A short run shows
-less than a long one, for it ends before the limit on calls in flight has grown to its cap.
+after the other in every place: as many samples per second as there are places. Runs of different
+lengths are not comparable: a short run shows less than a long one.
 """
 
 from __future__ import annotations

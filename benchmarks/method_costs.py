@@ -13,6 +13,7 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from itertools import islice
 from typing import Any
 
 import textassay
@@ -62,15 +63,15 @@ async def dry_run(examples: Sequence[Example], method: str, task: str, **more: A
     return Cost(calls=asked.calls, prompt=asked.prompt_tokens, completion=asked.completion_tokens)
 
 
-def judged(method: str, task: str) -> list[Example]:
-    """Return the bundled examples of a task, in pairs for methods that compare."""
+def judged(method: str, task: str, limit: int | None = None) -> list[Example]:
+    """Return the (first) bundled examples of a task, in pairs for methods that compare."""
     examples = Examples(data_file(task))
-    return list(Paired(examples) if method == "pairwise" else examples)
+    return list(islice(Paired(examples) if method == "pairwise" else examples, limit))
 
 
-async def cost_of(method: str, task: str) -> MethodCost:
+async def cost_of(method: str, task: str, limit: int | None = None) -> MethodCost:
     """Return what a method costs over the bundled examples of a task, on all of its aspects."""
-    examples = judged(method, task)
+    examples = judged(method, task, limit)
     half = len(examples) // 2
     parts = (examples, examples[:half], examples[half:])
     whole, first, second = [await dry_run(part, method, task) for part in parts]

@@ -2,7 +2,7 @@
 published.
 
 All 1,960 rows by every method take minutes: `python -m benchmarks.every_method` does that. Here
-every method judges the first 40 rows of each on all aspects, and one method all rows on one aspect.
+every method judges the first 20 rows of each on all aspects, and one method all rows on one aspect.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from textassay.methods import METHODS
 from textassay.methods.claims import FACTUAL
 from textassay.methods.library import tasks
 
-SOME = 40
+SOME = 20
 ALL = {"summarization": 1600, "dialogue": 360}
 
 
@@ -38,7 +38,7 @@ def judged(server, tmp_path, method, task, *flags):
 
 @pytest.mark.parametrize("task", DATA)
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "pairwise"])
-def test_every_method_over_the_first_40_rows(server, tmp_path, method, task):
+def test_every_method_over_the_first_rows(server, tmp_path, method, task):
     """A score with a value for each row and aspect."""
     rows = judged(server, tmp_path, method, task, "--limit", SOME)
     aspects = {row["aspect"] for row in rows}

@@ -46,7 +46,9 @@ def judge(**said):
 
 
 def coascore(model, task="summarization", aspects=("coherence",), **options):
-    return build("coascore", model, task=task, aspects=aspects, options={"n_aspects": 3} | options)
+    named = "aspects_file" not in options and options.get("variant") != "inter"
+    given = ({"n_aspects": 3} if named else {}) | options
+    return build("coascore", model, task=task, aspects=aspects, options=given)
 
 
 async def scored(method, example=EXAMPLE):
@@ -345,6 +347,9 @@ async def test_options_that_do_not_fit_are_refused():
         coascore(judge(), n_aspects=0)
     with pytest.raises(ConfigurationError, match="option variant"):
         coascore(judge(), variant="best")
+    for known in ({"variant": "inter"}, {"aspects_file": "topical-chat"}):
+        with pytest.raises(ConfigurationError, match="n_aspects.*has no effect.*leave it out"):
+            coascore(judge(), "dialogue", ["overall"], n_aspects=5, **known)
     with pytest.raises(ConfigurationError, match="leave aspects_file out"):
         coascore(judge(), variant="inter", aspects_file="x.toml")
     with pytest.raises(ConfigurationError, match=r"file x\.toml does not exist"):

@@ -24,6 +24,8 @@ from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, 
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
 A_TENTH = 0.1
+SOME = 10
+"""Examples per task, except where the docs print what all of them cost."""
 
 pytestmark = pytest.mark.asyncio
 
@@ -44,12 +46,13 @@ class Heard:
         self.tokens += estimate_tokens(sent)
 
 
-async def check(method: str, task: str, server: MockServer) -> MethodCost:
+async def check(method: str, task: str, server: MockServer, limit: int | None = None) -> MethodCost:
     """Hold the foretold cost against a run: calls are exact, prompts within a tenth, answers
     bounded."""
-    foretold, heard = await cost_of(method, task), Heard(server)
+    foretold, heard = await cost_of(method, task, limit), Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
-        run = await textassay.evaluate(judged(method, task), method=method, task=task, model=model)
+        examples = judged(method, task, limit)
+        run = await textassay.evaluate(examples, method=method, task=task, model=model)
     usage = run.summary()["usage"]
     assert server.counters.requests == usage["calls"] == foretold.whole.calls
     assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
@@ -77,7 +80,7 @@ async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(
     method, task, mock_server
 ):
     """Calls exactly, prompt tokens within a tenth, completion tokens as a bound."""
-    await check(method, task, await mock_server())
+    await check(method, task, await mock_server(), SOME)
 
 
 PLANS = {
@@ -149,7 +152,7 @@ async def test_prompts_are_foretold_where_models_answer_with_the_words_that_pape
 ):
     """Chains of HD-Eval's criteria, G-Eval's steps, Fusion-Eval's plan: none of them knows what a
     dry run expects."""
-    await check(method, task, await mock_server(reply=published_words(task)))
+    await check(method, task, await mock_server(reply=published_words(task)), SOME)
 
 
 @pytest.mark.parametrize(("depth", "calls"), [(2, 2 * (1 + 12 * 5)), (3, 2 * (1 + 4 + 12 * 21))])
@@ -209,11 +212,12 @@ async def test_probabilities_of_given_answers_are_foretold_on_a_local_model(meth
         width=32, layers=1, heads=2, hidden=32, context=4096, vocabulary=4096, dtype="f32", bos=True
     )
     path = fixture.write_model(tmp_path / "tiny.gguf", shape).path
-    foretold = await dry_run(list(Examples(data_file(task))), method, task)
+    examples = judged(method, task, SOME)
+    foretold = await dry_run(examples, method, task)
     local = {"n_gpu_layers": 0, "threads": 1, "n_ctx": 4096}
     async with connect(f"llamacpp/{path}", local=local) as model:
         asked = Asked(model.backend)
-        run = await textassay.evaluate(data_file(task), method=method, task=task, model=asked)
+        run = await textassay.evaluate(examples, method=method, task=task, model=asked)
     assert run.summary()["usage"]["calls"] == foretold.calls
     assert foretold.prompt == pytest.approx(asked.tokens, rel=A_TENTH)
 

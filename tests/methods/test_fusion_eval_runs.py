@@ -1,21 +1,16 @@
 """Fusion-Eval as whole runs against a server: every built-in task, one of the user's own, run
 folders, dry runs."""
 
-import asyncio
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import orjson
 import pytest
 
 import textassay
+from tests.cli.harness import served
+from tests.cli.harness import textassay as command
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools import tool
 
-ROOT = Path(__file__).parents[2]
 ROWS = [
     {
         "id": str(number),
@@ -31,13 +26,19 @@ STORY = (
     '[[aspects]]\nname = "suspense"\ndefinition = "whether one wants to know how it goes on."\n'
 )
 
-pytestmark = pytest.mark.asyncio
+
+@pytest.fixture
+def server():
+    """A server beside the command line, which has the event loop of this thread."""
+    with served() as running:
+        yield running
 
 
 def calls_of(run):
     return sum(score.usage.calls for score in run.scores)
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize("fusion", ["llm", "llmsel"])
 @pytest.mark.parametrize(
     "task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"]
@@ -67,21 +68,7 @@ async def test_a_run_scores_every_aspect_of_a_task(task, fusion, mock_server, tm
     assert calls_of(run) == server.counters.ok == (1 + len(ROWS) if fusion == "llm" else 1)
 
 
-async def command(*arguments):
-    """Run the command line in a process of its own."""
-    code = "import sys; from textassay.cli import main; sys.exit(main())"
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(mock_server, tmp_path):
-    server = await mock_server()
+def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(server, tmp_path):
     data, out = tmp_path / "data.jsonl", tmp_path / "run"
     data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
     flags = [
@@ -102,12 +89,12 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(mock
         "--set",
         "prompt_layout=shared-prefix",
     ]
-    dry = await command(*flags, "--dry-run")
-    assert dry.returncode == 0, dry.stderr
+    dry = command(*flags, "--dry-run")
+    assert dry.code == 0, dry.err
     assert server.counters.requests == 0
-    done = await command(*flags, "--out", out, "--progress", "none")
-    assert done.returncode == 0, done.stderr + done.stdout
-    foretold = next(line for line in dry.stdout.splitlines() if line.startswith("calls"))
+    done = command(*flags, "--out", out, "--progress", "none")
+    assert done.code == 0, done.err + done.out
+    foretold = next(line for line in dry.out.splitlines() if line.startswith("calls"))
     assert int(foretold.split()[-1]) == server.counters.ok == 1 + len(ROWS)
     scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
     assert len(scores) == 3 * 6
@@ -122,14 +109,14 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(mock
     assert manifest["spec"]["tools"] == ["rouge", "repetition"]
     edited = tmp_path / "plan.toml"
     edited.write_bytes((out / "plan.toml").read_bytes())
-    again = await command(
+    again = command(
         *flags, "--set", f"plan={edited}", "--out", tmp_path / "again", "--progress", "none"
     )
-    assert again.returncode == 0, again.stderr
+    assert again.code == 0, again.err
     assert server.counters.ok == 1 + 2 * len(ROWS)
 
 
-async def test_averages_of_tools_need_no_model(tmp_path):
+def test_averages_of_tools_need_no_model(tmp_path):
     data, out = tmp_path / "data.jsonl", tmp_path / "run"
     data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
     flags = [
@@ -142,18 +129,19 @@ async def test_averages_of_tools_need_no_model(tmp_path):
         "--out",
         out,
     ]
-    done = await command("score", data, "--method", "fusion-eval", *flags)
-    assert done.returncode == 0, done.stderr
+    done = command("score", data, "--method", "fusion-eval", *flags)
+    assert done.code == 0, done.err
     scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
     assert {score["how"] for score in scores} == {"fused"}
-    unknown = await command(
+    unknown = command(
         "score", data, "--method", "fusion-eval", "--tools", "rougeX", *flags[4:-1], tmp_path / "x"
     )
-    assert unknown.returncode == 2
-    assert "unknown tool 'rougeX'" in unknown.stderr
+    assert unknown.code == 2
+    assert "unknown tool 'rougeX'" in unknown.err
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.asyncio
 async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edited_plan(
     tmp_path, mock_server
 ):
@@ -189,6 +177,7 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
     assert (out / "plan.toml").read_text() == "# mine\n"
 
 
+@pytest.mark.asyncio
 async def test_a_dry_run_measures_nothing():
     from textassay.evaluation.request import EvaluationRequest, session_of
 
@@ -210,6 +199,7 @@ async def test_a_dry_run_measures_nothing():
     assert measured == []
 
 
+@pytest.mark.asyncio
 async def test_tools_do_not_go_with_a_method_object():
     method = textassay.methods.build("fusion-eval", ScriptedModel([]), tools=["chrf"])
     with pytest.raises(ConfigurationError, match="tools= goes with the name of a method"):

@@ -83,6 +83,7 @@ class CoAScore(RatingMethod):
             # a file that only a profile names goes unused; one that the user named contradicts the
             # variant and is refused below
             self.options = self.options.model_copy(update={"aspects_file": None})
+        self._refuse_unused_count()
         self._chains, self._chains_digest = self._source_of_chains(self.models)
         self.joint = self._rater_of_chains(self.models)
         self._average = Average(signature=self.signature)
@@ -105,6 +106,24 @@ class CoAScore(RatingMethod):
             Node("ratings", raters, example="input.example", chain=each("chain")),
             Node("scores", judge, **wires, ratings=each("ratings")),
         ]
+
+    def _refuse_unused_count(self) -> None:
+        """Refuse a number of aspects for chains that are not written by the model.
+
+        Raises:
+            ConfigurationError: `n_aspects` was given, and the chains are known already.
+        """
+        if "n_aspects" not in self.given:
+            return
+        if self.options.variant == "inter":
+            chains = "variant=inter takes all other aspects of the task"
+        elif self.options.aspects_file is not None:
+            chains = f"the chains of {self.options.aspects_file} have the aspects that it lists"
+        else:
+            return
+        raise ConfigurationError(
+            f"{option('n_aspects', str(self.options.n_aspects))} has no effect: {chains}; leave it out"
+        )
 
     def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
         """Return what yields a target's chain, and a digest of where it comes from."""
