@@ -348,7 +348,7 @@ async def test_options_that_do_not_fit_are_refused():
     with pytest.raises(ConfigurationError, match="option variant"):
         coascore(judge(), variant="best")
     for known in ({"variant": "inter"}, {"aspects_file": "topical-chat"}):
-        with pytest.raises(ConfigurationError, match="n_aspects.*has no effect.*leave it out"):
+        with pytest.raises(ConfigurationError, match=r"n_aspects.*has no effect.*leave it out"):
             coascore(judge(), "dialogue", ["overall"], n_aspects=5, **known)
     with pytest.raises(ConfigurationError, match="leave aspects_file out"):
         coascore(judge(), variant="inter", aspects_file="x.toml")

@@ -5,33 +5,11 @@ import orjson
 import pytest
 
 import textassay
-from tests.cli.harness import served
 from tests.cli.harness import textassay as command
+from tests.methods.rainy_may import ROWS, STORY
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools import tool
-
-ROWS = [
-    {
-        "id": str(number),
-        "output": f'It rained {number} times. "Never again," she said. It was the wettest May ever.',
-        "source": f"A: How was May?\nB: It rained {number} times in May.",
-        "context": "Rain is wet.",
-        "references": ["It rained in May.", "May was wet."],
-    }
-    for number in range(3)
-]
-STORY = (
-    'intro = "A story."\noutput_name = "Story"\n'
-    '[[aspects]]\nname = "suspense"\ndefinition = "whether one wants to know how it goes on."\n'
-)
-
-
-@pytest.fixture
-def server():
-    """A server beside the command line, which has the event loop of this thread."""
-    with served() as running:
-        yield running
 
 
 def calls_of(run):

@@ -1,37 +1,17 @@
 """DecompEval and GPTScore as whole runs against a server: every built-in task, one of the user's
 own, a dry run."""
 
-import asyncio
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import orjson
 import pytest
 
 import textassay
+from tests.cli.harness import textassay as command
+from tests.methods.rainy_may import ROWS, STORY
 
-ROOT = Path(__file__).parents[2]
 METHODS = ("decomp-eval", "gptscore")
-ROWS = [
-    {
-        "id": str(number),
-        "output": f'It rained {number} times. "Never again," she said. It was the wettest May ever.',
-        "source": f"A: How was May?\nB: It rained {number} times in May.",
-        "context": "Rain is wet.",
-        "references": ["It rained in May.", "May was wet."],
-    }
-    for number in range(3)
-]
-STORY = (
-    'intro = "A story."\noutput_name = "Story"\n'
-    '[[aspects]]\nname = "suspense"\ndefinition = "whether one wants to know how it goes on."\n'
-)
-
-pytestmark = pytest.mark.asyncio
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize(
     "task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"]
@@ -54,24 +34,8 @@ async def test_a_run_scores_every_aspect_of_a_task(name, task, mock_server, tmp_
     assert sum(score.usage.calls for score in run.scores) == server.counters.ok
 
 
-async def command(*arguments):
-    """Run the command line in a process of its own."""
-    code = "import sys; from textassay.cli import main; sys.exit(main())"
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("name", METHODS)
-async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(
-    name, mock_server, tmp_path
-):
-    server = await mock_server()
+def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(name, server, tmp_path):
     data, out = tmp_path / "data.jsonl", tmp_path / "run"
     data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
     flags = [
@@ -87,12 +51,12 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(
         server.url,
     ]
     flags += ["--set", "prompt_layout=shared-prefix"]
-    dry = await command(*flags, "--dry-run")
-    assert dry.returncode == 0, dry.stderr
+    dry = command(*flags, "--dry-run")
+    assert dry.code == 0, dry.err
     assert server.counters.requests == 0
-    done = await command(*flags, "--out", out, "--progress", "none")
-    assert done.returncode == 0, done.stderr + done.stdout
-    foretold = next(line for line in dry.stdout.splitlines() if line.startswith("calls"))
+    done = command(*flags, "--out", out, "--progress", "none")
+    assert done.code == 0, done.err + done.out
+    foretold = next(line for line in dry.out.splitlines() if line.startswith("calls"))
     assert int(foretold.split()[-1]) == server.counters.ok
     scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
     assert len(scores) == 3 * 6
@@ -100,10 +64,8 @@ async def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(
     assert scales == ({None} if name == "gptscore" else {(0.0, 1.0), (0.0, 3.0)})
 
 
-async def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(
-    mock_server, tmp_path
-):
-    server = await mock_server(omit_logprobs=True)
+def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(server, tmp_path):
+    server.options.omit_logprobs = True
     data = tmp_path / "data.jsonl"
     data.write_bytes(orjson.dumps(ROWS[0]) + b"\n")
     for name in METHODS:
@@ -117,6 +79,6 @@ async def test_a_server_without_log_probabilities_stops_a_run_and_names_what_wou
             "--model",
             "direct/mock",
         ]
-        done = await command(*flags, "--api-base", server.url, "--out", tmp_path / name)
-        assert done.returncode in (2, 3)
-        assert "log-probabilities" in done.stderr
+        done = command(*flags, "--api-base", server.url, "--out", tmp_path / name)
+        assert done.code in (2, 3)
+        assert "log-probabilities" in done.err

@@ -121,9 +121,8 @@ class CoAScore(RatingMethod):
             chains = f"the chains of {self.options.aspects_file} have the aspects that it lists"
         else:
             return
-        raise ConfigurationError(
-            f"{option('n_aspects', str(self.options.n_aspects))} has no effect: {chains}; leave it out"
-        )
+        given = option("n_aspects", str(self.options.n_aspects))
+        raise ConfigurationError(f"{given} has no effect: {chains}; leave it out")
 
     def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
         """Return what yields a target's chain, and a digest of where it comes from."""
