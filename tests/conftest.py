@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from examples.mock_server import MockServer, Options, serve
 
@@ -34,6 +35,10 @@ def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
     if host not in LOOPBACK:
         raise NetworkTouched(f"a test tried to reach {host!r}")
 
+
+# how long an example takes, or how fast its data are drawn, says how busy the machine is
+settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any load")
 
 # xdist runs one worker per core; libraries that take all cores for each of them wait for each other.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
