@@ -16,16 +16,18 @@ def lazy(
     Args:
         package: Its `__name__`.
         home: Module of each name, relative to the package.
-        modules: Submodules that are public names themselves.
+        modules: Submodules that are public names themselves; one that lies deeper (`library.tasks`)
+            is known by its last name.
     """
+    places = {module.rpartition(".")[2]: module for module in modules}
 
     def get(name: str) -> Any:
         # not stored in the package: a loaded module is found in a dictionary, so asking again
         # costs little, and a test that reloads the module gets the new name
         if name in home:
             return getattr(import_module(f"{package}.{home[name]}"), name)
-        if name in modules:
-            return import_module(f"{package}.{name}")
+        if name in places:
+            return import_module(f"{package}.{places[name]}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:

@@ -1,6 +1,10 @@
-"""The process itself: closed streams, a full disk behind standard output, few open files, an early
-interrupt."""
+"""What a start of `textassay score` imports: nothing that the run does not use."""
 
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -9,64 +13,56 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MAIN = "from textassay.cli import main; main()"
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="streams and limits of POSIX")
+UNUSED = {
+    "litellm", "openai", "llama_cpp", "torch", "transformers", "onnxruntime", "numpy", "scipy", "pandas", "pyarrow",
+    "lightgbm", "sklearn", "nltk", "sacrebleu", "rouge_score", "redis", "tenacity",
+}  # fmt: skip
+OF_OTHERS = (
+    "textassay.learning", "textassay.meta", "textassay.fitting", "textassay.calibration", "textassay.report",
+    "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry", "textassay.tools.engines",
+    "textassay.runtime.batches", "textassay.runtime.backends.llamacpp", "textassay.runtime.backends.transformers",
+    "textassay.runtime.backends.litellm", "textassay.runtime.backends.replay", "textassay.runtime.calls.redis_quota",
+)  # fmt: skip
+PROGRAM = """
+import sys
+from textassay.cli.app import app
+try:
+    app(sys.argv[1:], standalone_mode=False)
+finally:
+    print(sorted(sys.modules), file=sys.stderr)
+"""
 
 
-def shell(line: str, code: str = MAIN) -> subprocess.CompletedProcess[str]:
-    """Run a shell line in which `$T` is the command line."""
-    command = f'T() {{ "{sys.executable}" -c "$CODE" "$@"; }}; {line}'
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=ROOT,
-        env={**os.environ, "CODE": code},
+def modules_of(*arguments: str, folder: Path) -> set[str]:
+    """Return the modules that a process holds after this command."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
-        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+    assert done.returncode == 0, done.stderr
+    return set(ast.literal_eval(done.stderr.splitlines()[-1]))
 
 
-def test_a_full_disk_behind_standard_output_is_one_line() -> None:
-    """Status 3 and what is wrong; no traceback, not even of the interpreter's end."""
-    done = shell("T tools list > /dev/full")
-    assert done.returncode == 3
-    assert done.stderr == "error: the results cannot be written: No space left on device\n"
-
-
-@pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_closed_stream_changes_nothing_else(stream: str, tmp_path: Path) -> None:
-    """The command does its work, and no file of its own takes the stream's number."""
-    assert shell(f"T --version {stream}>&-").returncode == 0
-    refused = shell(
-        f"T score {tmp_path}/absent.jsonl --method tools --tools rouge -o x {stream}>&-"
-    )
-    assert refused.returncode == 2
-
-
-def test_a_limit_of_open_files_that_no_run_can_keep_is_told_at_the_start() -> None:
-    """Rather than as a summary that was not written at the end."""
-    done = shell("ulimit -n 24; T tools list")
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: this shell allows 24 open files")
-    assert "Traceback" not in done.stderr
-
-
-def test_a_low_limit_is_raised_where_it_may_be() -> None:
-    """The soft limit of many systems is lower than a run of many connections needs."""
-    assert shell("ulimit -Sn 40; T --version").returncode == 0
-
-
-def test_an_interrupt_while_modules_are_loaded_is_one_line() -> None:
-    """Status 130, as shells expect it."""
-    code = f"""
-import sys
-class Interrupted:
-    def find_spec(self, name, path=None, target=None):
-        if name == 'typer':
-            raise KeyboardInterrupt
-sys.meta_path.insert(0, Interrupted())
-{MAIN}
-"""
-    done = shell("T --version", code)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+@pytest.mark.asyncio
+async def test_a_run_with_a_direct_model_imports_only_what_it_uses(mock_server, tmp_path) -> None:
+    """One method of a dozen, one backend of five, and no library for tables or learning."""
+    server = await mock_server()
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"id": "a", "output": "A text."}))
+    found = await asyncio.to_thread(
+        modules_of,
+        *("score", str(data), "--method", "llm-score", "--aspects", "fluency", "--model", "direct/mock"),
+        *("--api-base", server.url, "--out", "run", "--progress", "none"),
+        folder=tmp_path,
+    )  # fmt: skip
+    assert (tmp_path / "run" / "scores.jsonl").read_text().count("\n") == 1
+    assert not found & UNUSED
+    assert not [name for name in found if name.startswith(OF_OTHERS)]
+    methods = {name for name in found if name.startswith("textassay.methods.")}
+    assert "textassay.methods.llm_score" in methods
+    assert not methods & {
+        f"textassay.methods.{name}" for name in ("g_eval", "hd_eval", "checklist")
+    }

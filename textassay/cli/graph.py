@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from textassay.methods import build
+from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator, load
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.model import Capabilities, Model

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from rich.text import Text
 
 from textassay.cli.console import plain_table, printable, results
-from textassay.methods import find, known
+from textassay.methods.by_name import find, known
 from textassay.methods.library import tasks as library
 from textassay.prompts import TASKS
 from textassay.runtime.settings import FLAGGED, SETTABLE, LocalSettings, Settings

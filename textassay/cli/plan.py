@@ -11,7 +11,7 @@ import typer
 
 from textassay.cli.console import printable
 from textassay.cli.new_files import check_new_file, io_errors, opened_models
-from textassay.methods import tools_for
+from textassay.methods.by_name import tools_for
 from textassay.methods.fusion_eval import FusionEval, FusionEvalOptions, planner_of
 from textassay.methods.library import plans, tasks
 from textassay.runtime.errors import MalformedResponse

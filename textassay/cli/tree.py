@@ -15,7 +15,7 @@ import typer
 from textassay.agents.decomposer import GrownTree
 from textassay.cli.console import printable, say
 from textassay.cli.new_files import check_new_file, io_errors, opened_models
-from textassay.methods import METHODS
+from textassay.methods.by_name import METHODS
 from textassay.methods.checklist import write_checklist
 from textassay.methods.coascore import name_chains
 from textassay.methods.hd_eval import decompose_task

@@ -23,7 +23,7 @@ from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import Settings
-from textassay.tools import Tool
+from textassay.tools.tool import Tool
 
 
 @strict_keywords

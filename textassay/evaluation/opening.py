@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from textassay.methods import tools_for
+from textassay.methods.by_name import tools_for
 from textassay.runtime.backends.by_name import load_backend
-from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connect import ConnectedModel, connect, with_store
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
-from textassay.tools import Tool
+from textassay.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from textassay.runtime.batches.book import BatchBook
 
 
 async def open_models(

@@ -20,7 +20,7 @@ from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
-from textassay.tools import Tool
+from textassay.tools.tool import Tool
 
 ModelsByRole = str | Model | Mapping[str, str | Model]
 OF_THE_RUN = frozenset({"cache", "no_cache"})

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.evaluation.spec import RunSpec
-from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
+from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
 from textassay.runtime.settings import EndpointSettings, Settings, is_redis
 

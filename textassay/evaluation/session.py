@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.engine import Engine
@@ -18,9 +18,8 @@ from textassay.evaluation.opening import SessionModel, open_models, open_store, 
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
-from textassay.methods import build
+from textassay.methods.by_name import build
 from textassay.methods.method import ChecksData, Method
-from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.connect import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.messages import Example, Score, Usage
@@ -28,8 +27,10 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import SHARED_BY_ROLES, Settings
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.threads import in_thread
-from textassay.tools import Tool, prepare_tools
-from textassay.tools.dry_run import dry_run_tool
+from textassay.tools.tool import Tool, prepare_tools
+
+if TYPE_CHECKING:
+    from textassay.runtime.batches.book import BatchBook
 
 MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most
@@ -134,7 +135,7 @@ async def open_session(
             method = making(counted)
         elif method is None:
             opened = open_tools(spec.method, specs, counted, stack)
-            method = _build(spec, counted, tuple(map(dry_run_tool, opened)) if dry else opened)
+            method = _build(spec, counted, _without_measuring(opened) if dry else opened)
         if isinstance(method, ChecksData):
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None
@@ -250,6 +251,12 @@ async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFol
     return folder
 
 
+def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    from textassay.tools.dry_run import dry_run_tool
+
+    return tuple(map(dry_run_tool, tools))
+
+
 def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Tool]) -> Method:
     return build(
         spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools
@@ -276,6 +283,8 @@ async def _open_book(
     batched = [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
     if folder is None or not batched:
         return None
+    from textassay.runtime.batches.book import BatchBook
+
     book = await in_thread(lambda: BatchBook(folder.path))
     stack.push_async_callback(book.aclose)
     for model in batched:  # what a queue has under way ends before its journal is closed

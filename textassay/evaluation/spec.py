@@ -12,8 +12,6 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from textassay.evaluation.shards import Shard
-from textassay.methods.fitted.evaluator import is_evaluator
-from textassay.methods.fitted.features import with_absolute_paths as absolute_score_files
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import Method
 from textassay.prompts import TASKS
@@ -107,9 +105,15 @@ def with_absolute_paths(spec: RunSpec) -> RunSpec:
     options = {
         key: converters.get(key, _absolute_file)(value) for key, value in spec.options.items()
     }
-    if is_evaluator(spec.method):
+    if Path(spec.method).is_dir() and _is_evaluator(spec.method):
         absolute["method"] = str(Path(spec.method).absolute())
     return spec.model_copy(update={**absolute, "models": models, "options": options})
+
+
+def _is_evaluator(folder: str) -> bool:
+    from textassay.methods.fitted.evaluator import is_evaluator  # brings all that learning needs
+
+    return is_evaluator(folder)
 
 
 def _is_path(task: str | None) -> bool:
@@ -133,6 +137,8 @@ def _absolute_file(value: Any) -> Any:
 
 
 def _absolute_scores(value: Any) -> tuple[str, ...]:
+    from textassay.methods.fitted.features import with_absolute_paths as absolute_score_files
+
     return tuple(absolute_score_files([value] if isinstance(value, str) else value))
 
 

@@ -5,7 +5,8 @@ The backend that a name stands for, and the wrappers around it in their one orde
     draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit ->
     keep -> deadline -> mask -> backend
 
-This is the only file that knows all of them.
+This is the only file that knows all of them. Those that few runs need (batches, limits shared over
+Redis, dry runs) are imported where they are made.
 """
 
 from __future__ import annotations
@@ -13,47 +14,42 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from textassay.observing import WATCH
 from textassay.runtime.backends.by_name import key_of, open_backend, secrets_of
-from textassay.runtime.backends.dry_run import DryRunModel, Price
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.plugins import checked_model
-from textassay.runtime.backends.transformers.model import TransformersModel
-from textassay.runtime.batches.book import BatchBook
-from textassay.runtime.batches.model import BatchedModel, discounted
-from textassay.runtime.batches.provider import BatchProvider
-from textassay.runtime.batches.providers import open_provider
-from textassay.runtime.batches.queue import BatchQueue, Patience
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.endpoints import Endpoint, EndpointsModel
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.calls.redis_quota import RedisQuota
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
-from textassay.runtime.calls.shared_limits import SharedLimiter
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, parameter
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
-from textassay.runtime.model import A, Model, Q, Wrapper
+from textassay.runtime.model import A, InProcessModel, Model, Q, Wrapper
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
 
+if TYPE_CHECKING:
+    from textassay.runtime.backends.dry_run import Price
+    from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.model import BatchedModel
+    from textassay.runtime.batches.provider import BatchProvider
+    from textassay.runtime.batches.queue import BatchQueue
+    from textassay.runtime.calls.shared_limits import SharedLimiter
+
 LOCAL_QUEUE = 4096
 """Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
 the order that shares most, and can only choose among those that it has been given."""
-
-IN_PROCESS = (LlamaCppModel, TransformersModel)
-"""Models that run here: they queue calls themselves and must be open to be known."""
 
 
 @takes_settings
@@ -122,7 +118,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         self._is_open = False
         self._queues: list[BatchQueue] = []
         # They queue calls themselves, without a time limit, and cost nothing.
-        self._is_local = isinstance(self.backend, IN_PROCESS)
+        self._is_local = isinstance(self.backend, InProcessModel)
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
             self.price = (0.0, 0.0)
@@ -225,6 +221,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         book: BatchBook,
         provider: BatchProvider,
     ) -> BatchedModel:
+        from textassay.runtime.batches.model import BatchedModel
+
         queue = self._batch_queue(backend, store, book, provider)
         return BatchedModel(
             live,
@@ -247,6 +245,8 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, provider: BatchProvider
     ) -> BatchQueue:
+        from textassay.runtime.batches.queue import BatchQueue, Patience
+
         settings = self.settings
         queue = BatchQueue(
             backend,
@@ -267,6 +267,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         return queue
 
     def _open_provider(self) -> BatchProvider:
+        from textassay.runtime.batches.providers import open_provider
+
         return open_provider(
             self.backend.name,
             api_base=self.settings.api_base,
@@ -287,6 +289,10 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     @property
     def _shared_limiters(self) -> list[SharedLimiter]:
+        if self.settings.limits is None or self._is_local:
+            return []
+        from textassay.runtime.calls.shared_limits import SharedLimiter
+
         limiters = (endpoint.limiter for endpoint in self._endpoints)
         return [limiter for limiter in limiters if isinstance(limiter, SharedLimiter)]
 
@@ -304,6 +310,9 @@ class ConnectedModel(AsyncResource, Wrapper):
         }
         if settings.limits is None or self._is_local:
             return Limiter(**how)
+        from textassay.runtime.calls.redis_quota import RedisQuota
+        from textassay.runtime.calls.shared_limits import SharedLimiter
+
         # only a digest of this reaches Redis
         name = f"{self.backend.name}\n{settings.api_base}\n{key_of(settings)}"
         quota = RedisQuota(
@@ -316,7 +325,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     async def __aenter__(self) -> Self:
         """Load a local model, and open the cache and shared limits if they are set."""
-        if isinstance(self.backend, IN_PROCESS):
+        if isinstance(self.backend, InProcessModel):
             await self.backend.open()
         store: AnswerStore | None = None
         if self.settings.cache is not None:
@@ -421,7 +430,7 @@ def without_address(backend: Model) -> Model:
     Raises:
         ConfigurationError: It runs in this process.
     """
-    if isinstance(backend, IN_PROCESS):
+    if isinstance(backend, InProcessModel):
         raise ConfigurationError(f"{backend.name!r} runs in this process and has no endpoints")
     return WithIdentity(backend, {**backend.identity, "api_base": None})
 
@@ -448,10 +457,14 @@ def with_store(
     if isinstance(model, ConnectedModel):
         model.check_open()
     if dry:
+        from textassay.runtime.backends.dry_run import DryRunModel
+
         backend, price = (
             (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
         )
         if isinstance(model, ConnectedModel) and model.settings.batch:
+            from textassay.runtime.batches.model import discounted
+
             price = discounted(price)
         walked = DryRunModel(backend, price=price)
         return with_cache(

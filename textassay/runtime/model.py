@@ -246,6 +246,17 @@ class Scoring(Protocol):
         ...
 
 
+class InProcessModel:
+    """Base of models that run in this process.
+
+    They queue calls themselves, and must be open to be known.
+    """
+
+    async def open(self) -> Self:
+        """Load the model; safe to call twice."""
+        raise NotImplementedError
+
+
 class Wrapper:
     """Base of everything that stands around a model.
 

@@ -1,44 +1,93 @@
 """Assistant evaluators.
 
 NLI, BLEURT, ROUGE and their kin, each with one method `score`, usable without any agent.
+
+A name is imported when it is first used.
 """
 
-from textassay.tools.bartscore import BartScore
-from textassay.tools.bertscore import BertScore
-from textassay.tools.bleurt import Bleurt
-from textassay.tools.embedding import Embedding
-from textassay.tools.extraction import Coverage, Novelty
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textassay.lazy import lazy
 from textassay.tools.function_tool import FunctionTool, tool
-from textassay.tools.lm_prob import LMProb
-from textassay.tools.meteor import Meteor
-from textassay.tools.minicheck import MiniCheck
-from textassay.tools.nli import NLI
-from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
-from textassay.tools.readability import Readability
-from textassay.tools.registry import (
-    GROUPS,
-    KINDS,
-    ToolDescription,
-    ToolSpec,
-    as_text,
-    build,
-    describe_all,
-    from_table,
-    parse,
-)
-from textassay.tools.scorer import ToolScorer
-from textassay.tools.sentences import RuleSplitter, SentenceSplitter
-from textassay.tools.surface import Length, Repetition
-from textassay.tools.tool import (
-    Abstention,
-    Measurement,
-    Preparable,
-    TextTool,
-    Tool,
-    premise,
-    prepare_tools,
-)
-from textassay.tools.unieval import UniEval
+
+if TYPE_CHECKING:
+    from textassay.tools.bartscore import BartScore
+    from textassay.tools.bertscore import BertScore
+    from textassay.tools.bleurt import Bleurt
+    from textassay.tools.embedding import Embedding
+    from textassay.tools.extraction import Coverage, Novelty
+    from textassay.tools.lm_prob import LMProb
+    from textassay.tools.meteor import Meteor
+    from textassay.tools.minicheck import MiniCheck
+    from textassay.tools.nli import NLI
+    from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
+    from textassay.tools.readability import Readability
+    from textassay.tools.registry import (
+        GROUPS,
+        KINDS,
+        ToolDescription,
+        ToolSpec,
+        as_text,
+        build,
+        describe_all,
+        from_table,
+        parse,
+    )
+    from textassay.tools.scorer import ToolScorer
+    from textassay.tools.sentences import RuleSplitter, SentenceSplitter
+    from textassay.tools.surface import Length, Repetition
+    from textassay.tools.tool import (
+        Abstention,
+        Measurement,
+        Preparable,
+        TextTool,
+        Tool,
+        premise,
+        prepare_tools,
+    )
+    from textassay.tools.unieval import UniEval
+
+_HOME = {
+    "Abstention": "tool",
+    "BartScore": "bartscore",
+    "BertScore": "bertscore",
+    "Bleu": "overlap",
+    "Bleurt": "bleurt",
+    "Chrf": "overlap",
+    "Coverage": "extraction",
+    "Embedding": "embedding",
+    "GROUPS": "registry",
+    "KINDS": "registry",
+    "LMProb": "lm_prob",
+    "Length": "surface",
+    "Measurement": "tool",
+    "Meteor": "meteor",
+    "MiniCheck": "minicheck",
+    "NLI": "nli",
+    "Novelty": "extraction",
+    "Preparable": "tool",
+    "Readability": "readability",
+    "Repetition": "surface",
+    "Rouge": "overlap",
+    "RuleSplitter": "sentences",
+    "SentenceSplitter": "sentences",
+    "Ter": "overlap",
+    "TextTool": "tool",
+    "Tool": "tool",
+    "ToolDescription": "registry",
+    "ToolScorer": "scorer",
+    "ToolSpec": "registry",
+    "UniEval": "unieval",
+    "as_text": "registry",
+    "build": "registry",
+    "describe_all": "registry",
+    "from_table": "registry",
+    "parse": "registry",
+    "premise": "tool",
+    "prepare_tools": "tool",
+}
 
 __all__ = [
     "GROUPS",
@@ -81,3 +130,6 @@ __all__ = [
     "prepare_tools",
     "tool",
 ]
+
+# `tool` is not lazy: it would be hidden by the module of that name
+__getattr__, __dir__ = lazy(__name__, _HOME)

@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from textassay.methods import build
+from textassay.methods.by_name import build
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.report import svg
 from textassay.report.source import RunSource

@@ -1,4 +1,7 @@
-"""Opens the bare backend of a model's name: `direct/NAME`, `llamacpp/PATH`, ... or litellm."""
+"""Opens the bare backend of a model's name: `direct/NAME`, `llamacpp/PATH`, ... or litellm.
+
+Only the backend that a name stands for is imported, which is why the imports stand in functions.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
-from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
-from textassay.runtime.backends.llamacpp.embedded import embedded_model
-from textassay.runtime.backends.llamacpp.model import LlamaCppModel
 from textassay.runtime.backends.plugins import backend_points, open_plugin
-from textassay.runtime.backends.replay import RecordedModel
-from textassay.runtime.backends.transformers.model import TransformersModel
 from textassay.runtime.calls.masking import known_secrets
 from textassay.runtime.environment import VARIABLE
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+
+EMBEDDED = "embedded"
+"""Name of the model that comes with the package."""
 
 FORMS = (
     "direct/NAME",
@@ -39,6 +38,8 @@ def _direct(name: str, rest: str, settings: Settings) -> Model:
         raise ConfigurationError(
             f"model {name!r} needs {parameter('api_base')}, such as http://127.0.0.1:8000/v1"
         )
+    from textassay.runtime.backends.direct import DirectModel
+
     return DirectModel(
         name,
         api_base=settings.api_base,
@@ -49,10 +50,14 @@ def _direct(name: str, rest: str, settings: Settings) -> Model:
 
 
 def _llamacpp(name: str, rest: str, settings: Settings) -> Model:
+    from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+
     return LlamaCppModel(name, rest, **settings.local.model_dump(exclude_none=True))
 
 
 def _transformers(name: str, rest: str, settings: Settings) -> Model:
+    from textassay.runtime.backends.transformers.model import TransformersModel
+
     local = settings.local
     return TransformersModel(
         name,
@@ -64,6 +69,8 @@ def _transformers(name: str, rest: str, settings: Settings) -> Model:
 
 
 def _replay(name: str, rest: str, settings: Settings) -> Model:
+    from textassay.runtime.backends.replay import RecordedModel
+
     return RecordedModel.of_run(Path(rest))
 
 
@@ -84,6 +91,8 @@ def open_backend(name: str, settings: Settings) -> Model:
         ConfigurationError: The name lacks something, such as its API base or key variable.
     """
     if name == EMBEDDED:
+        from textassay.runtime.backends.llamacpp.embedded import embedded_model
+
         return embedded_model(settings.local)
     prefix, _, rest = name.partition("/")
     opener = BACKENDS.get(prefix)
@@ -96,6 +105,8 @@ def open_backend(name: str, settings: Settings) -> Model:
     point = backend_points().get(prefix)
     if point is not None:
         return open_plugin(point, name, settings)
+    from textassay.runtime.backends.litellm import LiteLLMModel
+
     return LiteLLMModel(
         name,
         api_base=settings.api_base,
@@ -109,6 +120,8 @@ async def load_backend(name: str) -> None:
     """Import what the backend of a model needs, off the event loop: litellm takes seconds."""
     # In a thread: an import of seconds on the event loop would stall every other model.
     if name.partition("/")[0] not in ("", EMBEDDED, *BACKENDS):
+        from textassay.runtime.backends.litellm import load_litellm
+
         await asyncio.to_thread(load_litellm)
 
 

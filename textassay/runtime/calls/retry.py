@@ -11,12 +11,14 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
-
-import tenacity
+from typing import TYPE_CHECKING
 
 from textassay.runtime.errors import ModelError, NothingListening, TransientError, quoted
 from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import A, Model, Q, Wrapper
+
+if TYPE_CHECKING:
+    import tenacity
 
 MIN_WAIT = 0.5
 """Seconds: the longest that the first wait may be drawn as."""
@@ -76,6 +78,8 @@ class RetryingModel(Wrapper):
             )  # outside of tenacity, which would cost an answer as much CPU as its parsing
         except TransientError as error:
             first = error
+        import tenacity  # here, since most runs never need it
+
         # tenacity always begins with an attempt; the one that was made above is replayed as its
         # first.
         attempts = _Attempts(self, first, started)

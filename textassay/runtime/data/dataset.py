@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import orjson
 
 from textassay.runtime.data.fields import KEYED, FieldError, FieldReader, with_means
@@ -24,6 +23,10 @@ from textassay.runtime.messages import Example, Message
 
 OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
+
+
+FEW = 1000
+"""Rows whose ids are compared in a dict; for more, that would take too much memory."""
 
 
 class DataInfo(Message):
@@ -269,6 +272,15 @@ def _count(values: Mapping[str, float | None], counts: dict[str, int]) -> None:
 
 def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
     """Return the positions of the first id that stood before, and of where it did."""
+    if len(ids) <= 16 * FEW:
+        seen: dict[bytes, int] = {}
+        for at in range(len(ids) // 16):
+            before = seen.setdefault(bytes(ids[16 * at : 16 * at + 16]), at)
+            if before != at:
+                return before, at
+        return None
+    import numpy as np  # here, since it takes a tenth of a start
+
     digests = np.frombuffer(ids, dtype="<u8").reshape(-1, 2)
     order = np.lexsort((digests[:, 0], digests[:, 1]))  # stable: equal ids stay in order
     sorted_ids = digests[order]

@@ -38,6 +38,7 @@ from textassay.runtime.model import (
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
+    InProcessModel,
     Request,
     Response,
 )
@@ -53,7 +54,7 @@ MAX_BATCH = 8192
 """Most tokens that may be evaluated together."""
 
 
-class LlamaCppModel:
+class LlamaCppModel(InProcessModel):
     """A local model on one thread of its own; the first use, or `open`, loads it.
 
     In exact mode the log-probabilities of a request are the same bits whatever was asked before, in

@@ -33,6 +33,7 @@ from textassay.runtime.model import (
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
+    InProcessModel,
     Request,
     Response,
 )
@@ -43,7 +44,7 @@ PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.la
 and its like were trained on plain instructions."""
 
 
-class TransformersModel:
+class TransformersModel(InProcessModel):
     """A model of the transformers library on one thread of its own.
 
     The first use, or `open`, loads it.

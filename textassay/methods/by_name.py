@@ -1,0 +1,227 @@
+"""How a method is built by name: the built-in ones, those of other packages, and fitted evaluators.
+
+A method's module is imported when its name is used: most of a start would else be spent on methods
+that the run does not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from textassay.methods.library import tasks
+from textassay.methods.method import Method, Models
+from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.messages import Aspect
+from textassay.tools.tool import Tool
+
+
+class _Methods(MutableMapping[str, Any]):
+    """Method classes by name, each imported when it is first looked up."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Store where the classes are: module in `textassay.methods` and class, by name."""
+        self._found: dict[str, Any] = {}
+        self._places = dict(places)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._found:
+            module, _, cls = self._places[name].partition(".")
+            self._found[name] = getattr(import_module(f"textassay.methods.{module}"), cls)
+        return self._found[name]
+
+    def __setitem__(self, name: str, method: Any) -> None:
+        self._places.setdefault(name, "")
+        self._found[name] = method
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._found.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+METHODS = _Methods(
+    {
+        "checklist": "checklist.Checklist",
+        "claims": "claims.ClaimCheck",
+        "coascore": "coascore.CoAScore",
+        "decomp-eval": "decomp_eval.DecompEval",
+        "fusion-eval": "fusion_eval.FusionEval",
+        "g-eval": "g_eval.GEval",
+        "gptscore": "gptscore.GPTScore",
+        "hd-eval": "hd_eval.HDEval",
+        "jury": "jury.Jury",
+        "llm-score": "llm_score.LLMScore",
+        "llm-score-cot": "llm_score.LLMScoreCoT",
+        "pairwise": "pairwise.Pairwise",
+    }
+)
+"""Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own
+`Options`.
+
+Classes with `default_tools` take `tools` as well.
+"""
+
+TOOLS = "tools"
+"""Name of the method that reports what tools measure, `ToolScores`; it asks no model."""
+
+ENTRY_POINTS = "textassay.methods"
+"""Entry-point group in which other packages name their method classes; looked at when a name is not
+in `METHODS`."""
+
+
+def build(
+    name: str,
+    models: Models,
+    *,
+    task: str | None = None,
+    aspects: Iterable[str | Aspect] | None = None,
+    options: Mapping[str, Any] | None = None,
+    tools: Iterable[str | Tool] = (),
+) -> Method:
+    """Return a method that is ready to run.
+
+    Args:
+        name: Name of a method, or path of an evaluator folder.
+        models: One model, or models by role.
+        task: Built-in task or path of a TOML file; see `tasks.load` for `None`.
+        aspects: Names of aspects, or aspects of the caller's own; `None` for all of the task.
+        options: Options by name.
+        tools: Assistant evaluators; see `tools_for`.
+
+    Raises:
+        UnknownName: There is no such method, task, aspect, option or tool.
+        ConfigurationError: Something does not fit together.
+    """
+    # refuses tools that the method does not take before anything else is read
+    assistants = tools_for(name, tools, models)
+    if _is_folder(name):
+        return _fitted(name, models, task, aspects, options or {})
+    method = find(name)
+    loaded, read = tasks.load(task, aspects), method.Options.read(options or {})
+    built: Method = (
+        method(models, loaded, read, tools=assistants)
+        if assistants
+        else method(models, loaded, read)
+    )
+    return built
+
+
+def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[Tool, ...]:
+    """Return a method's assistant evaluators, ready to use.
+
+    The caller closes the tools that are made here.
+
+    Args:
+        name: Name of a method.
+        tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; where empty, the method's
+            own default.
+        models: What `lm_prob` asks where its spec names no model: the role `tools`.
+
+    Raises:
+        UnknownName: There is no such method or tool.
+        ConfigurationError: The method takes no tools, or a tool cannot be made.
+    """
+    default = None if _is_folder(name) else getattr(find(name), "default_tools", None)
+    selected = tuple(tools)
+    if default is None:
+        if selected:
+            raise ConfigurationError(
+                f"{name} takes no tools; those that do: {', '.join(_with_tools())}"
+            )
+        return ()
+    model = (models.get("tools") or models.get("")) if isinstance(models, Mapping) else models
+    from textassay.tools.registry import build as build_tools
+
+    return build_tools(selected or default, model=model)
+
+
+def known() -> tuple[str, ...]:
+    """Return the names of all methods.
+
+    The built-in ones, then those of other packages, none of which is imported.
+    """
+    return (*METHODS, TOOLS, *sorted(_points().keys() - METHODS.keys()))
+
+
+def find(name: str) -> Any:
+    """Return the class of a method; a built-in name always means the built-in method.
+
+    Raises:
+        UnknownName: There is no such method.
+        ConfigurationError: The method of another package cannot be loaded, or is no method.
+    """
+    # built-in names first: no installed package can replace a method that is cited by name
+    if name in METHODS:
+        return METHODS[name]
+    if name == TOOLS:
+        return import_module("textassay.methods.tool_scores").ToolScores
+    point = _points().get(name)
+    if point is None:
+        raise UnknownName("method", name, [*known(), "or the path of an evaluator folder"])
+    package = point.dist.name if point.dist else "another package"
+    try:
+        loaded = point.load()
+    except Exception as error:  # whatever a foreign module does when it is imported
+        raise ConfigurationError(
+            f"the method {name!r} of {package} cannot be loaded from {point.value!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+    if not callable(loaded) or not hasattr(getattr(loaded, "Options", None), "read"):
+        raise ConfigurationError(
+            f"the method {name!r} of {package} is no method: {point.value!r} must be a class that"
+            " takes (models, task, options), with a nested Options such as"
+            " textassay.methods.Options"
+        )
+    return loaded
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _is_folder(name: str) -> bool:
+    # asked last: the names of other packages' methods take a look at everything that is installed
+    return name not in METHODS and Path(name).is_dir() and name not in known()
+
+
+def _fitted(
+    folder: str,
+    models: Models,
+    task: str | None,
+    aspects: Iterable[str | Aspect] | None,
+    options: Mapping[str, Any],
+) -> Method:
+    if task is not None:
+        raise ConfigurationError(
+            f"{folder} is a fitted evaluator and brings its own task; leave out "
+            f"{parameter('task', str(task))}"
+        )
+    from textassay.methods.fitted.evaluator import load
+    from textassay.methods.fitted.scores import Learned, LearnedOptions
+    from textassay.methods.fitted.tree import LearnedTree, LearnedTreeOptions
+
+    evaluator = load(folder)
+    if evaluator.kind == "hd-eval":
+        return LearnedTree(evaluator, models, aspects, LearnedTreeOptions.read(options))
+    if models:
+        raise ConfigurationError(
+            f"{folder} was fitted on recorded scores and asks no model; leave out "
+            f"{parameter('model')}"
+        )
+    return Learned(evaluator, aspects, LearnedOptions.read(options))
+
+
+def _with_tools() -> list[str]:
+    return [*(name for name, method in METHODS.items() if hasattr(method, "default_tools")), TOOLS]
