@@ -20,6 +20,7 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
+    "cluster": {"runtime", "evaluation"},
     "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {
@@ -55,7 +56,7 @@ ALLOWED = {
         "calibration",
         "report",
     }
-    | {"demo", "annotate", "stress"},
+    | {"demo", "annotate", "stress", "cluster"},
     "annotate": {"runtime", "meta", "agents"},
     "report": {"runtime", "tools", "learning", "meta", "methods", "calibration"},
     "testing": {"runtime"},
@@ -74,6 +75,7 @@ ONLY_THERE = {
     "opentelemetry": "textassay/telemetry/tracing.py",
     "diskcache": "textassay/runtime/storage/answers.py",
     "redis": "textassay/runtime/storage/redis_",
+    "ray": "textassay/cluster/ray_crew.py",
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = (
-    "agents", "calibration", "demo", "learning", "meta", "methods", "prompts", "report", "runtime",
+    "agents", "calibration", "cluster", "demo", "learning", "meta", "methods", "prompts", "report", "runtime",
     "telemetry", "testing", "tools",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""

@@ -313,3 +313,24 @@ SHARDING = Group(
     ],
 )
 """How the data are divided."""
+
+CLUSTER = Group(
+    cluster=Annotated[
+        str | None,
+        _option(
+            "Scale",
+            "Judge on a Ray cluster: the one that Ray finds (ray), or that of a Ray Client server.",
+            metavar="ray[://HOST:PORT]",
+        ),
+    ],
+    workers=Annotated[
+        int | None,
+        _option(
+            "Scale",
+            "Number of workers on the cluster (default: one per node, or per GPU for local"
+            " models).",
+            metavar="N",
+        ),
+    ],
+)
+"""Where the data are judged."""

@@ -9,7 +9,6 @@ import asyncio
 import json
 import math
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,12 +21,10 @@ from textassay.cli.merge import merge_shards
 from textassay.cli.progress import shown
 from textassay.cli.score import Order, order_to_resume
 from textassay.cli.shard_worker import order_as_json, progress_from_json
-from textassay.evaluation.progress import Progress
+from textassay.evaluation.progress import Progress, summed
 from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
 from textassay.evaluation.spec import spec_of
-from textassay.runtime.calls.limit import LimiterState
 from textassay.runtime.errors import ConfigurationError, RunFolderError
-from textassay.runtime.messages import Usage
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.run_folder import RunFolder, read_manifest
 
@@ -248,33 +245,3 @@ class Worker:
             self.progress = progress_from_json(message["progress"])
         elif "ended" in message:
             self.end = message
-
-
-def summed(parts: Iterable[Progress | None]) -> Progress:
-    """Return the progress of all shards together.
-
-    Its total is unknown until each shard has reported its own.
-    """
-    progress = list(parts)
-    known = [part for part in progress if part is not None]
-    outcomes, failures = Counter[str](), Counter[str]()
-    limiters: dict[str, LimiterState] = {}
-    for part in known:
-        outcomes.update(part.outcomes)
-        failures.update(part.failures)
-        for name, state in part.limiters.items():
-            limiters[name] = limiters[name] + state if name in limiters else state
-    totals = [part.total for part in known]
-    # a total that grows while shards report would let the bar run backward
-    complete = len(known) == len(progress) and None not in totals
-    return Progress(
-        done=sum(part.done for part in known),
-        total=sum(total or 0 for total in totals) if complete else None,
-        # shards run side by side, so the longest time is that of the whole
-        seconds=max((part.seconds for part in known), default=0.0),
-        outcomes=dict(outcomes),
-        usage=sum((part.usage for part in known), Usage()),
-        settled_before=sum(part.settled_before for part in known),
-        failures=dict(failures),
-        limiters=limiters,
-    )

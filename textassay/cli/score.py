@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import typer
 from rich.text import Text
@@ -19,6 +19,7 @@ from textassay.cli.console import logged_warnings, plain_table, printable, resul
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, shown
+from textassay.cluster.request import Cluster
 from textassay.evaluation.api import finish
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.resuming import settings_to_resume
@@ -27,14 +28,13 @@ from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
-from textassay.methods.method import Method
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     TextassayError,
     UnknownName,
 )
-from textassay.runtime.messages import Score, Usage
+from textassay.runtime.messages import Aspect, Score, Usage
 from textassay.runtime.settings import (
     LOADED,
     SETTABLE,
@@ -65,6 +65,8 @@ class Order:
     """Whether the result is printed as one JSON document."""
     processes: int | None = None
     """Number of processes among which the data are divided; `None` to judge in this one."""
+    cluster: Cluster | None = None
+    """The cluster whose workers judge; `None` to judge on this machine."""
 
 
 def order_from(flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score") -> Order:
@@ -115,7 +117,21 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any], *, command: str = 
         dry=bool(flags.get("dry_run")),
         progress=_style(flags),
         processes=_processes(flags),
+        cluster=_cluster(flags),
     )
+
+
+def _cluster(flags: Mapping[str, Any]) -> Cluster | None:
+    given = flags.get("cluster")
+    if given is None:
+        if flags.get("workers") is not None:
+            raise ConfigurationError("--workers goes with --cluster; see --processes")
+        return None
+    if flags.get("processes") is not None:
+        raise ConfigurationError(
+            "--cluster and --processes exclude each other; --workers N sets the number of workers"
+        )
+    return Cluster.parse(str(given), flags.get("workers"))
 
 
 def _processes(flags: dict[str, Any]) -> int | None:
@@ -188,6 +204,7 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
         out=folder,
         resume=True,
         progress=_style(flags),
+        cluster=_cluster(flags),
     )
 
 
@@ -255,7 +272,21 @@ async def run_order(
         raise Stopped from stop
 
 
-def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Score]] | None:
+class Judge(Protocol):
+    """What of a method decides whether a calibration is for it."""
+
+    @property
+    def aspects(self) -> Sequence[Aspect]:
+        """What is judged."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """What its scores carry."""
+        ...
+
+
+def calibrating(folder: str | None) -> Callable[[Judge], Callable[[Score], Score]] | None:
     """Return what checks a calibration against a method and then applies it to each score.
 
     Raises:
@@ -268,7 +299,7 @@ def calibrating(folder: str | None) -> Callable[[Method], Callable[[Score], Scor
     # loaded before the models are opened, so that a wrong folder costs nothing
     read = load(folder)
 
-    def adjusting(method: Method) -> Callable[[Score], Score]:
+    def adjusting(method: Judge) -> Callable[[Score], Score]:
         judged = [aspect.label for aspect in method.aspects]
         if not any(read.of(name) for name in judged):
             known = ", ".join(one.aspect for one in read.aspects)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from textassay.evaluation.request import EvaluationRequest, ModelsByRole, session_of
 from textassay.evaluation.run import Run
@@ -23,6 +23,7 @@ from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool
 
 
@@ -179,16 +180,31 @@ async def finish(session: Session) -> Run:
     )
 
 
+class Summarized(Protocol):
+    """What holds a run folder, or none yet, and can write its summary."""
+
+    @property
+    def folder(self) -> RunFolder | None:
+        """The run folder."""
+        ...
+
+    def discard(self) -> bool:
+        """Have the folder removed if nothing was answered; return whether it will be."""
+        ...
+
+    def write_summary(self) -> None:
+        """Write the summary of the scores so far, if there is a folder."""
+        ...
+
+
 @asynccontextmanager
-async def writing_summary(session: Session) -> AsyncIterator[None]:
+async def writing_summary(session: Summarized) -> AsyncIterator[None]:
     """Write the run's summary when the block ends, and say how to resume a run that was stopped."""
-    folder = session.folder
-    if folder is None:
-        yield
-        return
     try:
         yield
     except TextassayError as error:
+        if (folder := session.folder) is None:
+            raise
         # a wrong key or model name is met by the first call: an empty run folder would only be in
         # the way of the corrected command
         if isinstance(error, FatalModelError) and session.discard():

@@ -10,12 +10,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from textassay.evaluation.checking import checked
+from textassay.evaluation.feed import Feed
 from textassay.evaluation.progress import Progress
 from textassay.methods.method import Method
 from textassay.observing import WATCH, RunObserver
@@ -34,10 +43,18 @@ from textassay.runtime.messages import (
     Usage,
     UsageTotal,
 )
-from textassay.runtime.storage.run_folder import Completed, RunFolder
+from textassay.runtime.storage.run_folder import RunFolder
 
 GRACE_SECONDS = 30.0
 """Time for the examples in work once the model has refused to answer at all."""
+
+
+class Settled(Protocol):
+    """Knows which pairs of example and aspect need no asking."""
+
+    def has(self, example_id: str, aspect: str) -> bool:
+        """Return whether the pair has a score that is no `error`."""
+        ...
 
 
 class Engine:
@@ -50,12 +67,12 @@ class Engine:
 
     def __init__(
         self,
-        examples: Iterable[Example],
+        examples: Iterable[Example] | Feed,
         method: Method,
         *,
         total: int | None = None,
         folder: RunFolder | None = None,
-        settled: Completed | None = None,
+        settled: Settled | None = None,
         models: Mapping[str, ConnectedModel] | None = None,
         workers: int = 64,
         adjust: Callable[[Score], Score] | None = None,
@@ -119,7 +136,7 @@ class Engine:
             async with aclosing(
                 # assignments come from a generator that workers pull from, so memory does not grow
                 # with the data
-                run_workers(self._assignments(), self._judge, workers=self._workers)
+                run_workers(self._all_assignments(), self._judge, workers=self._workers)
             ) as finished:
                 async for scores in finished:
                     for score in scores:
@@ -142,20 +159,34 @@ class Engine:
         if self._stop is not None:
             raise self._stop
 
-    def _assignments(self) -> Iterator[Assignment]:
-        aspects = tuple(self._method.aspects)
-        for example in self._examples:
+    def _all_assignments(self) -> AsyncIterator[Assignment] | Iterator[Assignment]:
+        if isinstance(self._examples, Feed):
+            return self._fed_assignments(self._examples)
+        return self._assignments(self._examples)
+
+    def _assignments(self, examples: Iterable[Example]) -> Iterator[Assignment]:
+        for example in examples:
             if self._stop is not None:
                 return
-            open_ones = aspects
-            if self._settled is not None:
-                # settled per aspect, not per example: a resumed run asks only for what is missing
-                open_ones = tuple(a for a in aspects if not self._settled.has(example.id, a.label))
-            if open_ones:
-                yield Assignment(example=example, aspects=open_ones)
-            else:
-                self._done += 1
-                self._settled_before += 1
+            if (assignment := self._assignment(example)) is not None:
+                yield assignment
+
+    async def _fed_assignments(self, feed: Feed) -> AsyncIterator[Assignment]:
+        async for example in feed:
+            if (assignment := self._assignment(example)) is not None:
+                yield assignment
+
+    def _assignment(self, example: Example) -> Assignment | None:
+        """Return what is left to ask for an example; `None` if nothing is."""
+        open_ones = tuple(self._method.aspects)
+        if self._settled is not None:
+            # settled per aspect, not per example: a resumed run asks only for what is missing
+            open_ones = tuple(a for a in open_ones if not self._settled.has(example.id, a.label))
+        if open_ones:
+            return Assignment(example=example, aspects=open_ones)
+        self._done += 1
+        self._settled_before += 1
+        return None
 
     async def _judge(self, assignment: Assignment) -> Sequence[Score]:
         started, began = datetime.now(UTC), time.monotonic()
@@ -223,6 +254,8 @@ class Engine:
         if self._stop is not None:
             return
         self._stop = error
+        if isinstance(self._examples, Feed):
+            self._examples.end()  # workers that wait for examples would wait for ever
         # a model that refuses may never answer those in work; a spent budget only forbids new
         # calls
         if isinstance(error, ModelError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from textassay.runtime.calls.limit import LimiterState
@@ -57,3 +59,35 @@ class Progress:
         if self.total is None or not self.rate:
             return None
         return (self.total - self.done) / self.rate
+
+
+def summed(parts: Iterable[Progress | None]) -> Progress:
+    """Return the progress of several processes together.
+
+    Its total is unknown until each process has reported its own.
+    """
+    told = list(parts)
+    known = [part for part in told if part is not None]
+    outcomes, failures = Counter[str](), Counter[str]()
+    limiters: dict[str, LimiterState] = {}
+    for part in known:
+        outcomes.update(part.outcomes)
+        failures.update(part.failures)
+        for name, state in part.limiters.items():
+            limiters[name] = limiters[name] + state if name in limiters else state
+    totals = [part.total for part in known]
+    # a total that grows while processes report would let the bar run backward
+    complete = len(known) == len(told) and None not in totals
+    return Progress(
+        done=sum(part.done for part in known),
+        total=sum(total or 0 for total in totals) if complete else None,
+        # processes run side by side, so the longest time is that of the whole
+        seconds=max((part.seconds for part in known), default=0.0),
+        outcomes=dict(outcomes),
+        usage=sum((part.usage for part in known), Usage()),
+        settled_before=sum(part.settled_before for part in known),
+        failures=dict(failures),
+        sampled=sum(part.sampled for part in known),
+        unanimous=sum(part.unanimous for part in known),
+        limiters=limiters,
+    )

@@ -46,15 +46,22 @@ class EvaluationRequest:
     @property
     def chosen_aspects(self) -> tuple[str | Aspect, ...] | None:
         """The aspects as a tuple; one name alone is one aspect."""
-        if self.aspects is None:
-            return None
-        return (self.aspects,) if isinstance(self.aspects, str | Aspect) else tuple(self.aspects)
+        return aspects_of(self.aspects)
 
     @property
     def chosen_tools(self) -> tuple[str | Tool, ...]:
         """The tools as a tuple; one name alone is one tool."""
         single = isinstance(self.tools, str | Tool)
         return (self.tools,) if single else tuple(self.tools)  # type: ignore[arg-type, return-value]
+
+
+def aspects_of(
+    given: str | Aspect | Sequence[str | Aspect] | None,
+) -> tuple[str | Aspect, ...] | None:
+    """Return aspects as a tuple; one alone is one aspect, `None` is all of the task."""
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str | Aspect) else tuple(given)
 
 
 @asynccontextmanager
@@ -69,7 +76,7 @@ async def session_of(
     method = _method_object(request)
     names, objects = _by_role(request.model)
     _check_effect(request, names, objects)
-    spec = _spec(
+    spec = spec_from(
         method=request.method if method is None else method.name,
         task=request.task,
         aspects=request.chosen_aspects,
@@ -143,7 +150,12 @@ def _check_effect(
         )
 
 
-def _spec(**fields: Any) -> RunSpec:
+def spec_from(**fields: Any) -> RunSpec:
+    """Return a spec of what a caller gave.
+
+    Raises:
+        ConfigurationError: A value is of the wrong kind.
+    """
     try:
         return RunSpec(**fields)
     except ValidationError as error:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.data import open_examples
-from textassay.evaluation.engine import Engine
+from textassay.evaluation.engine import Engine, Settled
+from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import part_of
@@ -22,7 +23,7 @@ from textassay.methods.by_name import build
 from textassay.methods.method import ChecksData, Method
 from textassay.runtime.connect import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import SHARED_BY_ROLES, Settings
 from textassay.runtime.storage.run_folder import RunFolder
@@ -47,11 +48,16 @@ class Session:
 
     engine: Engine
     method: Method
-    examples: Examples
+    examples: Iterable[Example]
+    """The examples; none if another process feeds them."""
     data: DataInfo
     models: Mapping[str, Model]
     """The models by role, with their caches."""
+    connected: Sequence[ConnectedModel]
+    """Those that were connected, each once, without their caches."""
     folder: RunFolder | None
+    manifest: Callable[[], dict[str, Any]]
+    """Returns the manifest of the run."""
 
     @property
     def usage(self) -> Usage:
@@ -100,7 +106,7 @@ async def open_session(
     """Check everything, open everything, and close it at the end of the block.
 
     Args:
-        examples: A path, an iterable of examples or dicts, or a table.
+        examples: A path, an iterable of examples or dicts, a table, or what another process feeds.
         spec: What to do.
         method: A method object that is used instead of building one from `spec`.
         models: Models that the caller opened, by role; the others are connected by name.
@@ -142,34 +148,54 @@ async def open_session(
         await prepare_tools(opened, load=not dry)
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
-        store = await open_store(settings, None if folder is None else folder.answers, stack)
+        store = (
+            data.store
+            if isinstance(data, Feed)
+            else await open_store(settings, None if folder is None else folder.answers, stack)
+        )
         if folder is not None and resume:
             check_manifest(folder.path, folder.manifest)
         book = await _open_book(given, folder, stack)
         before = folder.manifest.get("models", {}) if folder is not None and resume else {}
+        if isinstance(data, Feed):
+            before = data.recorded
         for role, model in counted.items():
             identity = recorded_identity(model, before.get(role))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book)
-        judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
-        if folder is not None:
-            manifest = manifest_of(
-                spec, method, counted, info, _as_requested(settings, models or {})
-            )
-            await _bind(folder, manifest, judged, method, resume=resume)
+
+        def manifest() -> dict[str, Any]:
+            return manifest_of(spec, method, counted, info, _as_requested(settings, models or {}))
+
+        settled: Settled | None = None
+        judged: Iterable[Example] | Feed
+        if isinstance(data, Feed):
+            judged, total, settled = data, info.count, data
+        else:
+            judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
+            if folder is not None:
+                await bind(folder, manifest(), judged, method.aspects, resume=resume)
+                # read from the journal, not from the summary: a killed session writes no summary
+                settled = folder.settled() if resume else None
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
         engine = Engine(
             judged,
             method,
             total=total,
             folder=folder,
-            # read from the journal, not from the summary: a killed session writes no summary
-            settled=folder.settled() if folder is not None and resume else None,
+            settled=settled,
             models={model.name: model for model in connected},
             workers=_workers(settings, connected, total, batched=book is not None),
             adjust=adjust,
         )
         yield Session(
-            engine=engine, method=method, examples=data, data=info, models=counted, folder=folder
+            engine=engine,
+            method=method,
+            examples=() if isinstance(data, Feed) else data,
+            data=info,
+            models=counted,
+            connected=tuple({id(model): model for model in connected}.values()),
+            folder=folder,
+            manifest=manifest,
         )
 
 
@@ -196,11 +222,11 @@ def _as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
     return settings.model_copy(update={"roles": {**settings.roles, **requested}})
 
 
-async def _bind(
+async def bind(
     folder: RunFolder,
     manifest: dict[str, Any],
     judged: Iterable[Example],
-    method: Method,
+    aspects: Iterable[Aspect],
     *,
     resume: bool,
 ) -> None:
@@ -213,7 +239,7 @@ async def _bind(
         folder.write_manifest(manifest)
         return
     check_same_run(folder.manifest, manifest)
-    labels = [aspect.label for aspect in method.aspects]
+    labels = [aspect.label for aspect in aspects]
     # scores of something else than the data are refused before anything is asked
     await in_thread(
         lambda: folder.check_pairs(
@@ -230,12 +256,19 @@ def _workers(
         # a batch is sent once all its requests are there, so few workers would make many small
         # batches
         return max(1, min(total, MAX_WAITING))
+    return workers_of(settings, models)
+
+
+def workers_of(settings: Settings, models: Iterable[ConnectedModel]) -> int:
+    """Return how many examples are in work at once if models are asked one by one."""
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
     return max(1, int(in_flight * SPARE_WORKERS))
 
 
-async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples, DataInfo]:
+async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples | Feed, DataInfo]:
     """Read the data once; a file is read off the event loop, an iterable where it was made."""
+    if isinstance(examples, Feed):  # whoever hands it in has checked all of it
+        return examples, examples.info
     data = open_examples(examples, spec)
     info = await asyncio.to_thread(data.check) if isinstance(examples, str | Path) else data.check()
     return data, info

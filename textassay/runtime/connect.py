@@ -287,6 +287,15 @@ class ConnectedModel(AsyncResource, Wrapper):
         first, *others = (endpoint.limiter.state for endpoint in self._endpoints)
         return sum(others, first)
 
+    def take_part(self, number: int, count: int) -> None:
+        """Keep to one of `count` equal parts of its limits; see `Limiter.take_part`.
+
+        Limits that are shared through Redis stay whole, and so does the queue of a local model.
+        """
+        for endpoint in self._endpoints:
+            if not self._is_local and not isinstance(endpoint.limiter, SharedLimiter):
+                endpoint.limiter.take_part(number, count)
+
     @property
     def _shared_limiters(self) -> list[SharedLimiter]:
         if self.settings.limits is None or self._is_local:

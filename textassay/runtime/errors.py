@@ -28,6 +28,7 @@
     |       `-- ModelClosed       used after it was closed
     |-- StorageError              cache or journal fails: stops the run, which stays resumable
     |-- AgentExited               an agent tried to end the process: stops the run (resumable)
+    |-- ClusterLost               workers are lost again and again: stops the run (resumable)
     `-- BudgetReached             `--max-cost` is spent: stops the run, which stays resumable
 
 The first family is never retried and exits 2; the rest become typed outcomes of single scores or
@@ -300,6 +301,12 @@ class StorageError(TextassayError):
 
 class BudgetReached(TextassayError):
     """The cost limit is reached; the run stops and stays resumable."""
+
+    stops_run = True
+
+
+class ClusterLost(TextassayError):
+    """The cluster, or worker after worker, is lost; the run stops and stays resumable."""
 
     stops_run = True
 

@@ -9,8 +9,9 @@ import typer
 
 from textassay.cli.commands.score import score_keys
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG, LOG, PROGRESS, RUNTIME, AsJson, Given, RunFolder
+from textassay.cli.flags import CLUSTER, CONFIG, LOG, PROGRESS, RUNTIME, AsJson, Given, RunFolder
 from textassay.cli.registry import SCORING, command
+from textassay.runtime.errors import ConfigurationError
 
 
 @command(
@@ -34,7 +35,7 @@ def resume(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | PROGRESS | LOG | RUNTIME],
+    given: Annotated[Given, CONFIG | PROGRESS | LOG | CLUSTER | RUNTIME],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 
@@ -47,13 +48,24 @@ def resume(
     read = flags_to_resume({**given, "data": data}, score_keys())
     # shards are resumed by processes of their own and merged again, so they come first
     if is_divided(run):
+        if "cluster" in read:
+            raise ConfigurationError(
+                f"{run} was divided into shards, which --cluster cannot continue; leave it out"
+            )
         from textassay.cli.processes import resume_in_processes
 
         return run_async(resume_in_processes(run, read, as_json=as_json))
     order = order_to_resume(run, read)
     if order.spec.stress is not None:
+        if order.cluster is not None:
+            raise ConfigurationError("a stress run cannot be resumed on a cluster")
         from textassay.cli.stress import carry_out as carry_out_stress
         from textassay.cli.stress import request_to_resume
 
         return run_async(carry_out_stress(request_to_resume(order), as_json=as_json))
-    return run_async(carry_out(replace(order, as_json=as_json)))
+    order = replace(order, as_json=as_json)
+    if order.cluster is not None:
+        from textassay.cli.cluster import carry_out_on_cluster
+
+        return run_async(carry_out_on_cluster(order, order.cluster))
+    return run_async(carry_out(order))

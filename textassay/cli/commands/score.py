@@ -10,6 +10,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.exits import run_async
 from textassay.cli.flags import (
+    CLUSTER,
     CONFIG,
     DRY_RUN,
     JUDGING,
@@ -29,7 +30,19 @@ from textassay.cli.flags import (
 )
 from textassay.cli.registry import SCORING, command
 
-FLAGS = CONFIG | SET | DRY_RUN | PROGRESS | LOG | JUDGING | SAMPLING | READING | SHARDING | RUNTIME
+FLAGS = (
+    CONFIG
+    | SET
+    | DRY_RUN
+    | PROGRESS
+    | LOG
+    | JUDGING
+    | SAMPLING
+    | READING
+    | SHARDING
+    | CLUSTER
+    | RUNTIME
+)
 
 
 @command(
@@ -86,6 +99,10 @@ def score(
         return 0
     order = replace(order_from(read, chosen), as_json=as_json)
     # a dry run only counts, which one process does as well
+    if order.cluster is not None and not order.dry:
+        from textassay.cli.cluster import carry_out_on_cluster
+
+        return run_async(carry_out_on_cluster(order, order.cluster))
     if order.processes is not None and not order.dry:
         from textassay.cli.processes import score_in_processes
 

@@ -234,6 +234,11 @@ class AdaptiveLimit:
             # sent under the same limit
             self._set(max(self._exact * factor, self._judged.limit / 2))
 
+    def set_cap(self, cap: int) -> None:
+        """Change the most calls in flight; a limit that is above it falls to it at once."""
+        self.cap = cap
+        self._set(self._exact)
+
     def _set(self, limit: float) -> None:
         # The exact limit keeps fractions: 5 % of a limit below 20 would be lost in whole numbers.
         self._exact = min(float(self.cap), max(1.0, limit))

@@ -47,10 +47,14 @@ class Pace:
                 allows: the credit is at most half of what they tolerate, and none at one unit per
                 second or slower.
         """
-        self.seconds_each = WINDOW / per_minute
+        self.set_rate(per_minute)
         self._one_second = one_second
         self.free_at = -math.inf
         """The time from which the next amount may go."""
+
+    def set_rate(self, per_minute: float) -> None:
+        """Set the units per minute for what is taken from now on."""
+        self.seconds_each = WINDOW / per_minute
 
     def credit(self, amount: float) -> float:
         """Return the seconds that an amount which waited may make good."""
@@ -122,11 +126,15 @@ class Window:
 
         A limit below one request counts as one.
         """
-        self.max_requests = max(1.0, max_requests)
-        self.max_tokens = max_tokens
+        self.set_limits(max_requests, max_tokens)
         self.requests = 0
         self.tokens = 0
         self._cells: deque[Bucket] = deque()
+
+    def set_limits(self, max_requests: float, max_tokens: float) -> None:
+        """Set the limits per minute for what is admitted from now on."""
+        self.max_requests = max(1.0, max_requests)
+        self.max_tokens = max_tokens
 
     def ready_at(self, now: float, tokens: int) -> float:
         """Return when `tokens` fit: a past time if they fit now, else when to ask again."""

@@ -86,7 +86,36 @@ class Budget:
         """US dollars that requests in flight may yet cost."""
         self._holders = 0
         self._refused = False
+        self._may_grow = False
+        self._on_shortage: Callable[[], object] | None = None
         self._waiting: OrderedDict[asyncio.Future[None], float] = OrderedDict()
+
+    def start_lease(self, on_shortage: Callable[[], object]) -> None:
+        """Have nothing to spend until `grow`; whoever does not fit waits instead of being refused.
+
+        For a budget of several processes, of which each spends what it is granted.
+
+        Args:
+            on_shortage: Called when a request begins to wait.
+        """
+        if self.max_cost is not None:
+            self.max_cost, self._may_grow, self._on_shortage = 0.0, True, on_shortage
+
+    @property
+    def needed(self) -> float:
+        """US dollars that the first request in the queue needs; 0 if nobody waits."""
+        return next((cost for future, cost in self._waiting.items() if not future.done()), 0.0)
+
+    def grow(self, amount: float) -> None:
+        """Add US dollars to the cap."""
+        if self.max_cost is not None:
+            self.max_cost += amount
+            self._wake()
+
+    def end_lease(self) -> None:
+        """Refuse from now on what does not fit, as nothing will be added."""
+        self._may_grow = False
+        self._wake()
 
     def reserve(self, cost: float) -> Reservation:
         """Return an async context manager that holds `cost` US dollars of the budget.
@@ -114,10 +143,12 @@ class Budget:
             self._hold(cost)
             return
         # Nothing is in flight that could turn out cheaper than reserved, so waiting cannot help.
-        if not self._holders:
+        if not self._holders and not self._may_grow:
             raise self._refuse(cost)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = cost
+        if self._on_shortage is not None:
+            self._on_shortage()
         try:
             await future
         except BaseException:
@@ -148,7 +179,7 @@ class Budget:
                 if self._left(self.reserved, cost):
                     self._hold(cost)
                     future.set_result(None)
-                elif self._holders:
+                elif self._holders or self._may_grow:
                     return
                 else:
                     future.set_exception(self._refuse(cost))

@@ -150,6 +150,7 @@ class Limiter:
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
         self.rpm, self.tpm, self.concurrency = rpm, tpm, int(concurrency)
+        self._whole = (rpm, tpm, int(concurrency))
         self._request_pace = None if rpm is None else Pace(rpm, one_second=True)
         self._token_pace = None if tpm is None else Pace(tpm, one_second=False)
         self._used_share = UsedShare()
@@ -163,6 +164,34 @@ class Limiter:
         self._waiting: OrderedDict[asyncio.Future[None], Permit] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    def take_part(self, number: int, count: int) -> None:
+        """Keep to one of `count` equal parts of the limits that were set, from the next request on.
+
+        Args:
+            number: Which part, from 0: the parts of a concurrency that does not divide differ by
+                one call.
+            count: The number of parts; 1 for all of the limits.
+
+        Raises:
+            ConfigurationError: There are more parts than calls in flight to divide.
+        """
+        rpm, tpm, concurrency = self._whole
+        calls = concurrency * (number + 1) // count - concurrency * number // count
+        if calls < 1:
+            raise ConfigurationError(f"{concurrency} concurrent calls have no {count} parts")
+        self.concurrency = calls
+        self.rpm = None if rpm is None else rpm / count
+        self.tpm = None if tpm is None else tpm / count
+        if self._request_pace is not None and self.rpm is not None:
+            self._request_pace.set_rate(self.rpm)
+        if self._token_pace is not None and self.tpm is not None:
+            self._token_pace.set_rate(self.tpm)
+        self._window.set_limits(self.rpm or math.inf, self.tpm or math.inf)
+        if self._adaptive is not None:
+            self._adaptive.set_cap(calls)
+        if self._waiting:
+            self._wake()
 
     def admit(self, tokens: int = 0) -> Permit:
         """Return an async context manager that waits until a request with `tokens` may go.

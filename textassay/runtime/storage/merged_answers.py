@@ -45,7 +45,7 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
         with closing(ShardWriter(shard)) as writer:
             writer.open()
             for source in sources:
-                entries = _entries(source)
+                entries = read_answers(source)
                 while batch := list(islice(entries, ROWS_PER_TRANSACTION)):
                     writer.write(batch)
                     copied += len(batch)
@@ -54,7 +54,13 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     return copied
 
 
-def _entries(folder: Path) -> Iterator[tuple[str, bytes]]:
+def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Iterate over the keys and values of a cache folder.
+
+    Raises:
+        ConfigurationError: It is no cache folder.
+        StorageError: A file in it is damaged.
+    """
     require(folder)
     for shard in shard_folders(folder):
         with closing(ShardReader(shard)) as reader:

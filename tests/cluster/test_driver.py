@@ -1,0 +1,196 @@
+"""A run whose workers are elsewhere: each score once, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.cli.harness import rows_of, textassay, verdicts, write_examples
+from tests.cluster.local_crew import LocalCrew
+from textassay.cluster.request import Cluster
+from textassay.cluster.run import run_on_cluster
+from textassay.evaluation.spec import RunSpec
+from textassay.runtime.errors import (
+    BudgetReached,
+    ClusterLost,
+    ConfigurationError,
+    FatalModelError,
+)
+from textassay.runtime.settings import Settings
+
+pytestmark = pytest.mark.asyncio
+
+ASPECTS = ("coherence", "fluency")
+UNIT = 20
+
+
+async def judge(data, run, server, crew, *, resume=False, method="llm-score", **settings):
+    """Judge on a crew with units of 20 examples; return the run."""
+    settings = {"concurrency": 4, "api_base": server.url, **settings}
+    spec = RunSpec(
+        method=method,
+        task="summarization",
+        aspects=ASPECTS,
+        models={"": "direct/mock"},
+        data=str(data),
+    )
+    return await run_on_cluster(
+        str(data), spec, Settings(**settings), run, Cluster(),
+        resume=resume, crew=crew, unit=UNIT, start_seconds=0.05,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Enough examples for several units."""
+    return write_examples(tmp_path / "data.jsonl", 70)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Where a run shall be made."""
+    return tmp_path / "run"
+
+
+async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, tmp_path):
+    """The same scores, each once; the same answers, so that nothing is asked again."""
+    server = await mock_server()
+    crew = LocalCrew(2)
+    made = await judge(data, run, server, crew)
+    assert server.counters.requests == 140
+    assert len(crew.hired) == 2
+    assert all(worker.scores for worker in crew.hired)
+    assert len(rows_of(run)) == len(verdicts(run)) == 140
+    progress = made.progress
+    assert (progress.done, progress.total, progress.usage.calls) == (70, 70, 140)
+    command = (
+        "score", data, "--method", "llm-score", "--task", "summarization", "--model", "direct/mock",
+        "--api-base", server.url, "--aspects", ",".join(ASPECTS),
+    )  # fmt: skip
+    whole = tmp_path / "whole"
+    done = await asyncio.to_thread(textassay, *command, "--cache", run / "answers", "--out", whole)
+    assert done.code == 0, done.err
+    assert server.counters.requests == 140
+    assert verdicts(whole) == verdicts(run)
+    ours, theirs = (json.loads((folder / "manifest.json").read_text()) for folder in (run, whole))
+    for key in ("spec", "method", "signature", "models", "data"):
+        assert ours[key] == theirs[key], key
+    ours, theirs = (json.loads((folder / "summary.json").read_text()) for folder in (run, whole))
+    assert ours["aspects"] == theirs["aspects"]
+    assert ours["outcomes"] == theirs["outcomes"]
+
+
+async def test_a_lost_worker_costs_at_most_a_unit(mock_server, data, run):
+    """Each score once; what the lost worker had reported is kept, the rest is asked again."""
+    server = await mock_server(latency_ms=5)
+    crew = LocalCrew(2, loses=lambda worker: worker.name == "node 0" and worker.scores >= 10)
+    made = await judge(data, run, server, crew)
+    assert not crew.hired[0].is_alive
+    assert len(rows_of(run)) == len(verdicts(run)) == 140
+    assert crew.hired[0].scores >= 10
+    assert server.counters.requests <= 140 + 2 * UNIT
+    assert made.progress.done == 70
+
+
+async def test_a_worker_never_has_more_than_a_unit_in_hand(mock_server, data, run):
+    """Counted by what it was handed and what it has reported."""
+    server = await mock_server(latency_ms=2)
+    crew = LocalCrew(3)
+    await judge(data, run, server, crew)
+    for worker in crew.hired:
+        held = 0
+        # the first exchange's examples are reported by later ones: sent is never shorter
+        for sent, report in zip(worker.sent, [None, *worker.reports], strict=False):
+            held -= 0 if report is None else len(report.scores) // len(ASPECTS)
+            held += len(sent.examples)
+            assert held <= UNIT + 1  # an example of which one of two scores is reported
+
+
+async def test_an_example_that_kills_every_worker_stops_the_run(mock_server, data, run):
+    """Not for ever: after three losses with the same examples the run stops, resumable."""
+    server = await mock_server()
+    crew = LocalCrew(1, loses=lambda worker: bool(worker.sent[-1].examples or len(worker.sent) > 1))
+    with pytest.raises(ClusterLost, match="lost again and again") as sent:
+        await judge(data, run, server, crew)
+    assert "textassay resume" in sent.value.__notes__[0]
+    assert len(crew.hired) <= 4
+    await judge(data, run, server, LocalCrew(2), resume=True)
+    assert len(rows_of(run)) == len(verdicts(run)) == 140
+
+
+async def test_an_interrupted_run_keeps_what_workers_finished_and_resumes(mock_server, data, run):
+    """Canceled as by Ctrl-C: nothing that was answered is asked again by a resume."""
+    server = await mock_server(latency_ms=5)
+    task: asyncio.Task | None = None
+
+    def interrupting(worker):
+        # a loss is asked about after every report, which makes the moment certain
+        if worker.scores >= 20:
+            task.cancel()
+            server.options.latency_ms = 60_000
+        return False
+
+    task = asyncio.create_task(judge(data, run, server, LocalCrew(2, loses=interrupting)))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    kept = len(rows_of(run))
+    assert 20 <= kept < 140
+    assert json.loads((run / "summary.json").read_text())["outcomes"]["scored"] == kept
+    server.options.latency_ms = 0
+    made = await judge(data, run, server, LocalCrew(2), resume=True)
+    assert len(rows_of(run)) == len(verdicts(run)) == 140
+    assert made.progress.settled_before > 0
+    # answered calls whose example was not finished come from the run's answers
+    assert server.counters.requests <= 140 + 4
+    everything = await judge(data, run, server, LocalCrew(1), resume=True)
+    assert everything.progress.done == everything.progress.settled_before == 70
+
+
+async def test_the_budget_counts_over_all_workers(mock_server, data, run):
+    """Never more than the limit, though grants are divided; the run can be resumed."""
+    server = await mock_server()
+    with pytest.raises(BudgetReached, match="all workers") as sent:
+        await judge(data, run, server, LocalCrew(3), price=(10.0, 10.0), max_cost=0.1)
+    summary = json.loads((run / "summary.json").read_text())
+    assert 0.05 < summary["usage"]["cost"] <= 0.1
+    assert "textassay resume" in sent.value.__notes__[0]
+    await judge(data, run, server, LocalCrew(2), price=(10.0, 10.0), max_cost=100, resume=True)
+    assert len(verdicts(run)) == 140
+
+
+async def test_limits_are_divided_among_those_that_take_part(mock_server, data, run):
+    """Each worker keeps to its part, and all parts together are the limit."""
+    server = await mock_server(latency_ms=5)
+    crew = LocalCrew(3)
+    await judge(data, run, server, crew, concurrency=5, rpm=60_000)
+    parts = {}
+    for worker in crew.hired:
+        for sent, report in zip(worker.sent, worker.reports, strict=True):
+            number, count = sent.part.number, sent.part.count
+            assert report.part == sent.part
+            limiter = report.progress.limiters["direct/mock"]
+            assert limiter.concurrency == 5 * (number + 1) // count - 5 * number // count
+            parts.setdefault(count, {})[number] = limiter.concurrency
+    assert sorted(parts[3].values()) == [1, 2, 2]
+
+
+async def test_what_workers_refuse_is_refused(mock_server, data, run):
+    """As an error of the same family, with the run folder left unmade."""
+    server = await mock_server()
+    with pytest.raises(ConfigurationError, match="unknown method 'g-evil'"):
+        await judge(data, run, server, LocalCrew(2), method="g-evil")
+    assert not run.exists()
+    with pytest.raises(ConfigurationError, match="batch"):
+        await judge(data, run, server, LocalCrew(2), batch=True)
+    assert server.counters.requests == 0
+
+
+async def test_a_wrong_key_leaves_no_folder(mock_server, data, run, monkeypatch):
+    """A failure that hits every call stops all workers, and nothing is left to resume."""
+    monkeypatch.setenv("A_KEY", "wrong")
+    server = await mock_server(require_key="right")
+    with pytest.raises(FatalModelError):
+        await judge(data, run, server, LocalCrew(2), api_key_env="A_KEY")
+    assert not run.exists()

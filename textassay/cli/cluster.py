@@ -1,0 +1,50 @@
+"""`score` and `resume` with `--cluster`: workers elsewhere judge, this process journals."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textassay.cli.console import say
+from textassay.cli.exits import Interrupted, Stopped
+from textassay.cli.progress import shown
+from textassay.cli.score import Order, calibrating, print_result
+from textassay.cluster.request import Cluster
+from textassay.cluster.run import Followed, run_on_cluster
+from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
+
+
+async def carry_out_on_cluster(order: Order, cluster: Cluster) -> int:
+    """Judge on a cluster, print the result and return the exit status.
+
+    Raises:
+        ConfigurationError: Nothing was asked.
+        Stopped: The run began and was stopped; its cause is the reason.
+    """
+    if order.out is None:
+        raise ConfigurationError("--cluster needs --out")
+    followed = Followed()
+    try:
+        async with shown(lambda: followed.progress, order.progress):
+            run = await run_on_cluster(
+                order.spec.data,
+                order.spec,
+                order.settings,
+                order.out,
+                cluster,
+                resume=order.resume,
+                adjusting=calibrating(order.spec.calibration),
+                followed=followed,
+                notify=say,
+            )
+    except TextassayError as error:
+        # as in a run of one process: 3 promises that resuming helps
+        if followed.is_begun and not isinstance(error, CapabilityError):
+            raise Stopped from error
+        raise
+    except asyncio.CancelledError:
+        if not followed.is_begun:
+            raise
+        stop = Interrupted("interrupted")
+        stop.add_note(f"what is finished is kept; go on with: textassay resume {order.out}")
+        raise Stopped from stop
+    return print_result(run, as_json=order.as_json)

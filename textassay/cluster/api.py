@@ -1,0 +1,92 @@
+"""The Python API of runs on a cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from textassay.cluster.request import Cluster
+from textassay.cluster.run import Followed, run_on_cluster
+from textassay.evaluation.request import aspects_of, spec_from
+from textassay.evaluation.run import Run
+from textassay.evaluation.watching import Watch, watched
+from textassay.runtime.keywords import strict_keywords
+from textassay.runtime.messages import Aspect
+from textassay.runtime.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@strict_keywords
+async def evaluate(
+    examples: Any,
+    *,
+    cluster: str = "ray",
+    workers: int | None = None,
+    method: str,
+    model: str | Mapping[str, str] | None = None,
+    task: str | None = None,
+    aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    out: str | Path,
+    resume: bool = False,
+    options: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+    fields: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    tools: str | Sequence[str] = (),
+    progress: Watch = None,
+) -> Run:
+    """Judge every example on the workers of a cluster and return the run.
+
+    What is not described here is as for `textassay.evaluate`; methods, models and tools are given
+    by name, as each worker opens its own.
+
+    Args:
+        examples: What to judge; read by this process alone.
+        cluster: `"ray"` for the cluster that Ray finds (`RAY_ADDRESS`, one on this machine, or else
+            a new one on this machine), or `"ray://HOST:PORT"` of a Ray Client server.
+        workers: Number of workers; by default one on each node, or on each GPU for local models.
+        method: Name of a method, or folder of a fitted evaluator, which each node must have.
+        model: Name of a model, or names by role.
+        task: A built-in task, or the path of a TOML file, which each node must have.
+        aspects: Names of the task's aspects, or aspects of your own.
+        out: Run folder, on this machine.
+        resume: Continue the run in `out`.
+        options: Options of the method.
+        settings: How models are asked; limits and budget hold for all workers together.
+        fields: Field map from the data's names to ours.
+        limit: Read only the first so many examples.
+        tools: Names of metrics that assist the judge.
+        progress: As for `textassay.evaluate`.
+
+    Raises:
+        ConfigurationError: Something does not fit, or Ray is not installed or not reached; nothing
+            was asked.
+        TextassayError: What stopped the run, which can be resumed; `ClusterLost` if the cluster is
+            lost.
+    """
+    spec = spec_from(
+        method=method,
+        task=task,
+        aspects=aspects_of(aspects),
+        models={"": model} if isinstance(model, str) else dict(model or {}),
+        options=dict(options or {}),
+        tools=(tools,) if isinstance(tools, str) else tuple(tools),
+        data=str(examples) if isinstance(examples, str | Path) else None,
+        fields=dict(fields or {}),
+        limit=limit,
+    )
+    followed = Followed()
+    async with watched(lambda: followed.progress, progress):
+        return await run_on_cluster(
+            examples,
+            spec,
+            settings or Settings(),
+            Path(out),
+            Cluster.parse(cluster, workers),
+            resume=resume,
+            followed=followed,
+            notify=_log.warning,
+        )

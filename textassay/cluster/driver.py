@@ -1,0 +1,328 @@
+"""Holds a run whose examples workers elsewhere judge: hands out, journals, and replaces the lost.
+
+Only this process writes to the run folder. A worker has at most one unit of examples in handle, so
+that at most one unit is asked again if the worker is lost; whatever it reported is journaled and
+not asked again. Knows workers as `WorkerHandle`s, and nothing of Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from textassay.cluster.crew import Crew, WorkerHandle, WorkerLost
+from textassay.cluster.example_queue import MAX_LOSSES, ExampleQueue, Outstanding
+from textassay.cluster.messages import Ended, Failed, Instructions, Job, Opened, Part, Report
+from textassay.cluster.run_record import RunRecord
+from textassay.cluster.shared_budget import SharedBudget
+from textassay.evaluation.feed import FedExample
+from textassay.evaluation.progress import Progress, summed
+from textassay.runtime.errors import ClusterLost, ConfigurationError
+from textassay.version import __version__
+
+UNIT = 200
+"""Examples that a worker has in hand at most, unless it works on more than half of them at once."""
+
+START_SECONDS = 2.0
+"""Time between two looks for room for further workers."""
+
+STOP_SECONDS = 60.0
+"""Time that workers have to finish what they have in work once the run is stopped."""
+
+MAX_REPORTED = 50
+"""Most scores for which a report waits."""
+
+
+class Member:
+    """A worker that takes part, and what it has in handle."""
+
+    def __init__(self, handle: WorkerHandle) -> None:
+        self.handle, self.outstanding = handle, Outstanding()
+        self.opened: Opened | None = None
+        self.report: Report | None = None
+        self.granted = 0.0
+        self.was_fed = False
+        self.is_finishing = False
+
+
+class Driver:
+    """One session of one run on a cluster."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        job: Job,
+        record: RunRecord,
+        *,
+        most_workers: int,
+        notify: Callable[[str], None],
+        unit: int = UNIT,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        """Store what to do; `run` does it.
+
+        Args:
+            crew: The cluster.
+            job: What workers do.
+            record: Where scores and answers go.
+            most_workers: Most workers at once.
+            notify: Called with a line about workers that are lost.
+            unit: Examples that a worker has in hand at most.
+            start_seconds: Time between two looks for room for further workers.
+        """
+        self._start_seconds = start_seconds
+        self._crew, self._job, self._record, self._notify = crew, job, record, notify
+        self._most, self._unit = max(1, most_workers), unit
+        self._members: list[Member] = []
+        self._gone: list[Progress] = []
+        self._gone_spent = 0.0
+        self._budget = SharedBudget(job.settings.max_cost)
+        self._queue: ExampleQueue | None = None
+        self._began = time.monotonic()
+        self._done = 0
+        self._outcomes: Counter[str] = Counter()
+        self._losses_in_a_row = 0
+        self._failure: Exception | None = None
+        self._over = asyncio.Event()
+        self._stopping = False
+
+    @property
+    def progress(self) -> Progress:
+        """Where the run stands, all workers together."""
+        parts = [*self._gone, *(m.report.progress for m in self._members if m.report)]
+        all_of_them = summed(parts)
+        queue = self._queue
+        before = 0 if queue is None else queue.settled_before
+        return Progress(
+            # what a worker has finished counts once it is journaled here
+            done=self._done + before,
+            total=self._record.total,
+            seconds=time.monotonic() - self._began,
+            outcomes=dict(self._outcomes),
+            usage=all_of_them.usage,
+            settled_before=before,
+            failures=all_of_them.failures,
+            sampled=all_of_them.sampled,
+            unanimous=all_of_them.unanimous,
+            limiters=summed(m.report.progress for m in self._members if m.report).limiters,
+        )
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a run folder that can be resumed."""
+        return self._record.is_begun
+
+    @property
+    def spent(self) -> float:
+        """US dollars that all workers have reported as spent."""
+        return self._gone_spent + sum(m.report.spent for m in self._members if m.report)
+
+    async def run(self) -> None:
+        """Judge all examples; when this returns or raises, no worker is left.
+
+        Raises:
+            ConfigurationError: The workers refuse what is asked for.
+            TextassayError: What stopped the run; all that was reported is journaled.
+        """
+        self._began = time.monotonic()
+        tasks: dict[asyncio.Task[None], Member] = {}
+        starting = asyncio.create_task(self._keep_starting(tasks))
+        over = asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait([starting, over], return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+            starting.cancel()
+            await self._until_ended(tasks, STOP_SECONDS if self._failure else None)
+        except BaseException:
+            # Ctrl-C, or a fault here: what workers have finished is fetched before they go
+            self._stopping = True
+            await self._until_ended(tasks, STOP_SECONDS)
+            raise
+        finally:
+            for task in (starting, over, *tasks):
+                task.cancel()
+            await asyncio.wait([starting, over, *tasks])
+            for member in tasks.values():
+                member.handle.kill()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _keep_starting(self, tasks: dict[asyncio.Task[None], Member]) -> None:
+        while True:
+            for handle in await self._crew.start_workers(self._workers_needed()):
+                member = Member(handle)
+                self._members.append(member)
+                tasks[asyncio.create_task(self._serve(member))] = member
+            await asyncio.sleep(self._start_seconds)
+
+    def _workers_needed(self) -> int:
+        if self._queue is None:
+            return self._most
+        # toward the end a new worker would have nothing to do
+        return min(self._most, len(self._members) + self._queue.left)
+
+    async def _until_ended(
+        self, tasks: Mapping[asyncio.Task[None], Member], seconds: float | None
+    ) -> None:
+        """Let workers finish what they have in work; those that are still opening are not needed.
+
+        Args:
+            tasks: What serves each worker.
+            seconds: Time that they have before they are stopped; `None` for no limit.
+        """
+        for task, member in tasks.items():
+            if member.opened is None:
+                task.cancel()
+        late = (await asyncio.wait(tasks, timeout=seconds))[1] if tasks else ()
+        if late and not self._stopping:
+            self._stopping = True
+            await asyncio.wait(late, timeout=STOP_SECONDS)
+
+    async def _serve(self, member: Member) -> None:
+        """Work with one worker from its opening to its end."""
+        try:
+            await self._admit(member)
+            while member in self._members:
+                # asked rather than canceled: the report of an exchange that is canceled would be
+                # lost, and its answers are paid
+                report = await (
+                    member.handle.stop()
+                    if self._stopping
+                    else member.handle.exchange(self._next_for(member))
+                )
+                await self._take(member, report)
+                if report.ended is not None:
+                    self._leave(member, report.ended)
+        except WorkerLost as error:
+            self._lose(member, error)
+        except Exception as error:
+            self._fail(error)
+            if member in self._members:
+                self._members.remove(member)
+
+    async def _admit(self, member: Member) -> None:
+        opened = await member.handle.open(self._job)
+        if isinstance(opened, Failed):
+            raise opened.error()
+        if opened.version != __version__:
+            raise ConfigurationError(
+                f"the worker on {member.handle.name} has textassay {opened.version}, and this is "
+                f"{__version__}: install the same version everywhere"
+            )
+        await self._record.bind(opened, where=member.handle.name)
+        if self._queue is None:
+            self._queue = self._record.open_examples()
+        member.opened = opened
+
+    def _next_for(self, member: Member) -> Instructions:
+        number, count = self._place_of(member)
+        # A new worker waits until the others keep to their smaller parts of the limits.
+        may_ask = all(
+            not m.was_fed or (m.report is not None and m.report.part.count >= count)
+            for m in self._members
+            if m is not member
+        )
+        examples = self._portion(member) if may_ask and not self._over.is_set() else []
+        member.was_fed = member.was_fed or bool(examples)
+        needed = 0.0 if member.report is None else member.report.needed
+        if is_short := self._budget.is_short_of(needed):
+            self._fail(self._budget.reached(self.spent, needed))
+        grant = 0.0
+        if needed or (not member.granted and examples):
+            grant = self._budget.grant(needed, count)
+            member.granted += grant
+        member.is_finishing = self._over.is_set()
+        return Instructions(
+            examples=examples,
+            part=Part(number, count),
+            grant=grant,
+            is_last_grant=is_short,
+            report_at=max(1, min(MAX_REPORTED, len(member.outstanding) // 4)),
+            finish=member.is_finishing,
+        )
+
+    def _place_of(self, member: Member) -> tuple[int, int]:
+        open_ones = [m for m in self._members if m.opened is not None]
+        return open_ones.index(member), len(open_ones)
+
+    def _portion(self, member: Member) -> list[FedExample]:
+        """Return the examples to hand to a worker now.
+
+        It has about a unit in hand at first, and less toward the end, so that all workers end at
+        the same time; at no time does it have more than a unit.
+        """
+        assert self._queue is not None
+        assert member.opened is not None
+        workers = len([m for m in self._members if m.opened is not None])
+        unit = max(self._unit, 2 * member.opened.in_work)
+        share = -(-self._queue.left // (2 * workers))
+        target = min(unit, max(share, -(-member.opened.in_work // workers)))
+        # in portions rather than one by one, which would cost a message each
+        missing = target - len(member.outstanding)
+        if missing <= 0 or (missing < target // 4 and len(member.outstanding)):
+            return []
+        return self._queue.take(missing, member.outstanding)
+
+    async def _take(self, member: Member, report: Report) -> None:
+        """Keep what a worker reports: its answers first, as its scores rest on them."""
+        member.report = report
+        new = [s for s in report.scores if member.outstanding.expects(s.id, s.aspect)]
+        for score in await self._record.keep(report.answers, new):
+            self._outcomes[score.outcome] += 1
+            self._done += member.outstanding.scored(score.id, score.aspect)
+        if new:
+            self._losses_in_a_row = 0
+        self._look_whether_over()
+
+    def _look_whether_over(self) -> None:
+        queue = self._queue
+        if queue is not None and not queue.left and not any(m.outstanding for m in self._members):
+            self._over.set()
+
+    def _leave(self, member: Member, ended: Ended) -> None:
+        self._members.remove(member)
+        self._remember(member)
+        if member.report is not None:
+            self._budget.give_back(member.granted - member.report.spent)
+        self._record.keep_artifacts(ended.artifacts)
+        if self._stopping:
+            return
+        if ended.failed is not None:
+            self._fail(ended.failed.error())
+        elif not member.is_finishing:
+            self._fail(RuntimeError(f"the worker on {member.handle.name} ended early"))
+
+    def _lose(self, member: Member, error: WorkerLost) -> None:
+        """Have what a worker had in hand judged by others."""
+        self._members.remove(member)
+        self._remember(member)
+        member.handle.kill()
+        if self._over.is_set() or self._stopping:
+            return
+        in_hand, losses = len(member.outstanding), 0
+        if self._queue is not None:
+            losses = self._queue.give_back(member.outstanding)
+        self._losses_in_a_row += 1
+        self._notify(f"{error}; {in_hand} examples that it had in hand are judged by others")
+        if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
+            self._fail(
+                ClusterLost(
+                    f"workers are lost again and again, the last on {member.handle.name}: {error}. "
+                    "The usual cause is a lack of memory on the nodes"
+                )
+            )
+        self._look_whether_over()
+
+    def _remember(self, member: Member) -> None:
+        if member.report is not None:
+            self._gone.append(member.report.progress)
+            self._gone_spent += member.report.spent
+
+    def _fail(self, error: Exception) -> None:
+        """Stop the run: workers finish what they have in work, and nothing is handed out."""
+        if self._failure is None:
+            self._failure = error
+        self._over.set()

@@ -1,0 +1,291 @@
+"""Workers on Ray: the one module that knows Ray, which is imported on first use.
+
+Actors rather than tasks: a worker keeps its models, connections, limiters and answers for as long
+as the run lasts. Ray places and watches them; which examples are judged again when one dies is
+decided by the process that holds the run, for only it knows what was journaled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+from textassay.cluster.crew import WorkerLost
+from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
+from textassay.cluster.worker import Worker
+from textassay.runtime.errors import ClusterLost, ConfigurationError
+
+CONNECT_SECONDS = 10.0
+"""Longest time to reach the cluster's address."""
+
+MAX_PENDING_SECONDS = 60.0
+"""Time to wait for the first node with room for a worker."""
+
+
+@asynccontextmanager
+async def ray_cluster(
+    address: str | None, *, workers: int | None, local: bool, threads: int | None
+) -> AsyncIterator[RayCrew]:
+    """Connect to a cluster, and let go of it at the end of the block.
+
+    Args:
+        address: `HOST:PORT` of a Ray Client server; `None` for what Ray finds itself: the variable
+            `RAY_ADDRESS`, a cluster on this machine, or else a new one on this machine.
+        workers: Number of workers, placed by Ray; `None` for one on each node or GPU.
+        local: Whether each worker holds a local model.
+        threads: Cores of each worker of a local model; `None` for all of its node.
+
+    Raises:
+        ConfigurationError: Ray is not installed, or the cluster cannot be reached.
+    """
+    ray = _ray(client=address is not None)
+    # a program that has connected already keeps its connection
+    own = not ray.is_initialized()
+    if own:
+        _connect(ray, address)
+    crew = RayCrew(ray, workers=workers, local=local, threads=threads)
+    try:
+        yield crew
+    finally:
+        for worker in crew.workers_started:
+            worker.kill()
+        if own:
+            ray.shutdown()
+
+
+def _ray(*, client: bool) -> Any:
+    # read by Ray as it is imported: nothing of a run is to be reported to anybody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # today's behavior, chosen: without it, Ray warns that it will change
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+
+        if client:  # addresses ray:// need gRPC, which comes with `ray[client]`
+            import ray.util.client
+    except ImportError as error:
+        raise ConfigurationError(
+            f"a cluster needs Ray: pip install 'textassay[ray]' ({error})"
+        ) from error
+    return ray
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    asked_for = f"ray://{address}" if address is not None else os.environ.get("RAY_ADDRESS")
+    if asked_for:
+        _probe(asked_for)
+    try:
+        with _signals_kept():
+            # log_to_driver: what workers print would break the line of progress
+            ray.init(
+                address=None if address is None else asked_for,
+                log_to_driver=False,
+                logging_level="ERROR",
+                **({} if asked_for else {"include_dashboard": False}),
+            )
+    # Ray documents no common class: a refused connection, a wrong version and a missing session
+    # are a ConnectionError, a RuntimeError or a ValueError
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        where = asked_for or "this machine"
+        raise ConfigurationError(f"the Ray cluster at {where} cannot be used: {error}") from error
+
+
+def _probe(address: str) -> None:
+    """Refuse an address where nothing listens; Ray itself would retry for half a minute."""
+    place = address.removeprefix("ray://")
+    host, _, port = place.rpartition(":")
+    if not host or not port.isdigit():
+        return  # such as `auto` or `local`, which Ray reads
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
+            pass
+    except OSError as error:
+        raise ConfigurationError(
+            f"the Ray cluster at {address} cannot be reached: {error}; a Ray Client server usually "
+            "listens at port 10001 of the head node"
+        ) from error
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Keep the handlers of signals, which Ray replaces by some that exit at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class RayWorker:
+    """A worker in an actor."""
+
+    def __init__(self, ray: Any, actor: Any, node: str | None, name: str) -> None:
+        """Store the actor, the id of the node that it was placed on, if any, and its name."""
+        self._ray, self._actor, self.node, self._name = ray, actor, node, name
+        self.is_alive = True
+
+    @property
+    def name(self) -> str:
+        """The node, or the worker's number where Ray chose the node."""
+        return self._name
+
+    async def open(self, job: Job) -> Opened | Failed:
+        """See `Worker.open`."""
+        answer: Opened | Failed = await self._call("open", job)
+        return answer
+
+    async def exchange(self, instructions: Instructions) -> Report:
+        """See `Worker.exchange`."""
+        report: Report = await self._call("exchange", instructions)
+        return report
+
+    async def stop(self) -> Report:
+        """See `Worker.stop`."""
+        report: Report = await self._call("stop")
+        return report
+
+    def kill(self) -> None:
+        """End the actor."""
+        if self.is_alive:
+            self.is_alive = False
+            # a cluster that is gone has no actors left to end
+            with suppress(Exception):
+                self._ray.kill(self._actor, no_restart=True)
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return await getattr(self._actor, method).remote(*arguments)
+        except errors.RayTaskError as error:
+            # what a worker expects it returns; this is a fault of a program, or of an installation
+            raise RuntimeError(f"the worker on {self._name} failed: {error}") from None
+        except errors.RayError as error:
+            if getattr(error, "_actor_init_failed", False):
+                raise ConfigurationError(
+                    f"no worker could be started on {self._name}; textassay must be installed on "
+                    f"every node, in the same version: {_first_line(error)}"
+                ) from None
+            raise WorkerLost(
+                f"the worker on {self._name} is lost ({type(error).__name__})"
+            ) from error
+
+
+class RayCrew:
+    """Places workers on the nodes of a cluster, also on those that join later."""
+
+    def __init__(self, ray: Any, *, workers: int | None, local: bool, threads: int | None) -> None:
+        """Store how workers are placed; see `ray_cluster`."""
+        self._ray, self._workers, self._local, self._threads = ray, workers, local, threads
+        # without restarts: a restarted actor would have lost its session
+        self._actor = ray.remote(max_restarts=0, max_task_retries=0)(Worker)
+        self.workers_started: list[RayWorker] = []
+        self._started = 0
+        self._waited = 0.0
+        self._looked_at: float | None = None
+
+    async def start_workers(self, most: int) -> Sequence[RayWorker]:
+        """Start workers where there is room, so that at most `most` live.
+
+        Raises:
+            ConfigurationError: For a minute, no node had room.
+            ClusterLost: The cluster does not answer.
+        """
+        self.workers_started = [worker for worker in self.workers_started if worker.is_alive]
+        missing = min(most, self._workers or most) - len(self.workers_started)
+        if missing <= 0:
+            return ()
+        try:
+            nodes = await asyncio.to_thread(self._nodes)
+            place = self._anywhere if self._workers else self._by_node
+            started = place(missing, nodes)
+        except (self._ray.exceptions.RayError, OSError, RuntimeError) as error:
+            raise ClusterLost(f"the Ray cluster does not answer: {error}") from error
+        self.workers_started += started
+        self._check_room()
+        return started
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def _check_room(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self.workers_started or self._looked_at is None:
+            self._waited = 0.0
+        else:
+            self._waited += now - self._looked_at
+        self._looked_at = now
+        if self._waited > MAX_PENDING_SECONDS:
+            raise ConfigurationError(
+                "no node of the Ray cluster has a CPU for a worker: start nodes with CPUs, or add "
+                "some"
+            )
+
+    def _anywhere(self, count: int, nodes: list[dict[str, Any]]) -> list[RayWorker]:
+        """Start workers wherever Ray finds room, which may make an autoscaler add nodes."""
+        needs = self._needs(1.0, with_gpu=any(_amount(node, "GPU") >= 1 for node in nodes))
+        return [
+            self._start(None, f"worker {self._started + 1}", scheduling_strategy="SPREAD", **needs)
+            for _ in range(count)
+        ]
+
+    def _by_node(self, count: int, nodes: list[dict[str, Any]]) -> list[RayWorker]:
+        """Start workers on nodes that have fewer than they have room for, round by round."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        taken = Counter(worker.node for worker in self.workers_started)
+        with_gpu = self._local and any(_amount(node, "GPU") >= 1 for node in nodes)
+        room = {node["NodeID"]: self._room(node, with_gpu=with_gpu) for node in nodes}
+        started: list[RayWorker] = []
+        for number in range(1, max(room.values(), default=0) + 1):
+            for node in nodes:
+                place = node["NodeID"]
+                if len(started) == count or not taken[place] < number <= room[place]:
+                    continue
+                taken[place] += 1
+                strategy = NodeAffinitySchedulingStrategy(place, soft=False)
+                needs = self._needs(_amount(node, "CPU"), with_gpu=with_gpu)
+                name = f"{node['NodeManagerHostname']} ({place[:8]})"
+                started.append(self._start(place, name, scheduling_strategy=strategy, **needs))
+        return started
+
+    def _room(self, node: dict[str, Any], *, with_gpu: bool) -> int:
+        """Return the number of workers that a node is to have."""
+        if with_gpu:
+            return int(_amount(node, "GPU"))
+        if _amount(node, "CPU") < 1:
+            return 0
+        if self._local and self._threads is not None:
+            return max(1, int(_amount(node, "CPU") // self._threads))
+        return 1
+
+    def _needs(self, cpus: float, *, with_gpu: bool) -> dict[str, float]:
+        """Return what a worker reserves on a node with so many CPUs."""
+        if not self._local:
+            return {"num_cpus": 1}
+        if with_gpu:
+            return {"num_cpus": 1, "num_gpus": 1}
+        return {"num_cpus": min(cpus, self._threads) if self._threads and cpus > 1 else cpus}
+
+    def _start(self, node: str | None, name: str, **options: Any) -> RayWorker:
+        self._started += 1
+        return RayWorker(self._ray, self._actor.options(**options).remote(), node, name)
+
+
+def _amount(node: dict[str, Any], resource: str) -> float:
+    return float(node["Resources"].get(resource, 0.0))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__

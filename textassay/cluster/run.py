@@ -1,0 +1,120 @@
+"""Opens what a run on a cluster needs, runs it, and closes it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from textassay.cluster.crew import Crew
+from textassay.cluster.driver import START_SECONDS, UNIT, Driver
+from textassay.cluster.messages import NOTHING, Job
+from textassay.cluster.ray_crew import ray_cluster
+from textassay.cluster.request import Cluster, check, is_local, most_workers
+from textassay.cluster.run_record import Adjusting, RunRecord
+from textassay.evaluation.api import writing_summary
+from textassay.evaluation.data import open_examples
+from textassay.evaluation.progress import Progress
+from textassay.evaluation.run import Run
+from textassay.evaluation.shards import part_of
+from textassay.evaluation.spec import RunSpec, with_absolute_paths
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.run_folder import RunFolder
+
+
+class Followed:
+    """A run on a cluster as those see it who show its progress, also before it is connected."""
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+
+    def follow(self, driver: Driver) -> None:
+        """Take the driver, once there is one."""
+        self._driver = driver
+
+    @property
+    def progress(self) -> Progress:
+        """Where the run stands."""
+        return NOTHING if self._driver is None else self._driver.progress
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a run folder that can be resumed."""
+        return self._driver is not None and self._driver.is_begun
+
+
+async def run_on_cluster(
+    examples: Any,
+    spec: RunSpec,
+    settings: Settings,
+    out: Path,
+    cluster: Cluster,
+    *,
+    resume: bool = False,
+    adjusting: Adjusting | None = None,
+    followed: Followed | None = None,
+    notify: Callable[[str], None] = lambda line: None,
+    crew: Crew | None = None,
+    unit: int = UNIT,
+    start_seconds: float = START_SECONDS,
+) -> Run:
+    """Judge every example on a cluster and return the run.
+
+    Args:
+        examples: A path, an iterable of examples or dicts, or a table.
+        spec: What to do.
+        settings: How models are asked; their limits hold for all workers together.
+        out: The run folder, on this machine.
+        cluster: Where.
+        resume: Whether to continue the run in `out`.
+        adjusting: What is done to each score before it is kept.
+        followed: Follows the run.
+        notify: Called with a line about workers that are lost.
+        crew: Workers in place of those of `cluster`.
+        unit: Examples that a worker has in hand at most.
+        start_seconds: Time between two looks for room for further workers.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was asked.
+        TextassayError: What stopped the run, which can be resumed.
+    """
+    check(spec, settings)
+    spec = with_absolute_paths(spec)
+    data = open_examples(examples, spec)
+    info = await asyncio.to_thread(data.check) if isinstance(examples, str | Path) else data.check()
+    judged, total = part_of(data, info.count, limit=spec.limit, shard=None)
+    most = most_workers(cluster, spec, settings, total)
+    async with AsyncExitStack() as stack:
+        record = RunRecord(out, judged, total, settings=settings, stack=stack, adjusting=adjusting)
+        job = Job(spec, settings, info)
+        if resume:
+            job = Job(spec, settings, info, *await record.resume())
+        else:
+            RunFolder.check_new(out)
+        if crew is None:
+            crew = await stack.enter_async_context(
+                ray_cluster(
+                    cluster.address,
+                    workers=cluster.workers,
+                    local=is_local(spec),
+                    threads=settings.local.threads,
+                )
+            )
+        driver = Driver(
+            crew,
+            job,
+            record,
+            most_workers=most,
+            notify=notify,
+            unit=unit,
+            start_seconds=start_seconds,
+        )
+        if followed is not None:
+            followed.follow(driver)
+        async with writing_summary(record):
+            await driver.run()
+        for name in sorted(record.differing):
+            notify(f"{name} differs between workers; that of the first to end is kept")
+    return Run(folder=out, progress=driver.progress, examples=data)

@@ -1,0 +1,218 @@
+"""A worker: one session of a run, fed from elsewhere, whose scores and answers are sent back.
+
+Knows nothing of how it is reached: its methods are called by the process that holds the run, one
+`exchange` after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from contextlib import AsyncExitStack, aclosing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from textassay.cluster.messages import (
+    NOTHING,
+    Ended,
+    Failed,
+    Instructions,
+    Job,
+    Opened,
+    Part,
+    Report,
+    Rows,
+)
+from textassay.evaluation.feed import Feed
+from textassay.evaluation.opening import open_store
+from textassay.evaluation.session import Session, open_session, workers_of
+from textassay.runtime.calls.budget import Budget
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.messages import Score
+from textassay.runtime.storage.answers import AnswerStore, StoreInfo
+from textassay.runtime.storage.run_folder import ANSWERS
+from textassay.version import __version__
+
+REPORT_SECONDS = 0.25
+"""Time between two reports at most."""
+
+
+class Recording:
+    """An answer store that also collects what is put into it, to be sent elsewhere."""
+
+    def __init__(self, wrapped: AnswerStore) -> None:
+        """Wrap a store, which stays the caller's to close."""
+        self._wrapped = wrapped
+        self._rows: Rows = []
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None`."""
+        return self._wrapped.get(key)
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Keep `value`; the next `drain` returns it."""
+        # collected before the first suspension: a score that rests on it must not go before it
+        self._rows.append((key, value))
+        await self._wrapped.put(key, value)
+
+    def drain(self) -> Rows:
+        """Return what was put since the last call."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    async def aclose(self) -> None:
+        """Do nothing: the wrapped store is the caller's."""
+
+    def info(self) -> StoreInfo:
+        """Return what the store holds."""
+        return self._wrapped.info()
+
+
+class Worker:
+    """Judges the examples that it is sent, until it is to finish or something stops it."""
+
+    def __init__(self) -> None:
+        self._feed: Feed | None = None
+        self._session: Session | None = None
+        self._recording: Recording | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._scores: list[Score] = []
+        self._last = NOTHING
+        self._spent = 0.0
+        self._part = Part()
+        self._ended: Ended | None = None
+        self._report_at = 1
+        self._news = asyncio.Event()
+
+    async def open(self, job: Job) -> Opened | Failed:
+        """Open the session, without asking anything; return what was opened, or why it was not."""
+        opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+        # a task of its own, as what it opens must be closed by the task that opened it
+        self._running = asyncio.create_task(self._run(job, opened))
+        waited: set[asyncio.Future[Any]] = {self._running, opened}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if opened.done():
+            return opened.result()
+        opened.cancel()
+        assert self._ended is not None
+        return self._ended.failed or Failed("RuntimeError", "the session ended before it began")
+
+    async def exchange(self, instructions: Instructions) -> Report:
+        """Follow the instructions; return what is finished, after a moment if nothing is."""
+        self._follow(instructions)
+        self._report_at = instructions.report_at
+        if not self._ended and len(self._scores) < self._report_at:
+            self._news.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)
+        return self._report()
+
+    async def stop(self) -> Report:
+        """Cancel what is in progress, close everything, and report what was finished."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        return self._report()
+
+    def _follow(self, instructions: Instructions) -> None:
+        session, feed = self._session, self._feed
+        if session is None or feed is None:
+            return
+        if instructions.part != self._part:
+            for model in session.connected:
+                model.take_part(instructions.part.number, instructions.part.count)
+            self._part = instructions.part
+        if (budget := _budget_of(session)) is not None:
+            budget.grow(instructions.grant)
+            if instructions.is_last_grant:
+                budget.end_lease()
+        feed.put(instructions.examples)
+        if instructions.finish:
+            feed.end()
+
+    def _report(self) -> Report:
+        session = self._session
+        if session is not None:
+            self._last = session.engine.progress
+            budget = _budget_of(session)
+            self._spent = 0.0 if budget is None else budget.spent
+        scores, self._scores = self._scores, []
+        return Report(
+            progress=self._last,
+            part=self._part,
+            scores=scores,
+            answers=[] if self._recording is None else self._recording.drain(),
+            spent=self._spent,
+            needed=_needed(session),
+            ended=self._ended,
+        )
+
+    async def _run(self, job: Job, opened: asyncio.Future[Opened]) -> None:
+        artifacts: dict[str, str] = {}
+        failed: Failed | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                session = await self._open(job, stack)
+                opened.set_result(_opened(session, job))
+                async with aclosing(session.engine.scores()) as scores:
+                    async for score in scores:
+                        self._scores.append(score)
+                        if len(self._scores) >= self._report_at:
+                            self._news.set()
+                artifacts = getattr(session.method, "artifacts", dict)()
+        except asyncio.CancelledError:
+            failed = Failed("CancelledError", "the worker was told to stop")
+        except TextassayError as error:
+            failed = Failed.of(error)
+        except Exception as error:
+            # the other process has no other way to learn where a method's fault is
+            failed = Failed(type(error).__name__, traceback.format_exc())
+        finally:
+            self._report_last()
+            self._ended = Ended(failed, artifacts)
+            self._news.set()
+
+    async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
+        scratch = stack.enter_context(TemporaryDirectory(prefix="textassay-"))
+        # a file rather than memory: equal requests are asked once, however long the run is
+        store = await open_store(job.settings, Path(scratch) / ANSWERS, stack)
+        if store is not None and job.settings.cache is None:
+            await gather([store.put(key, value) for key, value in job.answers])
+            store = self._recording = Recording(store)
+        self._feed = Feed(info=job.info, store=store, recorded=job.recorded)
+        session = await stack.enter_async_context(
+            open_session(self._feed, job.spec, settings=job.settings)
+        )
+        if (budget := _budget_of(session)) is not None:
+            budget.start_lease(self._news.set)
+        self._session = session
+        return session
+
+    def _report_last(self) -> None:
+        """Keep the last state of a session that is closed, for reports after its end."""
+        if self._session is not None:
+            self._last = self._session.engine.progress
+            budget = _budget_of(self._session)
+            self._spent = 0.0 if budget is None else budget.spent
+
+
+def _opened(session: Session, job: Job) -> Opened:
+    return Opened(
+        version=__version__,
+        manifest=session.manifest(),
+        aspects=tuple(session.method.aspects),
+        signature=session.method.signature,
+        in_work=workers_of(job.settings, session.connected),
+    )
+
+
+def _budget_of(session: Session) -> Budget | None:
+    """Return the budget that all models of a session share; `None` if nothing is asked."""
+    return session.connected[0].budget if session.connected else None
+
+
+def _needed(session: Session | None) -> float:
+    budget = None if session is None else _budget_of(session)
+    return 0.0 if budget is None else budget.needed

@@ -1,0 +1,72 @@
+"""Examples that another process hands in while a run is under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.messages import Example
+from textassay.runtime.storage.answers import AnswerStore
+
+
+@dataclass(frozen=True, slots=True)
+class FedExample:
+    """One example, and those of the run's aspects that have a score already."""
+
+    example: Example
+    settled: tuple[str, ...] = ()
+
+
+@dataclass
+class Feed:
+    """The data of a session that gets its examples one after the other, until `end`.
+
+    Iterate it once, asynchronously, in the event loop in which it is fed.
+    """
+
+    info: DataInfo
+    """What is known of all of the data, which the feeding process has checked."""
+    store: AnswerStore | None = None
+    """Where answers are kept; `None` for nowhere."""
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """The models in the manifest of the run that is resumed, by role."""
+    _waiting: deque[FedExample] = field(default_factory=deque)
+    _settled: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: bool = False
+
+    def put(self, examples: Iterable[FedExample]) -> None:
+        """Add examples, unless the feed has ended."""
+        if not self._ended:
+            self._waiting.extend(examples)
+            self._changed.set()
+
+    def end(self) -> None:
+        """Yield nothing more, not even what is waiting; safe to call twice."""
+        self._ended = True
+        self._waiting.clear()
+        self._changed.set()
+
+    def has(self, example_id: str, aspect: str) -> bool:
+        """Return whether an example was handed in with a score on the aspect."""
+        return aspect in self._settled.get(example_id, ())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Example:
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        handed = self._waiting.popleft()
+        if handed.settled:
+            self._settled[handed.example.id] = handed.settled
+        else:
+            self._settled.pop(handed.example.id, None)
+        return handed.example
