@@ -48,7 +48,7 @@ def served(**options: Any) -> Iterator[MockServer]:
 
     thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
     thread.start()
-    assert ready.wait(10), "the server did not start"
+    assert ready.wait(120), "the server did not start"
     try:
         yield servers[0]
     finally:

@@ -18,7 +18,7 @@ def recorded():
     def reply(body, draw):
         text = "\n".join(message["content"] for message in body["messages"])
         asked.append(text)
-        if "numbered list of exactly" in text:
+        if "numbered list of" in text:
             return "1. Order: how its parts follow.\n2. Focus: whether it stays with its topic."
         if "on each of these aspects" in text:
             return "Order: 4\nFocus: 2"
@@ -95,6 +95,34 @@ def test_a_published_tree_is_rated_and_nothing_is_taken_apart(recorded, tmp_path
     )  # fmt: skip
     assert unknown.code == 2
     assert "unknown tree 'grown'" in unknown.err
+
+
+def test_every_flag_of_fit_at_once(recorded, tmp_path):
+    """A grown tree, ranked by Shapley values and pruned in spite of noise, with all ablations."""
+    rows = [json.loads(line) for line in data_file("summarization").read_text().splitlines()]
+    for at, row in enumerate(rows):
+        raters = [1 + (at + shift) % 5 for shift in (0, 1)]
+        row["annotators"] = {"coherence": raters, "fluency": raters[::-1]}
+    server, asked = recorded
+    out = tmp_path / "ev"
+    done = textassay(
+        "fit", write(tmp_path / "rated.jsonl", rows), "--method", "hd-eval", "-t", "summarization",
+        "--model", "direct/mock", "--api-base", server.url, "--aspects", "coherence,fluency",
+        "--layers", 3, "--children", 2, "--keep", 1, "--saliency", "shapley", "--noise", "prune",
+        "--train-fraction", 0.5, "--test-fraction", 0.4, "--split", "row", "--seed", 1,
+        "--scale", "coherence=1,5", "--aggregator", "tree-joint", "--aggregator", "linear",
+        "--report", "full", "--repeats", 2, "--out", out, "--progress", "none", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    report = json.loads((out / "report.json").read_text())
+    # of the third layer's two, the one named like its criterion is dropped
+    assert [len(layer["criteria"]) for layer in report["alignment"]] == [2, 4, 1]
+    assert report["held_out"]["aspects"]["coherence"]["n"] == 14
+    assert set(report["aggregators"]["cross_validated_error"]) == {"tree-joint", "linear"}
+    assert report["criteria_efficiency"]
+    assert report["ablations"]
+    assert report["experts"]
+    assert any("numbered list of at most 2 lines" in text for text in asked)
 
 
 def test_the_profile_paper_sends_texts_bare(recorded, tmp_path):

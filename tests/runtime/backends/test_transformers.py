@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import math
 import shutil
 
@@ -101,6 +102,31 @@ async def test_continuations_equal_a_plain_forward_pass(folder):
         assert [t.logprob for t in first.tokens] == pytest.approx(expected, abs=1e-5)
         assert [t.logprob for t in second.tokens] == pytest.approx(expected, abs=1e-5)
         assert "".join(t.token for t in first.tokens).strip() == request.continuation.strip()
+    await model.aclose()
+
+
+@pytest.mark.parametrize(("dtype", "near"), [("bfloat16", 0.2), ("float16", 0.02)])
+async def test_half_precision_is_near_single_and_known_by_its_name(dtype, near, folders):
+    """A cached score of one number format never stands for another's."""
+    model = await opened(folders["gpt2"], dtype=dtype).open()
+    found = await model.continuation(ContinuationRequest(prompt=PROMPT, continuation=" yes, it is"))
+    expected = plain(folders["gpt2"], PROMPT, " yes, it is")
+    assert [token.logprob for token in found.tokens] == pytest.approx(expected, abs=near)
+    assert model.identity["dtype"] == dtype
+    await model.aclose()
+
+
+async def test_layers_are_spread_by_accelerate(folders):
+    """With it a `device_map` changes no score; without it, the error says what to install."""
+    model = TransformersModel("transformers/x", str(folders["gpt2"]), device_map="cpu")
+    request = ContinuationRequest(prompt=PROMPT, continuation=" yes")
+    if importlib.util.find_spec("accelerate") is None:
+        with pytest.raises(ConfigurationError, match="pip install accelerate"):
+            await model.continuation(request)
+    else:
+        found = await model.continuation(request)
+        expected = plain(folders["gpt2"], PROMPT, " yes")
+        assert [token.logprob for token in found.tokens] == pytest.approx(expected, abs=1e-5)
     await model.aclose()
 
 
