@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from textassay.evaluation.spec import RunSpec
-from textassay.runtime.backends.llamacpp.embedded import NAME as EMBEDDED
+from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.settings import Settings
 

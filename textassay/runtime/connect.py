@@ -293,7 +293,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         Limits that are shared through Redis stay whole, and so does the queue of a local model.
         """
         for endpoint in self._endpoints:
-            if not self._is_local and not isinstance(endpoint.limiter, SharedLimiter):
+            if not self._is_local and self.settings.limits is None:
                 endpoint.limiter.take_part(number, count)
 
     @property
