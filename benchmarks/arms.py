@@ -118,7 +118,15 @@ ARMS: dict[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "litellm": bare_litellm,
     "textassay": ours,
 }
-IMPORTED_BY = {"aiohttp": "aiohttp", "litellm": "litellm", "textassay": "textassay.evaluation.api"}
+IMPORTED_BY = {
+    "aiohttp": ("aiohttp",),
+    "litellm": ("litellm",),
+    "textassay": (
+        "textassay.evaluation.api",
+        "textassay.methods.llm_score",
+        "textassay.runtime.backends.direct",
+    ),
+}
 """What each arm loads before the clock starts."""
 
 
@@ -126,7 +134,8 @@ async def measured(args: argparse.Namespace) -> dict[str, Any]:
     """Run the arm and return samples, seconds, CPU and peak memory."""
     if args.warm:
         __import__(args.warm)
-    __import__(IMPORTED_BY[args.arm])
+    for module in IMPORTED_BY[args.arm]:
+        __import__(module)
     raise_gc_threshold()  # for every arm, as the command line does
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     samples = await ARMS[args.arm](args)

@@ -56,8 +56,10 @@ class MaskedModel(Wrapper):
             secrets: From `known_secrets`.
         """
         super().__init__(wrapped)
+        known = tuple(secrets)
         # An empty alternation would match everywhere; `(?!)` matches nowhere.
-        self._pattern = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
+        self._pattern = re.compile("|".join(map(re.escape, known)) or r"(?!)")
+        self._masks = bool(known)
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer, with secrets replaced in texts, tokens and the messages of errors."""
@@ -70,6 +72,8 @@ class MaskedModel(Wrapper):
                 self._masked(part) if isinstance(part, str) else part for part in error.args
             )
             raise
+        if not self._masks:
+            return response
         update: dict[str, object] = {}
         if response.model and self._pattern.search(response.model):
             update["model"] = self._masked(response.model)

@@ -169,7 +169,7 @@ class ShardWriter:
 
     def __init__(self, folder: Path) -> None:
         """Store the shard's folder, which exists and is locked for this process."""
-        self._folder = folder
+        self._folder, self._file = folder, folder / DATABASE
         self._cache: diskcache.Cache | None = None
 
     def open(self) -> None:
@@ -182,7 +182,7 @@ class ShardWriter:
         try:
             _check_settings(self._folder)
             self._cache = diskcache.Cache(str(self._folder), disk=BytesDisk, **_SETTINGS)
-            self._made = (self._folder / DATABASE).stat()
+            self._made = self._file.stat()
         except (sqlite3.Error, OSError) as error:
             raise unusable(self._folder / DATABASE, error) from error
 
@@ -193,7 +193,7 @@ class ShardWriter:
             StorageError: The disk is full, or the file is damaged or gone.
         """
         assert self._cache is not None
-        file = self._folder / DATABASE
+        file = self._file
         try:
             # SQLite goes on writing to a file that was deleted, and what it takes is paid for
             if not os.path.samestat(file.stat(), self._made):
