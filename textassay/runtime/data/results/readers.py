@@ -68,6 +68,7 @@ def _assertion(assertion: Mapping[str, Any]) -> str:
 
 def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
+    run = run.get("testRunData", run)  # the file of the latest run wraps it
     for at, one in enumerate(_either(run, "testCases", "test_results") or ()):
         measured = _either(one, "metricsData", "metrics_data") or ()
         context = _either(one, "retrievalContext", "retrieval_context") or one.get("context")
@@ -96,7 +97,7 @@ def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
             id=one["doc_id"] if filtered in (None, "none") else f"{one['doc_id']}-{filtered}",
             output=_answer(one, requests),
             source=text(requests[0][0]) if requests else None,
-            references=listed(one.get("target")),
+            references=listed(_target(one, requests)),
             group=one["doc_id"],
             metrics=numbers({name: one.get(name) for name in names}),
         )
@@ -128,6 +129,14 @@ def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
     # Multiple choice in the harness is a likelihood per choice: the answer is the likeliest one.
     best = max(range(len(requests)), key=lambda at: likelihoods[at] or 0.0)
     return text(requests[best][1])
+
+
+def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
+    """Return the target; of weighed choices the harness records the index of the right one."""
+    target, weighed = one.get("target"), len({str(request[0]) for request in requests}) == 1
+    if len(requests) < 2 or not weighed or not str(target).isdecimal():
+        return target
+    return requests[int(target)][1] if int(target) < len(requests) else target
 
 
 def _either(values: Mapping[str, Any], camel: str, snake: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from textassay.runtime.data.dataset import Examples
@@ -46,8 +48,8 @@ def read_results(form: str, path: str | Path) -> Imported:
     """Read a result file of another tool.
 
     Args:
-        form: `inspect` (.eval or .json), `promptfoo` (.json), `deepeval` (.json) or `lm-eval`
-            (samples_*.jsonl).
+        form: `inspect` (.eval or .json), `promptfoo` (.json or .jsonl), `deepeval` (.json) or
+            `lm-eval` (samples_*.jsonl).
         path: The file.
 
     Raises:
@@ -63,7 +65,9 @@ def read_results(form: str, path: str | Path) -> Imported:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except NotImplementedError as error:  # a compression that this Python lacks
         raise DataError(
-            f"{path}: {error}; write it as JSON first: inspect log convert --to json"
+            f"{path}: is compressed with zstd, which Python reads from 3.14 on; "
+            "pip install 'textassay[inspect]', or write it as JSON first: "
+            "inspect log convert --to json"
         ) from error
     except (
         AttributeError,
@@ -86,9 +90,10 @@ def read_results(form: str, path: str | Path) -> Imported:
 
 
 def _parsed(form: str, path: Path) -> Any:
-    if form == "lm-eval":
+    if form == "lm-eval" or path.suffix == ".jsonl":
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.strip()]
+        found = [json.loads(line) for line in lines if line.strip()]
+        return found if form == "lm-eval" else {"results": found}
     if form == "inspect" and zipfile.is_zipfile(path):
         return _unzipped(path)
     return json.loads(path.read_text(encoding="utf-8"))
@@ -96,7 +101,7 @@ def _parsed(form: str, path: Path) -> Any:
 
 def _unzipped(path: Path) -> dict[str, Any]:
     """Return an Inspect log that is a zip file: a header, and a file per sample."""
-    with zipfile.ZipFile(path) as archive:
+    with _zip_reader().ZipFile(path) as archive:
         # A log of a run that was interrupted has no header yet, only the journal's start.
         names = archive.namelist()
         head = "header.json" if "header.json" in names else "_journal/start.json"
@@ -104,6 +109,15 @@ def _unzipped(path: Path) -> dict[str, Any]:
         samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
         log["samples"] = [json.loads(archive.read(name)) for name in samples]
     return log
+
+
+def _zip_reader() -> ModuleType:
+    """Return the module `zipfile`, with zstd if a package or this Python has it."""
+    try:
+        # Inspect compresses with zstd by default; the standard library reads it from 3.14 on
+        return importlib.import_module("backports.zstd.zipfile")
+    except ImportError:
+        return zipfile
 
 
 def _unique(rows: list[Row]) -> list[Row]:

@@ -1,0 +1,69 @@
+"""Files that Inspect, promptfoo, DeepEval and lm-evaluation-harness wrote themselves are read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from textassay.runtime.data import Examples
+from textassay.runtime.data.results import read_results
+
+FILES = Path(__file__).parents[2] / "fixtures" / "results"
+
+
+def examples(form, name):
+    """Return the examples of a file by id."""
+    found = read_results(form, FILES / name)
+    return {example.id: example for example in Examples(found.rows)}, found.empty
+
+
+@pytest.mark.parametrize("name", ["inspect.eval", "inspect.json"])
+def test_inspect(name):
+    """A log compressed with zstd, as Inspect writes it by default, and one in JSON."""
+    if name == "inspect.eval" and sys.version_info < (3, 14):
+        pytest.importorskip("backports.zstd")
+    rows, empty = examples("inspect", name)
+    assert (set(rows), empty) == ({"fr", "fr#2", "2", "2#2"}, 0)
+    assert rows["fr"].output == "The capital is Paris."
+    assert rows["fr"].metrics == {"match": 1, "rubric.tone": 0.5, "rubric.length": 2.1}
+    assert rows["2#2"].metrics["match"] == 0
+    assert (rows["2#2"].group, rows["2#2"].references) == ("2", ("Rhine", "Elbe"))
+    assert {row.system for row in rows.values()} == {"mockllm/model"}
+
+
+@pytest.mark.parametrize("name", ["promptfoo.json", "promptfoo.jsonl"])
+def test_promptfoo(name):
+    """Of three tests with two prompts one failed: it has no text, and is counted."""
+    rows, empty = examples("promptfoo", name)
+    assert (len(rows), empty) == (4, 2)
+    first = rows["0-1-answerer"]
+    assert (first.output, first.system) == ("The capital is Paris.", "answerer, prompt 1")
+    assert first.source == "Answer: What is the capital of France?"
+    assert first.metrics == {"score": 0.7625, "icontains": 1, "Length": 0.525}
+    assert rows["1-0-answerer"].metrics == {"score": 1, "equals": 1}
+
+
+@pytest.mark.parametrize("name", ["run", "latest", "results"])
+def test_deepeval(name):
+    """In each of its three files; a metric that raised an error has no score."""
+    rows, _ = examples("deepeval", f"deepeval-{name}.json")
+    assert rows["test_case_0"].metrics == {"Word Overlap": 1, "Strict": 1}
+    assert rows["second"].metrics == {"Word Overlap": 0}
+    assert (rows["second"].output, rows["second"].references) == ("It is Lyon", ("Paris",))
+    assert rows["second"].context == "Paris is the capital of France."
+
+
+def test_lm_eval():
+    """Generated texts once per filter; of choices the likeliest, and the right one's text."""
+    rows, _ = examples("lm-eval", "lm-eval-generated.jsonl")
+    assert set(rows) == {"0-strict", "1-strict", "0-letters", "1-letters"}
+    assert rows["1-strict"].source == "Q: Name a river of Germany.\nA:"
+    assert (rows["1-strict"].references, rows["1-strict"].metrics) == (
+        ("Rhine",),
+        {"exact_match": 0},
+    )
+    rows, _ = examples("lm-eval", "lm-eval-choices.jsonl")
+    assert (rows["0"].output, rows["0"].references) == (" Lyon", (" Paris",))
+    assert rows["1"].metrics == {"acc": 0, "acc_norm": 0}
