@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -151,6 +153,26 @@ def test_workers_share_the_recording(suite):
     assert "1 error" in result.stdout.lines[-1]
     result.stdout.fnmatch_lines(["*test_good: coherence: 4.300*holds"])
     assert run(suite, "-k", "good or open", "--textassay=replay").ret == 0
+
+
+def test_the_guide(suite):
+    """The test file of docs/ci.md runs as it stands, but for the model."""
+    page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text("utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    texts = "".join(f'{{"output": "Text {n} of quality {4 + n % 2}"}}\n' for n in range(10))
+    suite.mkdir("tests").joinpath("data").mkdir()
+    (suite.path / "tests" / "data" / "summaries.jsonl").write_text(texts)
+    judge = block.replace('"openai/gpt-4.1-mini"', "JUDGE, options={'n': 2}")
+    assert judge != block
+    judge_of_two_ratings = (
+        "import textassay\n"
+        "ANSWERS = {True: 'Rating: 4', False: 'Rating: 5'}\n"
+        "JUDGE = textassay.ScriptedModel(lambda r: ANSWERS['quality 4' in r.text])\n"
+    )
+    recorded = "assay.evaluate_sync('tests/data/summaries.jsonl', out='tests/baselines/main')"
+    main = f"def test_main(assay):\n    {recorded}\n\n\ndef test_no_worse"
+    suite.makepyfile(test_suite=judge_of_two_ratings + judge.replace("def test_no_worse", main))
+    run(suite, "--textassay=live").assert_outcomes(passed=3)
 
 
 @pytest.mark.skipif(not INSTALLED, reason="needs the entry point of an installed textassay")

@@ -1,4 +1,4 @@
-"""Finds the code blocks of a Markdown page, fenced and indented."""
+"""Finds the code blocks of a Markdown page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 @dataclass(frozen=True)
 class Block:
-    """One code block: its language (`shell` if the page names none), its text and its line."""
+    """A fenced block: its language (`shell` if the page names none), its text and its line."""
 
     page: str
     line: int
@@ -30,35 +30,21 @@ class Block:
         found = []
         for line in joined.splitlines():
             command, _, comment = line.removeprefix("$ ").partition(" #")
-            if command.strip() and not command.startswith("#"):
+            if command.strip():
                 found.append((shlex.split(command), comment.strip()))
         return found
 
 
 def blocks_of(page: Path) -> list[Block]:
     """Return all blocks of a page, in order."""
-    found: list[Block] = []
-    taken: list[str] = []
-    first, language = 0, None
-    lines = page.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate([*lines, ""], start=1):
-        fence = re.fullmatch(r"```(\w*)", line)
-        if language is None and fence:
-            first, language, taken = number, fence[1] or "shell", []
-        elif language not in (None, "indented"):
-            if fence:
-                found.append(Block(page.name, first, str(language), "\n".join(taken) + "\n"))
-                language = None
-            else:
-                taken.append(line)
-        # an indented line behind an empty one is a block as well, unless it belongs to a list
-        elif language is None and line.startswith("    ") and not lines[number - 2].strip():
-            first, language, taken = number, "indented", [line[4:]]
-        elif language == "indented":
-            if line.startswith("    "):
-                taken.append(line[4:])
-            else:
-                kind = "shell" if re.match(r"(textassay|python|make|pip) ", taken[0]) else "text"
-                found.append(Block(page.name, first, kind, "\n".join(taken) + "\n"))
-                language = None
-    return found
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page.name, text.count("\n", 0, found.start()) + 1, found[1] or "shell", found[2])
+        for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    ]
+
+
+def indented(page: Path) -> list[str]:
+    """Return the lines that Markdown takes for a block because they are indented."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    return re.findall(r"(?<=\n\n)    \S.*", text)

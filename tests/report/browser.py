@@ -33,7 +33,7 @@ def browsing(profile: Path) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    driver.set_script_timeout(30)
+    driver.set_script_timeout(120)  # as long as a busy machine may need
     try:
         yield driver
     finally:

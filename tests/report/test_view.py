@@ -35,7 +35,7 @@ def served(path, **options):
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(90)
     try:
         yield addresses[0]
     finally:

@@ -133,10 +133,11 @@ def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
 
 def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
     """Return the target; of weighed choices the harness records the index of the right one."""
-    target, weighed = one.get("target"), len({str(request[0]) for request in requests}) == 1
-    if len(requests) < 2 or not weighed or not str(target).isdecimal():
+    target = one.get("target")
+    index, weighed = str(target), len({str(request[0]) for request in requests}) == 1
+    if len(requests) < 2 or not weighed or not index.isdecimal():
         return target
-    return requests[int(target)][1] if int(target) < len(requests) else target
+    return requests[int(index)][1] if int(index) < len(requests) else target
 
 
 def _either(values: Mapping[str, Any], camel: str, snake: str) -> Any:

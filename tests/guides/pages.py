@@ -1,0 +1,301 @@
+"""What each guide takes for granted, and what stands in for models and servers elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmark_data import FOLDER as DATA
+from tests.cli.harness import textassay
+from tests.guides.blocks import Block
+from tests.guides.running import Reader
+from tests.redis_server import redis_served
+from textassay import ScriptedModel
+from textassay.runtime.messages import Example
+
+ELSEWHERE = {
+    ("README.md", "python"): "tests/test_readme.py",
+    ("tasks.md", "toml"): "tests/test_tasks_guide.py",
+    ("tasks.md", "json"): "tests/test_tasks_guide.py",
+    ("tasks.md", "console"): "tests/test_tasks_guide.py",
+    ("tasks.md", "python"): "tests/test_tasks_guide.py",
+    ("ci.md", "python"): "tests/gates/test_pytest_plugin.py",
+    ("compose.md", "python"): "tests/examples/test_compose.py",
+}
+"""Blocks by page and language with a test of their own."""
+
+NAMES = {
+    "MODEL": "direct/judge", "BIG": "direct/judge", "SMALL": "direct/judge",
+    # through litellm a call takes ten times as long; blocks in Python ask through it
+    "openai/gpt-4.1-mini": "direct/judge",
+    "--max-cost": "--price 1,2 --max-cost",
+}  # fmt: skip
+LARGE = ("agreement.md", "decisions.md", "fit.md", "report.md")
+"""Pages whose commands need more than four texts."""
+COMMON = ["--method", "llm-score", "--task", "summarization", "--aspects", "fluency"]
+
+
+@contextmanager
+def reader_of(page: str, folder: Path, url: str, patch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    """Yield a reader of one page, with all that the page takes for granted."""
+    reader = Reader(folder, url, dict(NAMES))
+    if page not in LARGE:
+        data = folder / "data.jsonl"
+        data.write_text("\n".join(data.read_text("utf-8").splitlines()[:4]), encoding="utf-8")
+    prepare = PREPARE.get(page, _nothing)
+    steps = prepare(reader, patch)
+    next(steps, None)
+    try:
+        yield reader
+    finally:
+        next(steps, None)
+
+
+def _nothing(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    yield
+
+
+def _toml(reader: Reader, check: Callable[[str, dict[str, Any]], None]) -> None:
+    """Read the page's own files with a function; entry points are checked as on every page."""
+    entry_points = reader.run_toml
+
+    def run_toml(block: Block) -> None:
+        found = tomllib.loads(block.text)
+        if "project" in found:
+            entry_points(block)
+        else:
+            check(block.text, found)
+
+    reader.run_toml = run_toml  # type: ignore[method-assign]
+
+
+def _score(reader: Reader, *more: str) -> None:
+    out = reader.folder / "runs" / f"toml-{len(list((reader.folder / 'runs').iterdir()))}"
+    done = textassay("score", *more, "--out", out)
+    assert done.code == 0, done
+
+
+def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What Label Studio exports once somebody has rated a text."""
+    exported = [
+        {
+            "data": {"id": "doc-0-M0"},
+            "annotations": [
+                {
+                    "completed_by": 1,
+                    "result": [
+                        {"from_name": "coherence", "type": "rating", "value": {"rating": 4}}
+                    ],
+                }
+            ],
+        }
+    ]
+    (reader.folder / "export.json").write_text(json.dumps(exported), encoding="utf-8")
+    yield
+
+
+def _contributing(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a method imports."""
+    from textassay.methods.judging import RatingMethod
+    from textassay.methods.method import Options
+    from textassay.runtime.graph import Node
+
+    reader.scope |= {"RatingMethod": RatingMethod, "Options": Options, "Node": Node}
+    yield
+
+
+def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A table with the columns that the page maps."""
+    reader.names["..."] = (
+        "--method llm-score --task summarization --aspects coherence --field coherence=human.coherence --model direct/judge --out runs/first"
+    )
+    rows = [
+        json.loads(line)
+        for line in (reader.folder / "data.jsonl").read_text("utf-8").splitlines()[:4]
+    ]
+    lines = ["item_id,model,article,gold,coherence,output"]
+    lines += [
+        f'{r["id"]},{r["system"]},"{r["source"]}","{r["references"][0]}",3,"{r["output"]}"'
+        for r in rows
+    ]
+    (reader.folder / "summaries.csv").write_text("\n".join(lines), encoding="utf-8")
+
+    def check(text: str, found: dict[str, Any]) -> None:
+        (reader.folder / "map.toml").write_text(text, encoding="utf-8")
+        _score(
+            reader, "summaries.csv", "--config", "map.toml", "--aspects", "coherence",
+            "--model", "direct/judge", "--api-base", reader.url,
+        )  # fmt: skip
+
+    _toml(reader, check)
+    yield
+
+
+def _fit(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The ratings of the texts are drawn, so that there is nothing for `auto` to learn."""
+    reader.names["--method hd-eval"] = "--aggregator ridge --method hd-eval"
+    yield
+
+
+def _decisions(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fewer texts than on the page."""
+    reader.names["--next 100"] = "--next 10"
+    reader.names["..."] = "--task summarization --model direct/judge"
+    yield
+
+
+def _fusion(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tools of the names on the page that need no model."""
+    reader.names["nli,bleurt"] = "nli=coverage,bleurt=rougeL"
+
+    def check(text: str, found: dict[str, Any]) -> None:
+        (reader.folder / "written.toml").write_text(text, encoding="utf-8")
+        _score(
+            reader, "data.jsonl", "--method", "fusion-eval", "--model", "direct/judge",
+            "--task", "summarization", "--aspects", "consistency,fluency", "--api-base", reader.url,
+            "--tools", "nli=coverage,bleurt=rougeL", "--set", "plan=written.toml",
+        )  # fmt: skip
+
+    _toml(reader, check)
+    yield
+
+
+def _gateways(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every key of the page's files is read; the server is the one of the tests."""
+    import certifi
+
+    reader.names["openai/gpt-4.1-mini"] = f'direct/judge"\napi_base = "{reader.url}'
+    patch.setenv("GATEWAY_KEY", "k")
+    patch.setenv("TEAM_TOKEN", "t")
+    reader.names |= {
+        "/etc/ssl/our-ca.pem": certifi.where(),
+        "https://gateway.example/openai/v1": reader.url,
+        "https://gateway.example/v1": reader.url,
+        "http://gpu-1:8000/v1": reader.url.replace("127.0.0.1", "localhost"),
+    }
+    reader.scope["textassay"] = sys.modules["textassay"]
+    reader.scope["MyModel"] = lambda: ScriptedModel(lambda asked: "Rating: 4")
+
+    def check(text: str, found: dict[str, Any]) -> None:
+        (reader.folder / "gateway.toml").write_text(text, encoding="utf-8")
+        given = [] if "method" in found else COMMON
+        _score(reader, "data.jsonl", "--config", "gateway.toml", *given)
+
+    def run_python(block: Block) -> None:
+        Reader.run_python(reader, block)
+        if test := reader.scope.get("test_my_model"):
+            assert callable(test)
+            (mark,) = test.pytestmark
+            assert mark.args[0] == "check"
+
+    reader.run_python = run_python  # type: ignore[method-assign]
+    _toml(reader, check)
+    yield
+
+
+def _local_models(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A tiny GGUF model; transformers, whose import takes seconds, has tests of its own."""
+    reader.names["transformers/google/flan-t5-xl"] = "direct/judge"
+    reader.names["transformers/facebook/opt-350m@main"] = "direct/judge"
+
+    def run_python(block: Block) -> None:
+        pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
+        from tests.gguf_fixture import write_model
+
+        write_model(reader.folder / "judge.gguf")
+        Reader.run_python(reader, block)
+
+    def check(text: str, found: dict[str, Any]) -> None:
+        profile = reader.folder / "profile"
+        (profile / "chains").mkdir(parents=True)
+        (profile / "profile.toml").write_text(text, encoding="utf-8")
+        (profile / "rating.jinja").write_text("Rate {{ aspect.name }}.\nRating:", encoding="utf-8")
+        _score(
+            reader, "new.jsonl", *COMMON, "--model", "direct/judge", "--api-base", reader.url,
+            "--set", f"profile={profile}",
+        )  # fmt: skip
+
+    reader.run_python = run_python  # type: ignore[method-assign]
+    _toml(reader, check)
+    yield
+
+
+def _reproduce(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The published data sets, where they are there."""
+    if not DATA.is_dir():
+        pytest.skip(f"benchmark data not found in {DATA}; set TEXTASSAY_DATA")
+    reader.names |= {
+        "--data DATA": f"--data {DATA}",
+        "transformers/google/flan-t5-xl": f"direct/judge --api-base {reader.url} --limit 2",
+    }
+    # 1: some rows of a table lack something, and say what
+    reader.statuses = (0, 1)
+    yield
+
+
+def _scale(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two shards instead of four, and Redis on this machine."""
+    reader.names |= {"1/4": "1/2", "2/4": "2/2", "2/16": "2/2"}
+    with redis_served(reader.folder) as redis:
+        reader.names["redis://limits.example:6379/0"] = redis.url
+        yield
+
+
+def _stress(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The judge, which draws its ratings, holds or fails as it may."""
+    reader.names |= {"NAME": "direct/judge", "OTHER": "direct/other"}
+    reader.statuses = (0, 1, 4)
+    reader.names["--method llm-score"] = "--aspects consistency --method llm-score"
+    reader.names["--method g-eval"] = "--aspects consistency --method g-eval"
+    yield
+
+
+def _telemetry(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    yield
+    reader.scope["telemetry"].uninstrument()
+
+
+def _tools(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    import re
+
+    from textassay.tools import build, premise, tool
+
+    reader.names["nli:/models/nli"] = "nli=coverage"
+    reader.scope |= {"tool": tool, "premise": premise, "Example": Example, "re": re}
+    reader.scope["example"] = Example(output="It rained.", source="It rained all day.")
+
+    def check(text: str, found: dict[str, Any]) -> None:
+        (name,) = found["tools"]
+        (made,) = build([name], table=found["tools"])
+        assert made.name == name
+
+    _toml(reader, check)
+    yield
+
+
+def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    def check(text: str, found: dict[str, Any]) -> None:
+        (reader.folder / "own.toml").write_text(text, encoding="utf-8")
+        _score(
+            reader, "data.jsonl", "--method", "hd-eval", "--task", "summarization",
+            "--aspects", "coherence", "--set", "tree=own.toml",
+            "--model", "direct/judge", "--api-base", reader.url,
+        )  # fmt: skip
+
+    _toml(reader, check)
+    yield
+
+
+PREPARE = {
+    "annotate.md": _annotate, "CONTRIBUTING.md": _contributing, "data.md": _data, "decisions.md": _decisions, "fit.md": _fit,
+    "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
+    "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,
+    "telemetry.md": _telemetry, "tools.md": _tools, "trees.md": _trees,
+}  # fmt: skip
