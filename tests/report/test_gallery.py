@@ -13,7 +13,7 @@ SIZES = {"terminal": (900, 760), "report-phone": (390, 800), "annotate-phone": (
 def test_every_picture_is_taken(browser, tmp_path):
     """Of the report, the viewer and the annotation page, each as large as its screen."""
     model = ScriptedModel(lambda asked: f"Rating: {1 + len(asked.text) % 5}")
-    run = judged(tmp_path, model, n=1)
+    run = judged(tmp_path, model, n=2)
     (tmp_path / "pictures").mkdir()
     take(browser, tmp_path / "pictures", run, tmp_path)
     for name in PICTURES:
