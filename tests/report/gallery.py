@@ -144,11 +144,16 @@ def _serving(*command: str) -> Iterator[str]:
         else:
             raise RuntimeError(f"{command} ended")
         # a full pipe would stop the server
-        threading.Thread(target=process.stdout.read, daemon=True).start()
-        yield line.split()[-1]
+        rest = threading.Thread(target=process.stdout.read)
+        rest.start()
+        try:
+            yield line.split()[-1]
+        finally:
+            process.kill()
+            rest.join()
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def reduce(path: Path) -> None:
