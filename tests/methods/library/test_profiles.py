@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from textassay.demo.recipes import RECIPES
+from textassay.demo.recipes import TASKS as DEMO_TASKS
 from textassay.methods import build
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
@@ -257,6 +259,19 @@ def test_no_two_methods_make_the_same_call():
         judge, *_ = judged(method, "summarization", NEWS, aspects=["coherence"])
         asked[method] = tuple(request.prompt for request in judge.requests)
     assert len(set(asked.values())) == len(asked)
+
+
+@pytest.mark.parametrize("task", DEMO_TASKS)
+def test_no_two_rows_of_the_demo_are_one_call_under_two_names(task):
+    """The same requests come twice only where tools are averaged with what they say."""
+    asked = {}
+    example = {"dialogue": CHAT, "data-to-text": DATA}.get(task, NEWS)
+    for recipe in RECIPES:
+        judge, *_ = judged(recipe.method, task, example, tools=recipe.tools, **recipe.options)
+        assert judge.requests, recipe.name
+        asked[recipe.name] = (tuple(map(repr, judge.requests)), recipe.tools)
+    assert len(set(asked.values())) == len(RECIPES)
+    assert not {"llm-score", "llm-score-cot"} & {recipe.method for recipe in RECIPES}
 
 
 @pytest.mark.parametrize(
