@@ -7,11 +7,7 @@ import asyncio
 import inspect
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import tomllib
-import urllib.request
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,9 +23,10 @@ from textassay.runtime.messages import Example
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ASKS = ("score", "stress", "fit", "plan", "tree", "resume")
 """Commands that ask a model, which here is at an address of its own."""
-LONG = ("demo", "annotate", "--port", "--processes")
-"""Words of commands that take minutes, or start processes: their flags are checked here, and they
-run in `make demo`, tests/annotate/test_page.py, tests/report and tests/cli/test_shards.py."""
+LONG = ("demo", "annotate", "view", "--processes", "--cluster", "rubric")
+"""Words of commands that take minutes, serve a page, need another machine or ratings that agree with
+the judge: their flags are checked here. They run in `make demo`, tests/annotate/test_page.py,
+tests/report/test_gallery.py, tests/cli/test_shards.py, tests/cluster and tests/fitting."""
 ENTRY_POINTS = ("textassay.methods", "textassay.models", "textassay.tools")
 
 
@@ -123,32 +120,9 @@ class Reader:
             # blocks show alternatives that write to the same place
             if flag in words and name != "resume":
                 _remove(self.folder / words[words.index(flag) + 1])
-        if name == "view":
-            self._view(words)
-            return
         done = textassay(*words)
         told = re.search(r"exit status (\d)", comment)
         assert done.code in ((int(told[1]),) if told else self.statuses), (words, done)
-
-    def _view(self, words: list[str]) -> None:
-        """Start the viewer, open the page whose address it prints, and end it by Ctrl-C."""
-        command = [sys.executable, "-m", "textassay", *words, "--port", "0"]
-        with subprocess.Popen(
-            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            assert process.stdout is not None
-            lines = []
-            for line in process.stdout:
-                lines.append(line)
-                if address := re.search(r"http://127\.0\.0\.1:\d+/\S*", line):
-                    break
-            else:
-                raise AssertionError("".join(lines))
-            with urllib.request.urlopen(address[0]) as page:
-                assert b"<title>" in page.read()
-            process.send_signal(signal.SIGINT)
-            process.stdout.read()
-        assert process.returncode == 0, lines
 
 
 def _remove(path: Path) -> None:
