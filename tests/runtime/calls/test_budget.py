@@ -250,3 +250,34 @@ def test_a_cap_must_be_a_positive_number(cap: float) -> None:
     """The message names the option."""
     with pytest.raises(ConfigurationError, match="max_cost="):
         Budget(cap)
+
+
+def test_a_lease_spends_what_it_is_granted_and_waits_for_more() -> None:
+    """Nothing before the first grant; each grant admits; the end of the lease refuses the rest."""
+
+    async def main() -> None:
+        budget, shortages = Budget(1.0), []
+        budget.start_lease(lambda: shortages.append(budget.needed))
+        entered: list[int] = []
+
+        async def spend(number: int) -> None:
+            async with budget.reserve(0.4) as reservation:
+                entered.append(number)
+                reservation.settle(0.4)
+
+        tasks = [asyncio.create_task(spend(number)) for number in range(3)]
+        await asyncio.sleep(1)
+        assert (entered, budget.needed) == ([], 0.4)
+        budget.grow(0.5)
+        await asyncio.sleep(1)
+        assert (entered, budget.needed) == ([0], 0.4)
+        budget.grow(0.3)
+        await asyncio.sleep(1)
+        assert entered == [0, 1]
+        budget.end_lease()
+        with pytest.raises(BudgetReached):
+            await tasks[2]
+        assert len(shortages) == 3
+        assert (budget.spent, budget.reserved) == (0.8, 0.0)
+
+    run_virtual(main())

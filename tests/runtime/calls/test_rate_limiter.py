@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -458,3 +459,42 @@ def test_a_limiter_serves_one_event_loop_after_another() -> None:
     limit = limiter(rpm=600)
     for _ in range(2):
         assert len(run_virtual(admit_many(limit, [0] * 20))) == 20
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_parts_of_a_limit_add_up_to_it(count: int) -> None:
+    """Of requests, tokens and calls in flight; a part is given up and taken back at any time."""
+    limiters = [Limiter(rpm=600, tpm=6000, concurrency=20) for _ in range(count)]
+    for number, limiter in enumerate(limiters):
+        limiter.take_part(number, count)
+    assert sum(limiter.concurrency for limiter in limiters) == 20
+    assert sum(limiter.rpm or 0 for limiter in limiters) == pytest.approx(600)
+    assert sum(limiter.tpm or 0 for limiter in limiters) == pytest.approx(6000)
+    limiters[0].take_part(0, 1)
+    assert (limiters[0].rpm, limiters[0].tpm, limiters[0].concurrency) == (600, 6000, 20)
+    with pytest.raises(ConfigurationError, match="have no 21 parts"):
+        limiters[0].take_part(0, 21)
+
+
+def test_a_smaller_part_holds_at_once() -> None:
+    """For the pace, the window and the calls in flight of those that wait already."""
+
+    async def main() -> list[float]:
+        limiter = Limiter(rpm=6000, tpm=None, concurrency=20, adaptive=False)
+        loop, times = asyncio.get_running_loop(), list[float]()
+
+        async def ask() -> None:
+            async with limiter.admit():
+                times.append(loop.time())
+
+        tasks = [asyncio.create_task(ask()) for _ in range(30)]
+        await asyncio.sleep(0.1)
+        limiter.take_part(0, 10)
+        await asyncio.gather(*tasks)
+        return times
+
+    times = run_virtual(main())
+    late = [at for at in times if at > times[0] + 0.2]
+    gaps = [after - before for before, after in pairwise(late)]
+    assert len(late) > 10
+    assert min(gaps) >= 0.099
