@@ -153,18 +153,11 @@ SOUP = Example(
 )
 
 
-@pytest.mark.parametrize(
-    ("task", "aspect", "inputs"),
-    [
-        ("dialogue", "coherence", "dialogue history: {0.source} response: {0.output}"),
-        ("dialogue", "groundedness", "response: {0.output} fact: {0.context}"),
-        ("summarization", "coherence", "document: {0.source} summary: {0.output}"),
-        ("summarization", "relevance", "summary: {0.output} reference: {0.references[0]}"),
-        ("data-to-text", "naturalness", "utterance: {0.output}"),
-        ("data-to-text", "informativeness", "sentence: {0.output} reference: {0.references[0]}"),
-    ],
-)
-async def test_decomp_evals_input(task, aspect, inputs, asked):
+SENTENCE = re.compile(r"sentence \$t x_t\$")
+
+
+def decomposed(aspect, inputs):
+    """The instruction, the question and the subquestion that DecompEval prints for an aspect."""
     text = paper("decompeval.txt")
     instruction = re.search(r's ="\*(.+?)\*"', text)[1]
     rows = [line.split("\t") for line in text.splitlines() if line.count("\t") == 3]
@@ -175,17 +168,60 @@ async def test_decomp_evals_input(task, aspect, inputs, asked):
         and joined(row[1].replace("<i>", "").replace("</i>", "")).split(":")[0]
         == inputs.split(":")[0]
     )
+    return instruction, question, subquestion
+
+
+@pytest.mark.parametrize(
+    ("task", "aspect", "inputs"),
+    [
+        ("dialogue", "naturalness", "dialogue history: {0.source} response: {0.output}"),
+        ("dialogue", "coherence", "dialogue history: {0.source} response: {0.output}"),
+        ("dialogue", "groundedness", "response: {0.output} fact: {0.context}"),
+        ("dialogue", "understandability", "dialogue history: {0.source} response: {0.output}"),
+        ("summarization", "coherence", "document: {0.source} summary: {0.output}"),
+        ("summarization", "relevance", "summary: {0.output} reference: {0.references[0]}"),
+        ("data-to-text", "naturalness", "utterance: {0.output}"),
+        ("data-to-text", "informativeness", "sentence: {0.output} reference: {0.references[0]}"),
+    ],
+)
+async def test_decomp_evals_input(task, aspect, inputs, asked):
+    instruction, question, subquestion = decomposed(aspect, inputs)
     recorded = await asked("decomp-eval", task, aspect, SOUP)
     one, two = (piece["answer"].capitalize() for piece in recorded.scores[0].evidence[:2])
-    marked = re.compile(r"sentence \$t x_t\$")
     first, second = (
-        marked.sub(lambda _, n=n, s=s: f'sentence {n} "{s}"', subquestion)
+        SENTENCE.sub(f'sentence {n} "{s}"', subquestion)
         for n, s in ((1, "Wow that's a lot of soup."), (2, "Are you talking about the Fort-Reno Concert?"))
     )  # fmt: skip
     begin = f"{instruction} {inputs.format(SOUP)}"
     answers = (f"{begin} {first}", f"{begin} {first} {one} {second}")
     expected = [*answers, f"{answers[-1]} {two} {question}"]
     assert list(map(joined, recorded.prompts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "aspect", "inputs"),
+    [
+        (
+            "dialogue",
+            "engagingness",
+            "dialogue history: {0.source} fact: {0.context} response: {0.output}",
+        ),
+        ("summarization", "consistency", "claim: {0.output} document: {0.source}"),
+        ("summarization", "fluency", "paragraph: {0.output}"),
+    ],
+)
+async def test_decomp_evals_input_where_each_sentence_is_judged_by_itself(
+    task, aspect, inputs, asked
+):
+    instruction, question, subquestion = decomposed(aspect, inputs)
+    sent = list(map(joined, (await asked("decomp-eval", task, aspect, SOUP)).prompts))
+    assert len(sent) == 4
+    for sentence in ("Wow that's a lot of soup.", "Are you talking about the Fort-Reno Concert?"):
+        inputs_alone = inputs.format(SOUP.model_copy(update={"output": sentence}))
+        first = SENTENCE.sub(f'sentence 1 "{sentence}"', subquestion)
+        begin = f"{instruction} {inputs_alone} {first}"
+        assert begin in sent
+        assert {f"{begin} {answer} {question}" for answer in ("Yes", "No")} & set(sent)
 
 
 @pytest.mark.parametrize(

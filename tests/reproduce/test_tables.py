@@ -86,6 +86,26 @@ def test_the_guide_has_every_table():
         assert f"| `{name}` |{counts}" in guide
 
 
+def numbered(kind, text):
+    """The numbers in `tables 2 to 6, 12 and 13` or `figure 4`."""
+    found = set()
+    for listed in re.findall(rf"{kind}s? ((?:\d+(?:, | and | to )?)+)", text):
+        for first, last in re.findall(r"(\d+)(?: to (\d+))?", listed):
+            found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+@pytest.mark.parametrize("method", PAPERS)
+def test_the_methods_guide_states_every_table_of_the_papers(method):
+    """In the table of its paper: how to run it, or why there is nothing to run."""
+    guide = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    section = guide.split(f"\n## `{method}`\n")[1].split("\n## ")[0]
+    rows = "\n".join(line.lower() for line in section.splitlines() if line.startswith("|"))
+    for kind in ("table", "figure"):
+        ours = {int(name.rpartition("-")[2]) for name in names() if f"{method}-{kind}-" in name}
+        assert ours <= numbered(kind, rows)
+
+
 @pytest.mark.parametrize(
     ("name", "row", "columns"),
     [
