@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib.util
 import json
 import os
 import subprocess
@@ -11,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from textassay.cli.exits import run_async
 
 ROOT = Path(__file__).parents[2]
 UNUSED = {
@@ -66,3 +69,13 @@ async def test_a_run_with_a_direct_model_imports_only_what_it_uses(mock_server, 
     assert not methods & {
         f"textassay.methods.{name}" for name in ("g_eval", "hd_eval", "checklist")
     }
+
+
+def test_commands_run_on_uvloop_where_it_is_installed() -> None:
+    """And on Python's own event loop elsewhere."""
+
+    async def loop() -> str:
+        return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+
+    installed = importlib.util.find_spec("uvloop") is not None
+    assert run_async(loop()) == ("uvloop" if installed else "asyncio")

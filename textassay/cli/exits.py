@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -122,4 +122,18 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 
-    return asyncio.run(guarded())
+    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        return runner.run(guarded())
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes an event loop of uvloop's, if that is installed: a tenth less work a call.
+
+    Only here: as a library, textassay runs in the loop of its host.
+    """
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
