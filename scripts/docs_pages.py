@@ -1,4 +1,4 @@
-"""Gathers the pages of the documentation site: the guides, and a reference made from help and docstrings.
+"""Gathers the pages of the documentation site: guides, and a reference from help and docstrings.
 
     python scripts/docs_pages.py build/docs
 

@@ -1,4 +1,4 @@
-"""Builds the wheel and the sdist, installs the wheel alone in a fresh environment, and uses it there.
+"""Builds wheel and sdist, installs the wheel alone in a fresh environment, and uses it there.
 
 Everything happens in a temporary folder outside the checkout, so that nothing is found by accident
 that the wheel lacks: `textassay demo`, and a small run with `textassay score`.

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import itertools
 import random
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import orjson
 from aiohttp import web
 
 from examples.mock_server import MockServer, Options, complete
+from tests.loopback import in_thread, listening
 
 Json = dict[str, Any]
 
@@ -152,35 +152,13 @@ class Batches(MockServer):
 async def serve_batches(faults: Faults | None = None, **options: Any) -> AsyncIterator[Batches]:
     """Serve until the block is left."""
     server = Batches(Options(**options), faults or Faults())
-    app = web.Application(client_max_size=2**30)
-    app.router.add_route("*", "/{tail:.*}", server.serve_batches)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    async with listening(server.serve_batches) as address:
+        server.url = f"{address}/v1"
         yield server
-    finally:
-        await runner.cleanup()
 
 
 @contextlib.contextmanager
 def batches_served(faults: Faults | None = None, **options: Any) -> Iterator[Batches]:
     """Serve in a thread of its own, for commands."""
-    ready, done = threading.Event(), threading.Event()
-    servers: list[Batches] = []
-
-    async def main() -> None:
-        async with serve_batches(faults, **options) as server:
-            servers.append(server)
-            ready.set()
-            await asyncio.to_thread(done.wait)
-
-    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
-    thread.start()
-    assert ready.wait(10)
-    try:
-        yield servers[0]
-    finally:
-        done.set()
-        thread.join(10)
+    with in_thread(lambda: serve_batches(faults, **options)) as server:
+        yield server

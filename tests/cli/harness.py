@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from examples.mock_server import MockServer, Options, serve
+from tests.loopback import in_thread
 from textassay.cli.app import app
 
 
@@ -37,23 +36,8 @@ def textassay(*arguments: object) -> Outcome:
 @contextmanager
 def served(**options: Any) -> Iterator[MockServer]:
     """Serve in a thread of its own, since a command has the event loop of this one."""
-    ready, done = threading.Event(), threading.Event()
-    servers: list[MockServer] = []
-
-    async def main() -> None:
-        async with serve(Options(**options)) as server:
-            servers.append(server)
-            ready.set()
-            await asyncio.to_thread(done.wait)
-
-    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
-    thread.start()
-    assert ready.wait(120), "the server did not start"
-    try:
-        yield servers[0]
-    finally:
-        done.set()
-        thread.join(10)
+    with in_thread(lambda: serve(Options(**options))) as server:
+        yield server
 
 
 def write_examples(path: Path, count: int, **fields: Any) -> Path:

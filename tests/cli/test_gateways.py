@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from tests.cli.harness import rows_of, textassay, write_examples
+from tests.loopback import in_thread, listening
 
 Handler = Callable[[web.Request, str], web.Response]
 
@@ -30,30 +29,12 @@ def rated(usage: dict[str, int] | None = None) -> web.Response:
 @contextmanager
 def gateway(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve `handler(request, text)` in a thread; yields the address."""
-    ready, done, found = threading.Event(), threading.Event(), []
 
-    async def main() -> None:
-        async def answer(request: web.Request) -> web.Response:
-            return handler(request, await request.text())
+    async def answer(request: web.Request) -> web.Response:
+        return handler(request, await request.text())
 
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        found.append(runner.addresses[0][1])
-        ready.set()
-        await asyncio.to_thread(done.wait)
-        await runner.cleanup()
-
-    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
-    thread.start()
-    assert ready.wait(10)
-    try:
-        yield f"{'https' if tls else 'http'}://localhost:{found[0]}/v1"
-    finally:
-        done.set()
-        thread.join(10)
+    with in_thread(lambda: listening(answer, tls)) as address:
+        yield f"{address}/v1"
 
 
 def score(data: Path, out: Path, url: str, *more: object) -> Any:

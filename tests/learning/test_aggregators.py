@@ -251,7 +251,7 @@ X, Y, GROUPS = planted(30)
         (X, np.full(30, np.nan), {}, "0 rated rows"),
         (np.ones((30, 2)), Y, {}, "no feature varies"),
         (np.full((30, 2), np.nan), Y, {}, "no row has any feature"),
-        (X, Y[:20], {}, "equally many rows"),
+        (X, Y[:20], {}, "human ratings must be as long"),
         (X, Y, {"groups": [1]}, "as long as"),
         (X, Y, {"groups": [1] * 30}, "at least 2 groups"),
         (X, Y, {"feature_names": ["a"]}, "1 feature names for 8"),

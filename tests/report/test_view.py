@@ -11,6 +11,7 @@ import pytest
 
 from tests.report.browser import complaints, requested, wait_for
 from tests.report.runs import score, small_data, small_run, write_run
+from tests.waiting import HANGS_AFTER
 from textassay.report.live import LiveRun
 from textassay.report.server import Viewer, serve
 from textassay.runtime.errors import RunFolderError
@@ -35,12 +36,12 @@ def served(path, **options):
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
     thread.start()
-    assert ready.wait(90)
+    assert ready.wait(HANGS_AFTER)
     try:
         yield addresses[0]
     finally:
         stop.set()
-        thread.join(10)
+        thread.join(HANGS_AFTER)
         loop.close()
 
 

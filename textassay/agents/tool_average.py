@@ -7,7 +7,7 @@ Every scorer is mapped from its own scale to 0-1 first. Asks no model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,18 +95,7 @@ class ToolAverage:
         if chosen == ():
             reason = f"the plan names no assistant evaluator for {aspect.name}"
             return Score.unscored("NoToolSelected", reason, outcome="abstained", **about)
-        entries: list[Json] = []
-        parts: list[Score | Failure] = []
-        for assistant, score in zip(self.assistants, assistance, strict=True):
-            selected = None if chosen is None else assistant.name in chosen
-            entries.append(as_assistance(score, selected))
-            # Tools that the plan leaves out stand in the evidence, not in the mean.
-            if selected is not False:
-                mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
-                entries[-1]["mapped"] = mapped.value
-                parts.append(
-                    mapped.model_copy(update={"usage": Usage()})
-                )  # it serves all aspects: none claims it
+        entries, parts = self._mapped(aspect, assistance, chosen)
         if direct is not None:
             entries.append({**as_evidence(direct), "text": DIRECT})
             if isinstance(direct, Score):
@@ -129,6 +118,25 @@ class ToolAverage:
                 [weights.weight(names[at]) for at in weighing],
             )
         return fused.model_copy(update={"evidence": tuple(entries)})
+
+    def _mapped(
+        self, aspect: Aspect, assistance: list[Score], chosen: Sequence[str] | None
+    ) -> tuple[list[Json], list[Score | Failure]]:
+        """Return the evidence of every tool, and the scores that count, from 0 to 1.
+
+        Tools that the plan leaves out stand in the evidence, not in the mean.
+        """
+        entries: list[Json] = []
+        parts: list[Score | Failure] = []
+        for assistant, score in zip(self.assistants, assistance, strict=True):
+            selected = None if chosen is None else assistant.name in chosen
+            entries.append(as_assistance(score, selected))
+            if selected is not False:
+                mapped = on_unit_scale(score, assistant, aspect, self.ranges.get(assistant.name))
+                entries[-1]["mapped"] = mapped.value
+                # a tool's cost serves all aspects: none claims it
+                parts.append(mapped.model_copy(update={"usage": Usage()}))
+        return entries, parts
 
 
 def _turned(part: Score | Failure, weights: ScorerWeights, name: str) -> Score | Failure:

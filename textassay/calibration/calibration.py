@@ -15,7 +15,7 @@ from textassay.calibration.columns import Columns
 from textassay.calibration.conformal import Grid, ScoreRanges, fit_cells, grid_of
 from textassay.calibration.maps import Learned, Map, Scales, learn_map, read_map
 from textassay.calibration.prepared import one_signature
-from textassay.learning.splits import folds
+from textassay.learning.splits import Mask, folds
 from textassay.meta.correlation import kendall, pearson, spearman
 from textassay.meta.ranks import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -288,7 +288,15 @@ def _held_out(
             # inside
             inside[at, test] = (y[test] >= low - 1e-9) & (y[test] <= high + 1e-9)
             widths[at, test] = high - low
-    report = {
+    return {
+        **_coverage(inside, widths, weights),
+        "of": scales.raters[1] - scales.raters[0],
+    }
+
+
+def _coverage(inside: Mask, widths: Floats, weights: Floats | None) -> dict[str, Any]:
+    """Return coverage and mean width of calibrated and raw intervals, each of shape (2, n)."""
+    return {
         name: (
             None
             # raw scores have no interval if the judge's scale is unknown: no number rather than a
@@ -301,7 +309,6 @@ def _held_out(
         )
         for at, name in enumerate(("calibrated", "raw"))
     }
-    return {**report, "of": scales.raters[1] - scales.raters[0]}
 
 
 def _raw_ends(

@@ -375,8 +375,6 @@ class Alignment:
         return {"growth": growth, "report": {"alignment": aligned.layers}}
 
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
-        options = self.judging
-        nodes = [aligned.tree[name] for name in aligned.parts.train.names]
         table = self.people
         made = made_of(table, aligned.parts, self.order.data.check(), self.order.learning)
         told = self._grown(aligned)
@@ -384,30 +382,13 @@ class Alignment:
         made["data"]["left_out"] = (
             len(table.ids) - len(aligned.parts.train.ids) - len(aligned.parts.test.ids)
         )
-        definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
-        aggregator = aligned.choice.aggregator
-        evaluator = Evaluator(
-            kind="hd-eval",
-            aspects=tuple(
-                human_aspect(n, self.fitter.scales[n], definitions.get(n)) for n in table.aspects
-            ),
-            features=aligned.parts.train.names,
-            aggregator=aggregator.to_dict(),
-            background=background_of(aligned.parts.train, aggregator),
-            task=self.task,
-            tree=aligned.tree,
-            model=model_for(models, "scorer").name,
-            prompts=scorer_of(models, self.task, options, nodes).prompt_digest,
-            options=options.model_dump(mode="json"),
-            made=made
-            | {
-                "growth": told["growth"],
-                **(
-                    {"decomposer": model_for(models, "decomposer").name}
-                    if self.tree is None
-                    else {"tree": self.order.tree}
-                ),
-            },
+        decomposed: Json = (
+            {"decomposer": model_for(models, "decomposer").name}
+            if self.tree is None
+            else {"tree": self.order.tree}
+        )
+        evaluator = self._evaluator(
+            aligned, models, made | {"growth": told["growth"], **decomposed}
         )
         report = report_of(
             aligned.choice,
@@ -424,6 +405,28 @@ class Alignment:
             repeats=self.order.learning.repeats,
         )
         return Fit(evaluator, report)
+
+    def _evaluator(self, aligned: Aligned, models: Mapping[str, Model], made: Json) -> Evaluator:
+        """Return the evaluator that what was learned makes, with what it was made from."""
+        options, table = self.judging, self.people
+        nodes = [aligned.tree[name] for name in aligned.parts.train.names]
+        definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
+        aggregator = aligned.choice.aggregator
+        return Evaluator(
+            kind="hd-eval",
+            aspects=tuple(
+                human_aspect(n, self.fitter.scales[n], definitions.get(n)) for n in table.aspects
+            ),
+            features=aligned.parts.train.names,
+            aggregator=aggregator.to_dict(),
+            background=background_of(aligned.parts.train, aggregator),
+            task=self.task,
+            tree=aligned.tree,
+            model=model_for(models, "scorer").name,
+            prompts=scorer_of(models, self.task, options, nodes).prompt_digest,
+            options=options.model_dump(mode="json"),
+            made=made,
+        )
 
 
 class Layers:

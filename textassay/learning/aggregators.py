@@ -171,17 +171,11 @@ class Aggregator:
                 or an aggregator that would predict the same for all rows.
         """
         x, y = matrix(features, "features"), matrix(human, "human ratings")
-        if len(x) != len(y):
-            raise DataError(
-                f"features and human ratings must have equally many rows, not {len(x)} and {len(y)}"
-            )
+        _require_length("human ratings", len(y), len(x))
         self.features_ = names_of(feature_names, x.shape[1], "feature")
         self.targets_ = names_of(target_names, y.shape[1], "aspect")
         codes = np.arange(len(x)) if groups is None else group_codes(groups)
-        if len(codes) != len(x):
-            raise DataError(
-                f"groups must be as long as the features, not {len(codes)} and {len(x)}"
-            )
+        _require_length("groups", len(codes), len(x))
         filled: Mask = ~without_features(x)
         if not filled.any():
             raise DataError("no row has any feature")
@@ -195,10 +189,7 @@ class Aggregator:
         self.new_systems = new_systems
         self._systems = None
         of_rows: Systems = [None] * len(x) if systems is None else list(systems)
-        if len(of_rows) != len(x):
-            raise DataError(
-                f"systems must be as long as the features, not {len(of_rows)} and {len(x)}"
-            )
+        _require_length("systems", len(of_rows), len(x))
         if systems is not None and self.name not in UNPOOLED:
             pooled, labels = (x, of_rows) if pool is None else pool
             self._systems = SystemMeans.learn(
@@ -530,6 +521,12 @@ class Aggregator:
         if not hasattr(self, "_aspects"):
             raise ConfigurationError(f"aggregator {self.name!r} is not fitted; call fit first")
         return self._aspects
+
+
+def _require_length(name: str, length: int, rows: int) -> None:
+    """Raise `DataError` unless there is one of these per row of the features."""
+    if length != rows:
+        raise DataError(f"{name} must be as long as the features, not {length} and {rows}")
 
 
 def _digest(content: Mapping[str, Any]) -> str:

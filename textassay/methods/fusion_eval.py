@@ -127,7 +127,9 @@ class FusionEval(PromptMethod):
         """Check the options, and find where the plan comes from."""
         # before anything else: plan, prompt and digest depend on which aspects there are
         self._task = _with_overall(self._task, self.options)
-        self._check(self.models)
+        self._check_judge(self.models)
+        self._check_fusion()
+        self._check_tools()
         self.plan, self._plan_digest = self._source_of_plan(self.models)
         self.weights: RatedWeights | None = None
 
@@ -138,7 +140,12 @@ class FusionEval(PromptMethod):
         plan = [] if self.plan is None else [Node("plan", self.plan)]
         return [*plan, Node("tools", ToolScorer(self.tools).score, example="input.example"), *fused]
 
-    def _check(self, models: Models) -> None:
+    def _check_judge(self, models: Models) -> None:
+        """Refuse a judge that cannot write what the fusion reads.
+
+        Raises:
+            ConfigurationError: The profile or the plan does not go with the fusion.
+        """
         options = self.options
         if options.fusion == "llm":
             profiles.require_generation(
@@ -153,11 +160,14 @@ class FusionEval(PromptMethod):
                 f"profile={self.profile.name} has the whole prompts of appendices A.2 and A.3; take"
                 f" one by plan={' or plan='.join(PLANS)}"
             )
-        if not self.tools:
-            raise ConfigurationError(
-                f"fusion-eval fuses assistant evaluators; name some, such as "
-                f"{parameter('tools', 'nli,bleurt')}"
-            )
+
+    def _check_fusion(self) -> None:
+        """Refuse options that the fusion does not read.
+
+        Raises:
+            ConfigurationError: One was given, or one that it needs is missing.
+        """
+        options = self.options
         # options that would have no effect are refused one by one, or a reported setting would be
         # untrue
         if options.fusion == "llm" and options.direct:
@@ -172,19 +182,33 @@ class FusionEval(PromptMethod):
             raise ConfigurationError(
                 "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
                 f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). "
-                f"Without ratings take"
-                " fusion=avg"
+                "Without ratings take fusion=avg"
             )
         if options.fusion in ("avg", "corrw") and options.plan != "auto":
             raise ConfigurationError(
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
-                f" leave"
-                " plan out, or take fusion=llmsel"
+                " leave plan out, or take fusion=llmsel"
             )
         if options.ratings is not None and options.fusion != "corrw":
             raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
+
+    def _check_tools(self) -> None:
+        """Refuse a fusion of nothing, and ranges of tools that take no part.
+
+        Raises:
+            ConfigurationError: No tool was named, or a range's tool was not.
+        """
+        if not self.tools:
+            raise ConfigurationError(
+                f"fusion-eval fuses assistant evaluators; name some, such as "
+                f"{parameter('tools', 'nli,bleurt')}"
+            )
         strange = next(
-            (name for name in options.ranges if name not in {tool.name for tool in self.tools}),
+            (
+                name
+                for name in self.options.ranges
+                if name not in {tool.name for tool in self.tools}
+            ),
             None,
         )
         if strange is not None:

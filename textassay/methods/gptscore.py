@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from textassay.agents.ask import Ask
 from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Weights
 from textassay.agents.passages import (
     Directed,
@@ -137,11 +138,16 @@ class GPTScore(PromptMethod):
             alone=options.pmi,
             printed=profile.printed,
         )
+        variants = (options.instruction, options.combine, tables, file, self._task.digest)
+        self._sign(ask, scored, variants, _counts(self._task.aspects, demonstrations))
+
+    def _sign(self, ask: Ask, scored: str, variants: Sequence[object], counts: str) -> None:
+        """Set the digest of the prompts and the signature."""
+        options = self.options
         # without a seed nothing enters the digest, so that scores of earlier versions stay
         # comparable
         drawn = (options.seed,) if options.seed is not None else ()
-        variants = (options.instruction, options.combine, tables, file, self._task.digest, *drawn)
-        self.prompt_digest = ask.digest(ask.layout, *variants)
+        self.prompt_digest = ask.digest(ask.layout, *variants, *drawn)
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
@@ -150,7 +156,7 @@ class GPTScore(PromptMethod):
             weights=options.weights,
             direction=options.direction,
             references=self.over_references,
-            k=_counts(self._task.aspects, demonstrations),
+            k=counts,
             seed=options.seed if drawn else False,
             pmi=options.pmi,
         )

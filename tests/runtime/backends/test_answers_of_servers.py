@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from tests.loopback import listening
 from textassay.runtime import errors
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.direct import DirectModel
@@ -63,17 +64,8 @@ def _litellm_is_imported() -> None:
 @asynccontextmanager
 async def serving(handler: Handler) -> AsyncIterator[str]:
     """A server on the loopback that answers every path in one way."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        port = runner.addresses[0][1]
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        await runner.cleanup()
+    async with listening(handler) as address:
+        yield f"{address}/v1"
 
 
 Ask = Callable[..., Awaitable[Any]]

@@ -14,6 +14,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from tests.loopback import listening
+
 Json = dict[str, Any]
 KEY = "key-of-the-test"
 
@@ -180,13 +182,5 @@ class Providers:
 async def serve_providers(**options: Any) -> AsyncIterator[Providers]:
     """Serve until the block is left."""
     providers = Providers(**options)
-    app = web.Application(client_max_size=2**30)
-    app.router.add_route("*", "/{tail:.*}", providers.serve)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        providers.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with listening(providers.serve) as providers.url:
         yield providers
-    finally:
-        await runner.cleanup()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -25,142 +26,129 @@ from textassay.cli.flags import (
 )
 from textassay.cli.registry import SCORING, command
 
+_learning = partial(typer.Option, rich_help_panel="Learning")
+_growing = partial(typer.Option, rich_help_panel="Criteria tree")
+
 LEARNING = Group(
     features=Annotated[
         str | None,
-        typer.Option(
+        _learning(
             metavar="NAME,GLOB*",
             help="Learn from metrics in the data; no model is asked.",
-            rich_help_panel="Learning",
         ),
     ],
     scores=Annotated[
         list[str] | None,
-        typer.Option(
+        _learning(
             metavar="[NAME=]FILE",
             help="Learn from files of scores or from runs; may repeat.",
-            rich_help_panel="Learning",
         ),
     ],
     aggregator=Annotated[
         list[str] | None,
-        typer.Option(
+        _learning(
             metavar="NAME",
             help=(
                 "Aggregator: auto (default), avg, corrw, linear, nnls, ridge, tree, forest, mlp, "
                 "lightgbm, or for all aspects at once tree-joint, forest-joint, mlp-joint; may "
                 "repeat."
             ),
-            rich_help_panel="Learning",
         ),
     ],
     scale=Annotated[
         list[str] | None,
-        typer.Option(
+        _learning(
             metavar="ASPECT=LOW,HIGH",
             help="Scale of the human ratings; may repeat.",
-            rich_help_panel="Learning",
         ),
     ],
     split=Annotated[
         str | None,
-        typer.Option(
+        _learning(
             metavar="group|row",
             help="Split by group (default) or by row.",
-            rich_help_panel="Learning",
         ),
     ],
     train_fraction=Annotated[
         float | None,
-        typer.Option(
+        _learning(
             metavar="F",
             help="Share of the rows to learn from (default: 0.5).",
-            rich_help_panel="Learning",
         ),
     ],
     test_fraction=Annotated[
         float | None,
-        typer.Option(
+        _learning(
             metavar="F",
             help="Share of the rows to hold out, whatever --train-fraction is (default: the rest).",
-            rich_help_panel="Learning",
         ),
     ],
     repeats=Annotated[
         int | None,
-        typer.Option(
+        _learning(
             metavar="N",
             help="Samples per point of the curves of --report full (default: 3 data, 1 criteria).",
-            rich_help_panel="Learning",
         ),
     ],
     report=Annotated[
         Literal["basic", "full"] | None,
-        typer.Option(help="full adds curves and ablations.", rich_help_panel="Learning"),
+        _learning(help="full adds curves and ablations."),
     ],
 )
 
 GROWTH = Group(
     layers=Annotated[
         int | None,
-        typer.Option(
+        _growing(
             metavar="N",
             help="Layers of criteria (default: 3).",
-            rich_help_panel="Criteria tree",
         ),
     ],
     children=Annotated[
         int | None,
-        typer.Option(
+        _growing(
             metavar="N",
             help="Maximum sub-criteria per criterion, or criteria per round (default: 4).",
-            rich_help_panel="Criteria tree",
         ),
     ],
     keep=Annotated[
         int | None,
-        typer.Option(
+        _growing(
             metavar="N",
             help="Criteria expanded per layer, from layer 2 on (default: 4; all with --tree).",
-            rich_help_panel="Criteria tree",
         ),
     ],
     tree=Annotated[
         str | None,
-        typer.Option(
+        _growing(
             metavar="TREE",
             help="Tree to learn on: a file, published, a published tree, or model (default).",
-            rich_help_panel="Criteria tree",
         ),
     ],
     saliency=Annotated[
         Literal["permutation", "shapley"] | None,
-        typer.Option(
+        _growing(
             help="What criteria are ranked by (default: permutation).",
-            rich_help_panel="Criteria tree",
         ),
     ],
     rounds=Annotated[
         int | None,
-        typer.Option(
+        _growing(
             metavar="N",
             help="Rounds of proposals of a rubric (default: 3).",
-            rich_help_panel="Criteria tree",
         ),
     ],
     labels=Annotated[
         int | None,
-        typer.Option(
+        _growing(
             metavar="N",
             help="Rated rows that a rubric is learned from at most (default: 60).",
-            rich_help_panel="Criteria tree",
         ),
     ],
     noise=Annotated[
         Literal["stop", "prune"] | None,
-        typer.Option(
+        _growing(
             help="If no importance differs from 0: stop growing (default), or prune anyway.",
-            rich_help_panel="Criteria tree",
         ),
     ],
 )

@@ -7,7 +7,7 @@ field only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,26 +182,8 @@ class FieldReader:
             ratings = tuple(cell(key, "human.") for key in keys)
             if any(rating is not None for rating in ratings):
                 fields.setdefault("annotators", {})[aspect] = ratings
-        ours: set[str] = set()
-        for key, name, part in layout.parts:
-            value = cell(key, f"{name}.")
-            # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
-            if value is None and name != "meta":
-                continue
-            parts = fields.get(name)
-            if name not in ours:  # a copy is added to: the row is the caller's
-                parts = (
-                    dict(parts) if isinstance(parts, Mapping) else {} if parts is None else parts
-                )
-                fields[name] = parts
-                ours.add(name)
-            if not isinstance(parts, dict):
-                raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
-            # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
-            # silence.
-            if part in parts:
-                raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
-            parts[part] = value
+        if layout.parts:
+            _add_parts(fields, layout, cell)
         if not self._needs_output:
             fields.setdefault("output", "")
         return _validated(fields, layout)
@@ -234,15 +216,33 @@ class FieldReader:
         for key in keys:
             if not isinstance(key, str):
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
-        # Several columns may mean one field: the clearest name wins, equals are refused, and losers
-        # are kept in `meta`, so that nothing of the data is lost.
-        claims: dict[str, tuple[int, str]] = {}
-        meta = []
         raters = self._raters(keys)
         of_raters = {key for group in raters.values() for key in group}
+        claims, meta = self._claims([key for key in keys if key not in of_raters])
+        self.seen.update(key for key in keys if key in self.fields)
+        if "output" not in claims and self._needs_output:
+            known = ", ".join(keys[:12]) or "none"
+            raise FieldError(
+                "output",
+                f"is missing; fields: {known}; rename one to 'output', or map it: "
+                + parameter("fields", '{"NAME": "output"}', typed="NAME=output"),
+            )
+        whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
+        parts = tuple(
+            (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
+        )
+        in_meta = tuple((key, "meta", key) for key in meta)
+        return _Layout(whole, (*parts, *in_meta), tuple(raters.items()))  # type: ignore[arg-type]
+
+    def _claims(self, keys: Sequence[str]) -> tuple[dict[str, tuple[int, str]], list[str]]:
+        """Return which column stands for each field, with its rank, and what goes into `meta`.
+
+        Several columns may mean one field: the clearest name wins, equals are refused, and losers
+        are kept in `meta`, so that nothing of the data is lost.
+        """
+        claims: dict[str, tuple[int, str]] = {}
+        meta: list[str] = []
         for key in keys:
-            if key in of_raters:
-                continue
             target, rank = self._target(key)
             if target == "":
                 meta.append(key)
@@ -260,20 +260,7 @@ class FieldReader:
                     f"means {target!r}, and so does {rival[1]!r}; rename one, or say which by the"
                     " field map",
                 )
-        self.seen.update(key for key in keys if key in self.fields)
-        if "output" not in claims and self._needs_output:
-            known = ", ".join(keys[:12]) or "none"
-            raise FieldError(
-                "output",
-                f"is missing; fields: {known}; rename one to 'output', or map it: "
-                + parameter("fields", '{"NAME": "output"}', typed="NAME=output"),
-            )
-        whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
-        parts = tuple(
-            (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
-        )
-        in_meta = tuple((key, "meta", key) for key in meta)
-        return _Layout(whole, (*parts, *in_meta), tuple(raters.items()))  # type: ignore[arg-type]
+        return claims, meta
 
     def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Return the columns of single raters by aspect.
@@ -311,6 +298,28 @@ class FieldReader:
         if dot and part and field in KEYED and field != "meta":
             return key, 1
         return _MEANING.get(key, ("", 0))
+
+
+def _add_parts(fields: dict[str, Any], layout: _Layout, cell: Callable[[str, str], Any]) -> None:
+    """Add the cells that are one entry of a field, such as `human.fluency`."""
+    ours: set[str] = set()
+    for key, name, part in layout.parts:
+        value = cell(key, f"{name}.")
+        # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
+        if value is None and name != "meta":
+            continue
+        parts = fields.get(name)
+        if name not in ours:  # a copy is added to: the row is the caller's
+            parts = dict(parts) if isinstance(parts, Mapping) else {} if parts is None else parts
+            fields[name] = parts
+            ours.add(name)
+        if not isinstance(parts, dict):
+            raise FieldError(name, f"is {_kind(parts)}, not an object with names and values")
+        # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
+        # silence.
+        if part in parts:
+            raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
+        parts[part] = value
 
 
 def with_means(example: Example) -> Example:

@@ -1,0 +1,57 @@
+"""Servers on this machine, in the test's event loop or in a thread beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import TypeVar
+
+from aiohttp import web
+
+from tests.waiting import HANGS_AFTER
+
+T = TypeVar("T")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def listening(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """Have every path answered by a handler; yields the address, without a slash at its end.
+
+    A handler whose client goes away is canceled.
+    """
+    app = web.Application(client_max_size=2**30)
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        host = "https://localhost" if tls else "http://127.0.0.1"
+        yield f"{host}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@contextmanager
+def in_thread(serving: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
+    """Serve in a thread and event loop of its own, since a command has the loop of this thread."""
+    ready, done = threading.Event(), threading.Event()
+    entered: list[T] = []
+
+    async def main() -> None:
+        async with serving() as value:
+            entered.append(value)
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
+    thread.start()
+    assert ready.wait(HANGS_AFTER), "the server did not start"
+    try:
+        yield entered[0]
+    finally:
+        done.set()
+        thread.join(HANGS_AFTER)
