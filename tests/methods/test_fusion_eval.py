@@ -352,7 +352,7 @@ async def test_options_that_do_not_fit_together_are_refused():
     with pytest.raises(UnknownName, match="unknown tool 'nly'"):
         fusion(judge(), ["nly"])
     with pytest.raises(
-        ConfigurationError, match="g-eval takes no tools; those that do: fusion-eval"
+        ConfigurationError, match="g-eval takes no tools; those that do: claims, fusion-eval, tools"
     ):
         build("g-eval", judge(), tools=["rougeL"])
 
