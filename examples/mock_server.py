@@ -1,8 +1,8 @@
-"""A small OpenAI-compatible server that answers at once, or badly: for tests, benchmarks and the demo.
+"""A small OpenAI-compatible server that answers at once, or badly: for tests and benchmarks.
 
-    python examples/mock_server.py --port 0 --latency-ms 100 --p429 0.2     prints its address, then serves
+    python examples/mock_server.py --port 0 --latency-ms 100 --p429 0.2     prints its address
 
-    async with serve(Options(p429=0.2)) as server:                          the same inside a program
+    async with serve(Options(p429=0.2)) as server:                          inside a program
         ... server.url, server.counters
 
 `POST /v1/chat/completions` and `/v1/completions` (with `n`, `logprobs`, `seed`, `echo`), `GET
@@ -58,14 +58,18 @@ WORDS = (
 LABELS = (("1", "2", "3", "4", "5"), ("Yes", "No", "yes", "no"), ("A", "B", "C", "D", "E"))
 DEFINITIONS = (
     "how well the text does in it, from the first sentence to the last.",
-    "whether the text does well in it throughout, without faults that a careful reader would notice and mind.",
-    "how far the text keeps to it, given what it was made from, and so that a reader who knows nothing else is served.",
+    "whether the text does well in it throughout, without faults that a careful reader would notice"
+    " and mind.",
+    "how far the text keeps to it, given what it was made from, and so that a reader who knows"
+    " nothing else is served.",
 )
 STEPS = (
     "Read what there is to read from beginning to end, and form a first impression of {}.",
     "Note what speaks for it and what against it, in the text and beside what it was made from.",
-    "Where scores of evaluators are given, take them as hints that support or question the first impression.",
-    "Decide on the rating by the definition, and weigh the faults by how much they would disturb a reader.",
+    "Where scores of evaluators are given, take them as hints that support or question the first"
+    " impression.",
+    "Decide on the rating by the definition, and weigh the faults by how much they would disturb a"
+    " reader.",
 )
 _LIST_OF = re.compile(r"numbered list of (?:exactly|at most) (\d+) lines")
 _OUTPUT = re.compile(r"<output-\w+>\n(.*?)\n</output-", re.DOTALL)
@@ -147,7 +151,7 @@ class Counters:
     """How often each body came, by its hash."""
 
     def as_json(self) -> Json:
-        """Return all counters, and of the bodies how many differ and how often the commonest came."""
+        """Return all counters; of the bodies how many differ and how often the commonest came."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "bodies"}
         repeats = max(self.bodies.values(), default=0)
         return values | {"distinct_bodies": len(self.bodies), "max_repeats": repeats}
@@ -184,7 +188,7 @@ class Bucket:
         self.at = time.monotonic()
 
     def take(self, amount: float) -> float:
-        """Take `amount` and return 0, or take nothing and return the seconds until there is enough."""
+        """Take `amount` and return 0, or nothing and return the seconds until there is enough."""
         now = time.monotonic()
         self.level = min(self.most, self.level + (now - self.at) * self.rate)
         self.at = now
@@ -269,7 +273,10 @@ class MockServer:
                 404, f"The model `{body.get('model')}` does not exist.", "model_not_found"
             )
         elif options.context and _count(prompt) > options.context:
-            message = f"This model's maximum context length is {options.context} tokens, not {_count(prompt)}."
+            message = (
+                f"This model's maximum context length is {options.context} tokens,"
+                f" not {_count(prompt)}."
+            )
             refusal = Refusal(400, message, "context_length_exceeded")
         elif options.refuse_n and body.get("n", 1) > 1:
             refusal = Refusal(400, "Only n=1 is supported.", "unsupported_value")
@@ -419,7 +426,7 @@ def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
 
 
 def _as_asked(prompt: str, number: int) -> str:
-    """Answer in the form that textassay's prompts ask for: a list, a plan, a rating for each aspect, or one rating."""
+    """Answer in the form that textassay's prompts ask for: a list, a plan, or ratings."""
     # a claim stands in the place of the output, and may only be judged by what it was made from
     quoted = _SOURCE if "\nClaim:\n" in prompt else _OUTPUT
     if '"quote": ' in prompt and (judged := quoted.search(prompt)):
@@ -474,10 +481,10 @@ def _steps(objects: list[str], number: int) -> str:
 
 
 def _alternatives(token: str, key: str, place: int) -> dict[str, float]:
-    """Return log-probabilities of the tokens that may stand at one place, likeliest first; they sum to 1.
+    """Return log-probabilities of the tokens that may stand at one place, likeliest first.
 
-    A label stands among its like, the first token of an answer (`token` empty) may be any label,
-    and every other token is the likeliest one among some words.
+    They sum to 1. A label stands among its like, the first token of an answer (`token` empty) may
+    be any label, and every other token is the likeliest one among some words.
     """
     space, bare = token[: len(token) - len(token.lstrip())], token.strip()
     family = next((labels for labels in LABELS if bare in labels), None)
@@ -571,7 +578,7 @@ def _count(text: str) -> int:
 
 
 def _key(prompt: str) -> str:
-    """Return what stands for a prompt where each of its tokens is asked about: a long one is read once."""
+    """Return what stands for a prompt when each of its tokens is asked about: read once."""
     return f"{_hash(prompt):x}"
 
 

@@ -13,7 +13,10 @@ from textassay.tools import ToolScorer, build, premise, tool
 
 
 @tool(
-    description="Share of the numbers in the output that also stand in the source, 0 to 1; low: numbers made up.",
+    description=(
+        "Share of the numbers in the output that also stand in the source, 0 to 1;"
+        " low: numbers made up."
+    ),
     scale=(0, 1),
     needs=("premise",),
 )

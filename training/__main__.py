@@ -83,7 +83,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--begin",
         type=Path,
-        help="network to begin the second stage with, in place of the first one; its tokenizer stands beside it",
+        help="network to begin the second stage with; its tokenizer stands beside it",
     )
     parser.add_argument("--weights", choices=("f32", "f16", "q8_0"), default="f16")
     return parser.parse_args()
@@ -92,7 +92,10 @@ def _arguments() -> argparse.Namespace:
 def _tokenizer(
     given: argparse.Namespace, articles: Sequence[Article], dialogues: Sequence[Dialogue]
 ) -> Path:
-    """Return the tokenizer's file in the work folder: what is there, else the begun network's, else a new one."""
+    """Return the tokenizer's file in the work folder.
+
+    What is there, else the begun network's, else a new one.
+    """
     file: Path = given.work / "tokenizer.json"
     if file.exists():
         return file
@@ -109,7 +112,10 @@ def _tokenizer(
 
 
 def _stages(given: argparse.Namespace) -> list[tuple[int, Plan]]:
-    """Return the stages to run, by number: both, or the second one where a network is begun with."""
+    """Return the stages to run, by number.
+
+    Both, or the second one where a network is begun with.
+    """
     short, long = given.steps
     stages = [
         (1, Plan(steps=short, words=(35, 130), decay=1.0, seed=given.seed)),

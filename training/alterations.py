@@ -335,7 +335,9 @@ _WORD_GARBLES = (_drop_words, _repeat_span, _swap_neighbours, _shuffle_window, _
 
 
 def garble(sentence: str, rng: random.Random, share: float = 0.15) -> str | None:
-    """Break a sentence's language: words left out, doubled or out of order, cut off, function words or endings wrong.
+    """Break a sentence's language.
+
+    Words left out, doubled or out of order, cut off, function words or endings wrong.
 
     Args:
         sentence: At least five words.

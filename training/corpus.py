@@ -50,7 +50,7 @@ class CorpusError(Exception):
 
 
 def documents(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield name of the file and text of each document in a folder's `.txt` and `.txt.gz` files, in order of names.
+    """Yield file name and text of each document in a folder's `.txt` and `.txt.gz` files, by name.
 
     Raises:
         CorpusError: There is no such file.

@@ -1,4 +1,7 @@
-"""Turns cases into tokens: what a token may see, where it stands, and what is to be learned from it."""
+"""Turns cases into tokens.
+
+What a token may see, where it stands, and what is to be learned from it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ MAX_CONTEXT = 800
 def byte_level(
     vocabulary: dict[str, int] | None = None, merges: Sequence[tuple[str, str]] | None = None
 ) -> Tokenizer:
-    """Return a byte-level BPE tokenizer as GPT-2 has it, by default one that has learned nothing."""
+    """Return a byte-level BPE tokenizer like GPT-2's, by default one that has learned nothing."""
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tokenizer.decoder = decoders.ByteLevel()
@@ -197,7 +200,7 @@ class Encoder:
 
 
 def batches(cases: Sequence[Encoded], tokens: int, rng: random.Random) -> list[list[Encoded]]:
-    """Return batches of about equally long contexts with at most so many tokens each, in random order."""
+    """Return batches of similarly long contexts with at most so many tokens, in random order."""
     ordered = sorted(cases, key=lambda case: (len(case.context), len(case.branches)))
     found: list[list[Encoded]] = [[]]
     for case in ordered:

@@ -23,7 +23,9 @@ _TYPES: dict[str, tuple[LlamaFileType, GGMLQuantizationType]] = {
 
 
 def export(network: Network, tokenizer: Path, out: Path, weights: Weights = "f16") -> None:
-    """Write a network with its tokenizer; matrices as asked for, norms in f32, the embedding serving as output too.
+    """Write a network with its tokenizer.
+
+    Matrices as asked for, norms in f32, the embedding serving as output too.
 
     Args:
         network: What to write.

@@ -1,4 +1,4 @@
-"""Makes conversations about what articles say, and records with texts that tell them, from phrases of our own."""
+"""Makes conversations about articles, and records with texts that tell them, from our phrases."""
 
 from __future__ import annotations
 
@@ -111,7 +111,10 @@ def remark(sentence: str, rng: random.Random) -> str:
 
 
 def chat_about(sentences: Sequence[str], topic: str, turns: int, rng: random.Random) -> list[str]:
-    """Return a conversation about an article: greetings and reactions between remarks on its sentences in order."""
+    """Return a conversation about an article.
+
+    Greetings and reactions between remarks on its sentences in order.
+    """
     said = [rng.choice(GREETINGS).format(topic)]
     for sentence in sentences:
         if len(said) >= turns:

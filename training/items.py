@@ -1,4 +1,6 @@
-"""What the model learns from: a context, candidates for it, and questions about each candidate with their answers.
+"""What the model learns from.
+
+A context, candidates for it, and questions about each candidate with their answers.
 
 Each candidate is spoilt in each respect independently, so that one candidate is fluent and wrong,
 another one garbled and right: only who reads the question knows the answer.
@@ -140,7 +142,7 @@ def questions(case: Case, candidate: Candidate, rng: random.Random) -> list[Aske
 
 
 def sentence_questions(case: Case, candidate: Candidate, rng: random.Random) -> Asked | None:
-    """Return, now and then, questions on one aspect of the first sentences in turn and then of the whole."""
+    """Return, now and then, questions on one aspect of the first sentences and of the whole."""
     if not candidate.parts or rng.random() > 0.2:
         return None
     aspect = rng.choice(list(candidate.parts))
@@ -208,7 +210,10 @@ def article_case(
 
 
 def _salience(sentences: Sequence[str]) -> list[float]:
-    """Return how much each sentence says of what the whole is about: shared words, and how early it stands."""
+    """Return how much each sentence says of what the whole is about.
+
+    Shared words, and how early it stands.
+    """
     bags = [set(re.findall(r"[a-z]{4,}", sentence.lower())) for sentence in sentences]
     counts = Counter(word for bag in bags for word in bag)
     central = [sum(counts[w] - 1 for w in bag) / math.sqrt(8 + len(bag)) for bag in bags]
@@ -217,7 +222,7 @@ def _salience(sentences: Sequence[str]) -> list[float]:
 
 
 def _chosen(salience: Sequence[float], rng: random.Random) -> tuple[list[int], float]:
-    """Return places of sentences in order and how relevant they are together, the best three being 1."""
+    """Return places of sentences in order, and their joint relevance; the best three have 1."""
     n = len(salience)
     size = min(n, rng.choice((1, 2, 2, 3, 3, 3, 4)))
     way = rng.random()
@@ -348,7 +353,10 @@ def _spoil(
 def _disorder(
     said: list[str], good: dict[str, list[bool]], foreign: Sequence[str], rng: random.Random
 ) -> tuple[list[str], dict[str, list[bool]], float]:
-    """Return sentences out of order, one said twice or a foreign one among them, the marks, and the quality."""
+    """Return damaged sentences, the marks, and the quality.
+
+    They are out of order, one is said twice, or a foreign one is among them.
+    """
     rows = [
         (sentence, i, {a: marks[i] for a, marks in good.items()}) for i, sentence in enumerate(said)
     ]
@@ -401,7 +409,7 @@ def talk_case(dialogue: Dialogue, others: Sequence[str], rng: random.Random, n: 
 
 
 def chat_case(sentences: Sequence[str], others: Sequence[str], rng: random.Random, n: int) -> Case:
-    """Return a made-up conversation about an article, with a part of it as knowledge for the next response."""
+    """Return a made-up conversation about an article, part of which is the next one's knowledge."""
     own = [
         name
         for sentence in sentences[:6]
@@ -472,7 +480,10 @@ def _reply(
 
 
 def record_case(rng: random.Random, n: int) -> Case:
-    """Return a record with `n` texts that tell it, some with slots left out, wrong or invented, some garbled."""
+    """Return a record with `n` texts that tell it.
+
+    Some have slots left out, wrong or invented, some are garbled.
+    """
     given = inventions.record(rng)
     return Case(
         f"data: {simplify(given.written(rng))}", "text", [_told(given, rng) for _ in range(n)]

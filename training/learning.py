@@ -1,4 +1,7 @@
-"""Trains the network: cases made as they are needed, short contexts first, and how well it does on held-out ones."""
+"""Trains the network on cases made as they are needed, and tells how well it does on others.
+
+Short contexts come first.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,10 @@ class Texts:
         return article_case(sentences, title, foreign, rng, 4, self._about_else)
 
     def _excerpt(self, words: tuple[int, int]) -> tuple[list[str], str | None]:
-        """Return consecutive sentences of an article, from its beginning one time in three; long ones count more."""
+        """Return consecutive sentences of an article, from its beginning one time in three.
+
+        Long ones count more.
+        """
         while True:
             article = self._rng.choice(self._articles)
             if len(article.sentences) < 12 and self._rng.random() < 0.5:

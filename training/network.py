@@ -1,4 +1,4 @@
-"""The network: llama's architecture, run over contexts and branches, with copying wired in before training."""
+"""The network: llama's architecture over contexts and branches, copying wired in beforehand."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Batch:
-    """Contexts with branches, without padding, and where each token lies once they are padded for attention.
+    """Contexts with branches, without padding, and where each token lies in the padded ones.
 
     Attributes:
         ids: Tokens [tokens], all contexts first.

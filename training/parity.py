@@ -1,4 +1,4 @@
-"""Reads a GGUF file back into the network, and tells the log-probabilities that the training framework gives."""
+"""Reads a GGUF file back into the network, for the log-probabilities of the training framework."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def weights_of(path: Path) -> str:
 
 @torch.no_grad()
 def log_probabilities(network: Network, given: list[int], scored: list[int]) -> list[float]:
-    """Return the natural log-probability of each scored token behind the given ones, which open with the end mark."""
+    """Return the natural log-probability of each scored token behind the given ones.
+
+    Those open with the end mark.
+    """
     n = len(scored)
     branch = Branch(
         ids=np.array([given[-1], *scored[:-1]]),

@@ -9,11 +9,14 @@ _PAIRS = (
     "said=stated|said=noted|told=informed|announced=declared|big=large|small=little|start=begin|started=began"
     "|help=assist|helped=assisted|buy=purchase|bought=purchased|show=demonstrate|shows=demonstrates"
     "|showed=demonstrated|use=employ|about=regarding|around=approximately|because=since|but=however|also=too"
-    "|many=numerous|several=a number of|people=persons|children=kids|man=person|car=vehicle|house=home"
+    "|many=numerous|several=a number of|people=persons|children=kids|man=person|car=vehicle"
+    "|house=home"
     "|job=work|company=firm|firm=business|money=funds|city=town|country=nation|government=administration"
-    "|police=officers|doctor=physician|teacher=instructor|killed=slain|died=passed away|injured=hurt"
+    "|police=officers|doctor=physician|teacher=instructor|killed=slain|died=passed away"
+    "|injured=hurt"
     "|attack=assault|fight=battle|angry=furious|happy=glad|sad=unhappy|important=significant|major=main"
-    "|new=recent|old=former|first=initial|last=final|near=close to|quickly=rapidly|fast=quick|often=frequently"
+    "|new=recent|old=former|first=initial|last=final|near=close to|quickly=rapidly|fast=quick"
+    "|often=frequently"
     "|usually=normally|sometimes=occasionally|always=constantly|began=started|ended=finished|end=finish"
     "|increase=rise|increased=grew|decrease=drop|decreased=fell|get=obtain|got=received|gave=provided"
     "|give=provide|gives=provides|made=created|make=create|makes=creates|need=require|needs=requires"
@@ -22,7 +25,8 @@ _PAIRS = (
     "|seems=appears|keep=retain|allow=permit|allows=permits|allowed=permitted|ask=request|asked=requested"
     "|try=attempt|tried=attempted|plan=intend|plans=intends|hope=expect|hopes=expects|live=reside"
     "|lives=resides|lived=resided|visit=see|visited=saw|leave=depart|left=departed|arrive=come|arrived=came"
-    "|return=come back|returned=came back|choose=select|chose=selected|chosen=selected|build=construct"
+    "|return=come back|returned=came back|choose=select|chose=selected|chosen=selected"
+    "|build=construct"
     "|built=constructed|change=alter|changed=altered|problem=issue|problems=issues|answer=reply"
     "|answered=replied|idea=concept|ideas=concepts|part=portion|area=region|areas=regions|place=location"
     "|places=locations|different=various|whole=entire|total=full|enough=sufficient|hard=difficult|easy=simple"
@@ -32,8 +36,10 @@ _PAIRS = (
     "|explained=said|added=said|hurt=harm|save=rescue|saved=rescued|join=enter|joined=entered|lead=head"
     "|led=headed|win=triumph|won=triumphed|goal=aim|goals=aims|result=outcome|results=outcomes"
     "|chance=opportunity|reason=cause|way=manner|form=shape|kind=type|kinds=types|more than=over"
-    "|less than=under|at least=no fewer than|such as=like|in order to=to|due to=because of|as well as=and"
-    "|a lot of=much|able to=capable of|set up=establish|carry out=perform|find out=learn|deal with=handle"
+    "|less than=under|at least=no fewer than|such as=like|in order to=to|due to=because of|as"
+    " well as=and"
+    "|a lot of=much|able to=capable of|set up=establish|carry out=perform|find out=learn|deal"
+    " with=handle"
     "|look for=seek|in addition=moreover|for example=for instance"
 )
 _WORDS: dict[str, list[str]] = {}
@@ -48,7 +54,8 @@ _DIGITS = dict(
 )
 _DIGIT = re.compile(r"(?<![\d.,$-])\b[2-8]\b(?![\d.,%-])")
 _OPENING = re.compile(
-    r"^(?:However|Also|In addition|But|And|So|For example|In fact|Meanwhile|Finally|Then|Moreover|Indeed|Of course"
+    r"^(?:However|Also|In addition|But|And|So|For example|In fact|Meanwhile|Finally|Then"
+    r"|Moreover|Indeed|Of course"
     r"|As a result|Therefore|Thus|Still|Now|Today|Yesterday|Recently|In general|In this case), ?"
 )
 _TRAILING = re.compile(

@@ -1,4 +1,4 @@
-"""Best of several drafts: each is scored on every aspect, and the first that no other beats is kept.
+"""Best of several drafts: each is scored on every aspect; the first that no other beats is kept.
 
 Run it with `python -m examples.compose.best_of`.
 """
@@ -32,7 +32,7 @@ class Judged(Message):
 
     @property
     def total(self) -> float | None:
-        """Sum over the aspects; `None` if one has no score, for a missing score is never a number."""
+        """Sum over the aspects; `None` if one has no score: a missing score is never a number."""
         values = [score.value for score in self.scores]
         return None if None in values else sum(value for value in values if value is not None)
 

@@ -21,14 +21,14 @@ TASK = tasks.load("summarization", ["consistency"])
 
 @dataclass(frozen=True)
 class SecondOpinion:
-    """Keeps the cheap judge's score where its samples agree, and asks the strong judge elsewhere."""
+    """Keeps the cheap judge's score if its samples agree, and asks the strong judge otherwise."""
 
     strong: Scorer
     widest: float = 0.4
     """Standard deviation of the cheap judge's samples above which it counts as unsure."""
 
     async def __call__(self, example: Example, aspect: Aspect, cheap: Score) -> Score:
-        """Return one of the two scores; the cheap one stays on as evidence, and its cost in the usage."""
+        """Return one of the scores; the cheap one stays as evidence, and its cost in the usage."""
         if cheap.value is not None and cheap.spread is not None and cheap.spread <= self.widest:
             return cheap
         score = await self.strong(example, aspect)
@@ -60,7 +60,8 @@ async def main() -> None:
     run = await textassay.evaluate(
         SUMMARIES, method=cascade(cheap, strong), task="summarization", aspects=["consistency"]
     )
-    asked = f"{len(cheap.requests)} requests to the cheap judge, {len(strong.requests)} to the strong one"
+    few, many = len(strong.requests), len(cheap.requests)
+    asked = f"{many} requests to the cheap judge, {few} to the strong one"
     print(f"{len(run.scores)} scores: {asked}")
 
 

@@ -1,4 +1,4 @@
-"""A jury: three models rate each text, the median counts, and where they are far apart nobody decides.
+"""A jury: three models rate each text, and the median counts unless they are far apart.
 
 Run it with `python -m examples.compose.jury`.
 """
@@ -28,7 +28,7 @@ async def verdict(
     second: Score | Failure,
     third: Score | Failure,
 ) -> Score:
-    """Return the median, or abstain; a juror that fails or gives no rating is missed, never counted as a number."""
+    """Return the median, or abstain; a juror without a rating is never counted as a number."""
     jurors = [juror for juror in (first, second, third) if isinstance(juror, Score)]
     values = [juror.value for juror in jurors if juror.value is not None]
     told = tuple({"text": juror.signature, "value": juror.value} for juror in jurors)

@@ -1,4 +1,4 @@
-"""An agent of one's own between two built-in ones: written steps are cut down before the judge sees them.
+"""An agent of one's own between two built-in ones: it cuts the steps that the judge is shown.
 
 Run it with `python -m examples.compose.own_agent`.
 """
@@ -62,7 +62,8 @@ async def main() -> None:
     )
     shown = [line for line in judge.requests[0].text.splitlines() if re.match(r"\d\. ", line)]
     print(
-        f"{len(run.scores)} scores; steps written {len(writer.requests)} time; the judge saw {shown}"
+        f"{len(run.scores)} scores; steps written {len(writer.requests)} time;"
+        f" the judge saw {shown}"
     )
     print(graph.to_mermaid())
 

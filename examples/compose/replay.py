@@ -1,4 +1,4 @@
-"""The same graph again without any call: against a recorded run, and against a folder of kept answers.
+"""The same graph again without any call: from a recorded run, and from a folder of answers.
 
 Run it with `python -m examples.compose.replay`.
 """
@@ -20,7 +20,7 @@ ASPECTS = ["consistency"]
 
 
 async def again_from_run(folder: Path, server: MockServer) -> bool:
-    """Record a run of a method, then run its graph on the run's own answers, with the server out of reach."""
+    """Record a run of a method, then run its graph on the run's answers, without the server."""
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         first = await textassay.evaluate(
             SUMMARIES,
@@ -63,7 +63,8 @@ async def main() -> None:
             async with serve(Options()) as server:
                 same = await again(Path(folder) / again.__name__, server)
             print(
-                f"{again.__name__}: same values: {same}; requests in both runs together: {server.counters.requests}"
+                f"{again.__name__}: same values: {same};"
+                f" requests in both runs together: {server.counters.requests}"
             )
             if not same:
                 sys.exit("the second run differs from the first")

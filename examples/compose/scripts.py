@@ -1,4 +1,4 @@
-"""Judges for the examples: scripts that count words, so that everything runs offline. They judge nothing."""
+"""Judges for the examples: scripts that count words, so that everything runs offline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def overlap(text: str, source: str) -> float:
 
 
 def counting_judge(name: str, *, power: float = 1.0, shaky: bool = False) -> ScriptedModel:
-    """Return a judge that rates by `overlap`; the higher `power`, the stricter; a shaky one wavers in the middle."""
+    """Return a judge that rates by `overlap`.
+
+    The higher `power`, the stricter; a shaky one wavers in the middle.
+    """
 
     def rate(request: Request) -> str:
         texts = texts_in(request)

@@ -1,4 +1,4 @@
-"""A built-in method with a tool of one's own: Fusion-Eval is told which numbers of a text were made up.
+"""A built-in method with a tool of one's own: Fusion-Eval is told which numbers were made up.
 
 Run it with `python -m examples.compose.with_tool`. The judge is the project's own server, which
 judges nothing.

@@ -10,8 +10,9 @@ import pytest
 from tests.fitting.judge import Planted
 from textassay import evaluate
 from textassay.fitting.alignment import Growth
+from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning
-from textassay.fitting.fit_tree import Alignment, AlignmentOrder
+from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.text import text_of
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel

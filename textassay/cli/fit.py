@@ -15,9 +15,10 @@ from textassay.cli.progress import Style, shown
 from textassay.cli.score import print_estimate
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth
+from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import REPORT, Fit, Learning, check_out, fit_recorded
 from textassay.fitting.fit_rubric import Rubric, RubricOrder
-from textassay.fitting.fit_tree import Alignment, AlignmentOrder
+from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.rubric import RubricGrowth
 from textassay.fitting.text import text_of
 from textassay.learning import NAMES

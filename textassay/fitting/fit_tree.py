@@ -14,17 +14,17 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from textassay.agents.decomposer import Decomposition
-from textassay.agents.task import Task
 from textassay.evaluation.api import finish
 from textassay.evaluation.opening import open_models, open_store
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
-from textassay.fitting.alignment import Aligned, Growth, Ratings, align, in_parallel, rehearse
+from textassay.fitting.alignment import Aligned, Ratings, align, in_parallel, rehearse
+from textassay.fitting.alignment_order import AlignmentOrder, rated, selection, task_for
 from textassay.fitting.fit_from_scores import (
     Fit,
     Learning,
@@ -37,21 +37,19 @@ from textassay.fitting.given_tree import given_tree, parts_in
 from textassay.fitting.learn import Fitter, background_of
 from textassay.fitting.report import report_of
 from textassay.fitting.scales import scales_of
-from textassay.fitting.table import Selection, human_aspects, read_table
+from textassay.fitting.table import human_aspects, read_table
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
-from textassay.methods.hd_eval import BY_MODEL, SCALE, HDEvalOptions, decomposer_for
-from textassay.methods.library import tasks, trees
+from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
+from textassay.methods.library import trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
-from textassay.prompts import TASKS
 from textassay.runtime.connect import ledger_of, with_store
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, parameter
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Json, Model
-from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -60,38 +58,6 @@ Watch = Callable[[Session], AbstractAsyncContextManager[Any]]
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
 OF_THE_TREE = ("tree", "depth", "output")
 """Options of HD-Eval that alignment decides itself."""
-
-
-@dataclass(frozen=True)
-class AlignmentOrder:
-    """The request for an alignment.
-
-    Attributes:
-        data: Examples with human ratings.
-        models: Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both).
-        out: Folder of the evaluator; `None` for a dry run.
-        task: Built-in task or path of a TOML file; `None` for the one that defines most of the
-            human aspects.
-        options: How the judge is asked.
-        growth: How far the tree grows.
-        learning: How to learn.
-        settings: How models are asked.
-        limit: Only the first so many rated examples.
-        tree: `model` for a tree that the model grows, `published` for that of the task, or the
-            name or file of one that is given: it is rated layer by layer, and pruned by
-            `growth.keep` alone.
-    """
-
-    data: Examples
-    models: Mapping[str, str | Model]
-    out: Path | None
-    task: str | None = None
-    options: HDEvalOptions = field(default_factory=HDEvalOptions)
-    growth: Growth = field(default_factory=Growth)
-    learning: Learning = field(default_factory=Learning)
-    settings: Settings = field(default_factory=Settings)
-    limit: int | None = None
-    tree: str = BY_MODEL
 
 
 @asynccontextmanager
@@ -122,7 +88,7 @@ class Alignment:
                 )
         self.task = task_for(order.task, human_aspects(order.data.check(), order.learning.aspects))
         self.examples = rated(order.data, order.learning, order.limit)
-        self.people = read_table(Examples(self.examples), _selection(order.learning))
+        self.people = read_table(Examples(self.examples), selection(order.learning))
         self.fitter = Fitter(
             scales_of(self.people, order.learning.scales),
             order.learning.seed,
@@ -558,50 +524,3 @@ def _read(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
             " layers from there on, or choose another folder"
         )
     return decompositions
-
-
-def task_for(task: str | None, aspects: Sequence[str]) -> Task:
-    """Return the task with those human aspects that it defines: the first layer.
-
-    Args:
-        task: Built-in task or path of a TOML file; `None` for the first built-in one that defines
-            most.
-        aspects: Names of the human aspects.
-
-    Raises:
-        UnknownName: There is no such task.
-        ConfigurationError: None of the aspects is defined.
-    """
-    names = (
-        [task]
-        if task is not None
-        else [tasks.DEFAULT, *(name for name in TASKS if name != tasks.DEFAULT)]
-    )
-    best: tuple[list[str], str] = ([], names[0])
-    for name in names:
-        known = {aspect.name.casefold() for aspect in tasks.load(name).aspects}
-        defined = [aspect for aspect in aspects if aspect.casefold() in known]
-        if len(defined) > len(best[0]):
-            best = (defined, name)
-    if not best[0]:
-        raise ConfigurationError(
-            f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer;"
-            f" give the definitions in a TOML file with {parameter('task', 'FILE')}"
-        )
-    return tasks.load(best[1], best[0])
-
-
-def rated(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
-    """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
-    names = human_aspects(data.check(), learning.aspects)
-    examples: list[Example] = []
-    for example in data:
-        if limit is not None and len(examples) == limit:
-            break
-        if any(example.human.get(name) is not None for name in names):
-            examples.append(example)
-    return examples
-
-
-def _selection(learning: Learning) -> Selection:
-    return Selection(aspects=learning.aspects, by_row=learning.by_row)
