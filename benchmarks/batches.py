@@ -1,4 +1,7 @@
-"""10,000 judgments through a batch API: round trips, seconds and memory. `python -m benchmarks.batches [COUNT]`."""
+"""10,000 judgments through a batch API: round trips, seconds and memory.
+
+`python -m benchmarks.batches [COUNT]`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ def main(count: int) -> None:
         data = write_examples(Path(folder) / "data.jsonl", count)
         run = Path(folder) / "run"
         command = [
-            sys.executable, "-m", "textassay", "score", str(data), "--method", "g-eval", "--task", "summarization",
+            sys.executable, "-m", "textassay", "score", str(data), "--method", "g-eval", "--task",
+            "summarization",
             "--aspects", "coherence", "--model", "direct/mock", "--api-base", server.url, "--batch",
             "--set", "batch_poll=0.2", "--progress", "none", "--out", str(run),
         ]  # fmt: skip

@@ -1,14 +1,15 @@
 """How often the intervals and tests of `textassay.meta` hold what they promise, simulated and real.
 
 A data set is drawn with documents that differ in how hard they are, systems that differ in how good
-they are, and ratings on a skewed five-point scale (or a normal one). The truth is the coefficient of
-a very large data set of the same systems. Printed per level and size: the share of 95 % intervals
-that hold it (of those that are given), how many are given, and the share of tests that find a
-difference between two judges who are equally good.
+they are, and ratings on a skewed five-point scale (or a normal one). The truth is the coefficient
+of a very large data set of the same systems. Printed per level and size: the share of 95 %
+intervals that hold it (of those that are given), how many are given, and the share of tests that
+find a difference between two judges who are equally good.
 
-With `--data FILE` (JSON Lines with `group`, `system`, `metrics`, and `human` or `annotators`, plain or
-gzip) random halves of the documents are held against the other half: the interval of one half must hold the other half's
-coefficient as often as the noise of both allows, 95 % at a factor of the square root of two.
+With `--data FILE` (JSON Lines with `group`, `system`, `metrics`, and `human` or `annotators`, plain
+or gzip) random halves of the documents are held against the other half: the interval of one half
+must hold the other half's coefficient as often as the noise of both allows, 95 % at a factor of the
+square root of two.
 
     python -m benchmarks.coverage [--draws 400] [--data FILE]
 """
@@ -92,7 +93,10 @@ def coverage(
 
 
 def false_alarms(world: World, level: meta.Level, documents: int, draws: int) -> tuple[int, int]:
-    """Return how many tests find that two equally good judges differ in Spearman's rho, and how many are given."""
+    """Return how many tests find a difference of two equally good judges, and how many are given.
+
+    The difference is in Spearman's rho.
+    """
     found = given = 0
     for seed in range(draws):
         data = world.draw(documents, np.random.default_rng(seed))
@@ -212,7 +216,8 @@ def main() -> None:
                     f"{h / g:.3f} of {g:>4}" if g else "none given" for h, g in counts.values()
                 ]
                 print(
-                    f"{level:8} {documents:9}  {world.systems:7}  {'skewed' if skewed else 'normal'}   "
+                    f"{level:8} {documents:9}  {world.systems:7} "
+                    f" {'skewed' if skewed else 'normal'}   "
                     + "  ".join(f"{cell:>14}" for cell in cells)
                     + (f"   {alarms / tests:.3f} of {tests}" if tests else "   none given"),
                     flush=True,

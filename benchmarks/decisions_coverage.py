@@ -1,8 +1,8 @@
 """How often 95 % intervals of `estimate`, `compare` and `calibrate` hold the truth.
 
 Simulated: sources with several texts, ratings on 1 to 5 that are skewed and alike within a source,
-a judge that errs by source. Real: SummEval under GPT-4o, 20 of 100 sources rated, where the truth is
-the mean over all of them.
+a judge that errs by source. Real: SummEval under GPT-4o, 20 of 100 sources rated, where the truth
+is the mean over all of them.
 
     python -m benchmarks.decisions_coverage [--draws 1000] [--data FOLDER]
 """

@@ -1,4 +1,4 @@
-"""Every method over all of SummEval and Topical-Chat, from the command line, and what became of each score.
+"""Every method over all of SummEval and Topical-Chat, and what became of each score.
 
     python -m benchmarks.every_method [--data FOLDER] [--methods a,b] [--limit N] [--model MODEL
     --api-base URL]
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) -> Outcome:
-    """Judge a file by one method and check that every example has a score, or a reason for none, on every aspect.
+    """Judge a file by one method; every example must have a score or a reason for none per aspect.
 
     Raises:
         RuntimeError: The run did not come to its end, or left something out.
@@ -103,7 +103,8 @@ def run(method: str, task: str, data: Path, out: Path, flags: Sequence[object]) 
         examples
     ) * len(aspects):
         raise RuntimeError(
-            f"{method} over {data}: {len(rows)} scores of {len(examples)} examples on {len(aspects)}"
+            f"{method} over {data}: {len(rows)} scores of {len(examples)} examples on"
+            f" {len(aspects)}"
         )
     if not all(_is_whole(row) for row in rows):
         raise RuntimeError(

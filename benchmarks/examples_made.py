@@ -6,7 +6,10 @@ import json
 import random
 from pathlib import Path
 
-TEXT = """the council of a town said that its new bridge would open late because rain had slowed every crew there"""
+TEXT = (
+    "the council of a town said that its new bridge would open late because rain had slowed every"
+    " crew there"
+)
 WORDS = TEXT.split()
 
 

@@ -1,4 +1,4 @@
-"""A bad server: 20 % 429 in every Retry-After style, 5 % 500, 2 % broken bodies, 1 % dropped, 1 % hanging.
+"""A bad server: 20 % 429 in all styles, 5 % 500, 2 % broken bodies, 1 % dropped, 1 % hanging.
 
     python -m benchmarks.faults [--samples 3000]
 
@@ -29,15 +29,18 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=3000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, server(
-        latency_ms=20, p429=0.2, retry_after=0.2, retry_after_style="random", p500=0.05, p_broken=0.02, p_drop=0.01,
+        latency_ms=20, p429=0.2, retry_after=0.2, retry_after_style="random", p500=0.05,
+        p_broken=0.02, p_drop=0.01,
         p_hang=0.01, hang_s=30,
     ) as url:  # fmt: skip
         folder = Path(name)
         data = make(folder / "data.jsonl", args.samples)
         done = subprocess.run(
             command(
-                "score", data, "--method", "llm-score", "--task", "summarization", "--aspects", "coherence",
-                "--model", "direct/mock", "--api-base", url, "--out", folder / "run", "--progress", "plain",
+                "score", data, "--method", "llm-score", "--task", "summarization", "--aspects",
+                "coherence",
+                "--model", "direct/mock", "--api-base", url, "--out", folder / "run",
+                "--progress", "plain",
                 "--set", f"attempts={ATTEMPTS}", "--set", "timeout=2", "--set", "total_timeout=120",
             ),
             cwd=ROOT,
@@ -52,10 +55,12 @@ def main() -> None:
     assert seen["max_repeats"] <= ATTEMPTS, f"one call was tried {seen['max_repeats']} times"
     assert done.returncode == (0 if outcomes["scored"] == args.samples else 1), done.returncode
     print(
-        f"{args.samples} samples: {dict(outcomes)}; {seen['requests']} requests, faults {seen['faults']}"
+        f"{args.samples} samples: {dict(outcomes)}; {seen['requests']} requests, faults"
+        f" {seen['faults']}"
     )
     print(
-        f"most tries of one call: {seen['max_repeats']} of {ATTEMPTS}; exit status {done.returncode}"
+        f"most tries of one call: {seen['max_repeats']} of {ATTEMPTS}; exit status"
+        f" {done.returncode}"
     )
 
 

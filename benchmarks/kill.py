@@ -39,7 +39,8 @@ def command(*arguments: object) -> list[str]:
 def score(data: Path, url: str, out: Path) -> list[str]:
     """Return the command that starts the run."""
     return command(
-        "score", data, "--method", "llm-score", "--task", "summarization", "--model", "direct/mock", "--api-base", url,
+        "score", data, "--method", "llm-score", "--task", "summarization", "--model",
+        "direct/mock", "--api-base", url,
         "--concurrency", CONCURRENCY, "--out", out, "--progress", "none",
     )  # fmt: skip
 
@@ -62,7 +63,9 @@ def begun(data: Path, url: str, folder: Path) -> tuple[subprocess.Popen[bytes], 
 
 
 def trial(folder: Path, data: Path, wanted: Counter[Key], seconds: float) -> tuple[int, int]:
-    """Kill once, resume, check; return how many scores were finished and how many calls were repeated.
+    """Kill once, resume, check.
+
+    Return how many scores were finished and how many calls were repeated.
 
     Raises:
         AssertionError: Something was lost, doubled or changed.
@@ -109,7 +112,8 @@ def main() -> None:
             seconds = rng.uniform(0, 0.9 * length)
             finished, repeated = trial(folder / f"trial-{at}", data, wanted, seconds)
             print(
-                f"killed after {seconds:4.1f} s: {finished:5} scores kept, {repeated:3} calls repeated"
+                f"killed after {seconds:4.1f} s: {finished:5} scores kept, {repeated:3} calls"
+                " repeated"
             )
     print(f"nothing lost, nothing doubled, at most {CONCURRENCY} calls repeated")
 

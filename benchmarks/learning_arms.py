@@ -51,7 +51,7 @@ class _Sum:
 
 
 def learn_stacked(training: Training) -> Learned:
-    """Weigh ridge, nnls, forest and boosting by what they predict of folds that they have not seen."""
+    """Weigh ridge, nnls, forest and boosting by what they predict of folds they have not seen."""
     fold = folds(training.groups, 5, seed=training.seed)
     unseen = np.empty((len(fold), len(BLEND)))
     for number in range(int(fold.max()) + 1):

@@ -1,4 +1,7 @@
-"""Recorded scores and people's ratings, as arrays: what `benchmarks.learning_recorded` learns from."""
+"""Recorded scores and people's ratings, as arrays.
+
+What `benchmarks.learning_recorded` learns from.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Recorded:
-    """One benchmark: features (n, f) with NaN for gaps, ratings (n, aspects), group codes (n,) and names.
+    """Features (n, f) with NaN for gaps, ratings (n, aspects), group codes (n,) and names.
 
     `rated` are all aspects that people rated, of which `aspects` are learnt.
     """
@@ -35,7 +38,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which file, which metrics by how their names start, which ratings, and which metric a row must have."""
+    """Which file, which metrics (by prefix), which ratings, and which metric a row must have."""
 
     name: str
     path: str

@@ -83,7 +83,8 @@ def main() -> None:
         sys.exit(done.stderr)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(
-        f"{wanted.rows} rows x {wanted.features} features, {wanted.aspects} aspects, {wanted.aggregator}: "
+        f"{wanted.rows} rows x {wanted.features} features, {wanted.aspects} aspects,"
+        f" {wanted.aggregator}: "
         f"{seconds:.1f} s, {peak:.0f} MB (targets: 60 s, 2,000 MB)"
     )
 

@@ -1,4 +1,6 @@
-"""How well aggregators learn human ratings from scores that judges and metrics gave: no model is asked.
+"""How well aggregators learn human ratings from scores that judges and metrics gave.
+
+No model is asked.
 
     python -m benchmarks.learning_recorded --data FOLDER [--on summeval topical-chat ...]
     [--fractions 0.25 0.5]
@@ -34,7 +36,7 @@ Predict = Callable[[NDArray[np.bool_], int], Floats]
 
 
 def agreement(predicted: Floats, human: Floats) -> Floats:
-    """Return r and rho of each aspect over its rated rows, shape (aspects, 2), a gap counting as the mean."""
+    """Return r and rho of each aspect over its rated rows, shape (aspects, 2); gaps are the mean."""
     filled = np.where(np.isnan(predicted), np.nanmean(predicted, axis=0), predicted)
     there = ~np.isnan(human)
     return np.array(
@@ -64,7 +66,7 @@ def learnt(data: Recorded, name: str) -> Predict:
 
 
 def best_single(data: Recorded) -> Predict:
-    """Return the feature that agrees best with people on the training rows, turned round where it falls."""
+    """Return the feature that agrees best with people on the training rows, or its reverse."""
 
     def predict(train: NDArray[np.bool_], seed: int) -> Floats:
         columns = []
@@ -112,7 +114,8 @@ def report(data: Recorded, names: list[str], fraction: float, seeds: int) -> Non
     """Print a block of lines: one for each aggregator, then the best single feature."""
     sizes = [int(split_rows(data.groups, fraction, seed=seed).sum()) for seed in range(seeds)]
     print(
-        f"{data.name}: {fraction:.0%} of {len(data.human)} rows for training, by group ({min(sizes)}-{max(sizes)})"
+        f"{data.name}: {fraction:.0%} of {len(data.human)} rows for training, by group"
+        f" ({min(sizes)}-{max(sizes)})"
     )
     first: Floats | None = None
     arms = {name: learnt(data, name) for name in names} | {"best single": best_single(data)}

@@ -76,7 +76,8 @@ def main() -> None:
     share = len(times) / (RPM / 60 * args.seconds)
     print(f"{len(times)} requests in {args.seconds:.0f} s: {share:.1%} of the limit")
     print(
-        f"fullest window of 60 s: {fullest(times, 60)} of {RPM}; of 1 s: {fullest(times, 1)}; 429: {seen['limited']}"
+        f"fullest window of 60 s: {fullest(times, 60)} of {RPM}; of 1 s: {fullest(times, 1)};"
+        f" 429: {seen['limited']}"
     )
 
 

@@ -1,4 +1,6 @@
-"""Local scoring side by side: a naive loop, textassay, the bare C calls, and llama-cpp-python's own completion path.
+"""Local scoring side by side.
+
+A naive loop, textassay, the bare C calls, and llama-cpp-python's own completion path.
 
     python -m benchmarks.llamacpp_prefix [--quick] [--model PATH.gguf] [--mode throughput]
     [--gpu-layers N]
@@ -160,7 +162,10 @@ class Ours:
             self.late.append(time.perf_counter() - due)
 
     async def seconds(self, requests: Sequence[ChoicesRequest], *, ticking: bool = False) -> Spent:
-        """Time all requests from the first asked to the last answered; note, if `ticking`, how late a task wakes up."""
+        """Time all requests from the first asked to the last answered.
+
+        Note, if `ticking`, how late a task wakes up.
+        """
         ticker = asyncio.create_task(self._tick()) if ticking else None
         before = Spent.now()
         async with asyncio.TaskGroup() as group:
@@ -183,7 +188,7 @@ def model_file(given: Path | None) -> Iterator[Path]:
 
 
 async def measure(path: Path, arguments: argparse.Namespace) -> None:
-    """Measure the rows in turns, source by source, so that a busy machine slows all of them alike; print."""
+    """Measure the rows in turns, source by source, so that load slows all of them alike; print."""
     sources, criteria = (4, 10) if arguments.quick else (16, 30)
     requests = workload(sources, criteria)
     few = requests[:: max(1, len(requests) // 3)]
@@ -222,27 +227,33 @@ async def measure(path: Path, arguments: argparse.Namespace) -> None:
         (f"textassay, {arguments.mode}, all at once", mixed, len(requests)),
     ]
     print(
-        f"{len(requests)} requests of {tokens / len(requests):.0f} tokens; {arguments.threads} threads"
+        f"{len(requests)} requests of {tokens / len(requests):.0f} tokens; {arguments.threads}"
+        " threads"
     )
     print(f"textassay evaluated {evaluated} tokens for twice {tokens}")
     print(
-        f"{'':36}{'seconds':>9}{'CPU s':>9}{'requests/s':>12}{'tokens/s':>10}{'x naive':>9}{'x CPU':>7}   measured on"
+        f"{'':36}{'seconds':>9}{'CPU s':>9}{'requests/s':>12}{'tokens/s':>10}{'x naive':>9}"
+        f"{'x CPU':>7}   measured on"
     )
     for name, spent, count in rows:
         print(
-            f"{name:36}{spent.wall:9.1f}{spent.cpu:9.1f}{len(requests) / spent.wall:12.1f}{tokens / spent.wall:10.0f}"
+            f"{name:36}{spent.wall:9.1f}{spent.cpu:9.1f}{len(requests) / spent.wall:12.1f}"
+            f"{tokens / spent.wall:10.0f}"
             f"{naive.wall / spent.wall:9.2f}{naive.cpu / spent.cpu:7.2f}   {count} requests"
         )
     low, middle, high = np.percentile(ratios, [10, 50, 90])
     print(
-        f"speed beside the bare C calls, source by source: median {middle:.3f} (10 % {low:.3f}, 90 % {high:.3f})"
+        f"speed beside the bare C calls, source by source: median {middle:.3f} (10 % {low:.3f},"
+        f" 90 % {high:.3f})"
     )
     print(
-        f"the same over all sources: {raw.wall / mine.wall:.3f}, by CPU time {raw.cpu / mine.cpu:.3f}"
+        f"the same over all sources: {raw.wall / mine.wall:.3f}, by CPU time"
+        f" {raw.cpu / mine.cpu:.3f}"
     )
     p50, p99 = np.percentile(ours.late, [50, 99]) * 1000
     print(
-        f"event loop late by: median {p50:.1f} ms, p99 {p99:.1f} ms, most {max(ours.late) * 1000:.1f} ms"
+        f"event loop late by: median {p50:.1f} ms, p99 {p99:.1f} ms, most"
+        f" {max(ours.late) * 1000:.1f} ms"
     )
 
 

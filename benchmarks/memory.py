@@ -1,4 +1,6 @@
-"""Peak memory of a run of 100,000 samples, after the first 10,000 and at the end (Linux: reads /proc).
+"""Peak memory of a run of 100,000 samples, after the first 10,000 and at the end.
+
+Linux only: reads /proc.
 
 python -m benchmarks.memory [--samples 100000]
 """
@@ -55,7 +57,8 @@ def main() -> None:
                 early = peak
     seconds = time.monotonic() - began
     print(
-        f"{args.samples} samples in {seconds:.0f} s: {early:.0f} MB after about 10,000, {peak:.0f} MB at the end"
+        f"{args.samples} samples in {seconds:.0f} s: {early:.0f} MB after about 10,000,"
+        f" {peak:.0f} MB at the end"
     )
 
 

@@ -1,4 +1,6 @@
-"""Calls and tokens of every method by itself: a table in markdown, from dry runs over the bundled examples.
+"""Calls and tokens of every method by itself.
+
+A table in markdown, from dry runs over the bundled examples.
 
     python -m benchmarks.method_costs [--task summarization]
 
@@ -90,9 +92,13 @@ async def cost_of(method: str, task: str, limit: int | None = None) -> MethodCos
 
 def table_of(costs: Sequence[MethodCost]) -> str:
     """Return the table in markdown."""
-    head = "| method | calls | prompt tokens | completion tokens, at most | calls once a run | prompt tokens once |"
+    head = (
+        "| method | calls | prompt tokens | completion tokens, at most | calls once a run |"
+        " prompt tokens once |"
+    )
     rows = [
-        f"| `{cost.method}` | {cost.each.calls:.4g} | {cost.each.prompt:,.0f} | {cost.each.completion:,.0f} "
+        f"| `{cost.method}` | {cost.each.calls:.4g} | {cost.each.prompt:,.0f} |"
+        f" {cost.each.completion:,.0f} "
         f"| {cost.once.calls:g} | {cost.once.prompt:,.0f} |"
         for cost in costs
     ]

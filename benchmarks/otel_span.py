@@ -75,7 +75,8 @@ def main() -> None:
     print(f"without: {min(off) / spans * 1e6:.2f} us a node")
     print(f"a span, whole: {whole:.2f} us; the SDK alone: {alone:.2f} us")
     print(
-        f"ours: {whole - alone:.2f} us, target {TARGET_US:g} us: {'met' if whole - alone < TARGET_US else 'missed'}"
+        f"ours: {whole - alone:.2f} us, target {TARGET_US:g} us:"
+        f" {'met' if whole - alone < TARGET_US else 'missed'}"
     )
 
 

@@ -1,7 +1,7 @@
 """Texts to edit, and judges with planted defects: each rating is the truth, the defect, and noise.
 
-The truth of an edited text is what the suite expects of a good judge, so a perfect judge is one that
-sees every change it must see, and nothing else.
+The truth of an edited text is what the suite expects of a good judge, so a perfect judge is one
+that sees every change it must see, and nothing else.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ def texts(count: int = 60, seed: int = 0) -> list[Example]:
     for at in range(count):
         thing, place, person = rng.choice(_THINGS), rng.choice(_PLACES), rng.choice(_PEOPLE)
         lines = [
-            f"Work on the {thing} in {place} was finished by {person} in {rng.randrange(1900, 2020)}.",
-            f"It has cost {rng.randrange(11, 99)} million, and the town of {place} is still in debt.",
-            f'The mayor said that "the {thing} will pay for itself" within {rng.randrange(5, 40)} years.',
+            f"Work on the {thing} in {place} was finished by {person} in"
+            f" {rng.randrange(1900, 2020)}.",
+            f"It has cost {rng.randrange(11, 99)} million, and the town of {place} is still in"
+            " debt.",
+            f'The mayor said that "the {thing} will pay for itself" within'
+            f" {rng.randrange(5, 40)} years.",
             f"Visitors from {rng.choice(_PLACES)} were the first to see the {thing} number {at}.",
         ]
         text, source = " ".join(lines), " ".join(lines * 2)
@@ -118,7 +121,8 @@ JUDGES = {
     "constant": Judge(_never_reads, defects=_KEYS | _MUST_SEE, noise=0.0),
     "rewards-keys": Judge(_rewards_keys, defects=_KEYS),
 }
-"""By name; the numbers and words are those of the defects, so that each is told by its own tests."""
+"""By name; the numbers and words are those of the defects, so that each is told by its own
+tests."""
 
 
 @dataclass

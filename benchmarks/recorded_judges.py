@@ -1,4 +1,4 @@
-"""Real judges replayed: recorded answers of GPT-4 and GPT-3.5 through the command line, against people and the record.
+"""Real judges replayed: recorded answers of GPT-4 and GPT-3.5, against people and the record.
 
     python -m benchmarks.recorded_judges --data DATA_FOLDER --replay-judge replay_judge.py
 
@@ -75,7 +75,8 @@ def score(
     """Run `textassay score`; return its exit status and the values by id and aspect."""
     done = subprocess.run(
         command(
-            "score", data, "--method", "llm-score", "--aspects", ",".join(aspects), "--api-base", url,
+            "score", data, "--method", "llm-score", "--aspects", ",".join(aspects), "--api-base",
+            url,
             "--out", out, "--progress", "none", *flags,
         ),
         cwd=ROOT,
@@ -139,7 +140,8 @@ def summeval(args: argparse.Namespace, folder: Path) -> None:
             )
             for row in agreement(out, data):
                 print(
-                    f"  {row['aspect']:12} {row['level']:8} Pearson {row['pearson']:.3f} n {row['n']} "
+                    f"  {row['aspect']:12} {row['level']:8} Pearson {row['pearson']:.3f} n"
+                    f" {row['n']} "
                     f"groups {row['groups']} skipped {row['groups_skipped']}"
                 )
     for prompt, form, n in (("rts", "number", 1), ("mcq", "letters", 2), ("stareval", "stars", 1)):

@@ -2,8 +2,8 @@
 
 python -m benchmarks.report_large [--scores 100000]
 
-Explanations have 200 characters and are as formulaic as judges' are; outputs have 40 words, five label
-probabilities stand behind each score. The target is 100,000 scores under 12 MB and 6 s.
+Explanations have 200 characters and are as formulaic as judges' are; outputs have 40 words, five
+label probabilities stand behind each score. The target is 100,000 scores under 12 MB and 6 s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from textassay.report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
+         "--disable-background-networking", "--disable-component-update",
+         "--disable-sync")  # fmt: skip
 FINDINGS = ("supports", "does not mention", "contradicts", "states in other words")
 QUALITIES = ("clear", "vague", "repetitive", "well ordered", "hard to follow", "to the point")
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
@@ -42,7 +43,8 @@ def write_run(folder: Path, scores: int) -> Path:
     def said(aspect: str) -> str:
         opinion = chance.choice(("clearly", "partly", "hardly", "not at all"))
         return (
-            f"The text says that {text(3)}, which the source {chance.choice(FINDINGS)}. In terms of "
+            f"The text says that {text(3)}, which the source {chance.choice(FINDINGS)}. In"
+            " terms of "
             f"{aspect} it holds together {opinion}; what it tells of {text(2)} is "
             f"{chance.choice(QUALITIES)} and {chance.choice(QUALITIES)}."
         ).ljust(200, ".")[:200]
@@ -71,8 +73,10 @@ def write_run(folder: Path, scores: int) -> Path:
                 ]
                 value = sum((label + 1) * share for label, share in enumerate(shares)) / sum(shares)
                 line = {
-                    "id": row["id"], "aspect": aspect, "value": value, "outcome": "scored", "scale": [1, 5],
-                    "how": "logprob", "mass": 0.99, "explanation": said(aspect), "evidence": evidence,
+                    "id": row["id"], "aspect": aspect, "value": value, "outcome": "scored",
+                    "scale": [1, 5],
+                    "how": "logprob", "mass": 0.99, "explanation": said(aspect),
+                    "evidence": evidence,
                     "signature": "s",
                 }  # fmt: skip
                 lines.write(json.dumps(line) + "\n")
@@ -106,7 +110,8 @@ def main() -> None:
         seconds = time.perf_counter() - began
         ready = 'data-ready="true"' in shown[:200_000] and f"{args.scores:,} scores" in shown
         print(
-            f"from starting the browser to the list: {seconds:.1f} s, {'ready' if ready else 'NOT READY'}"
+            f"from starting the browser to the list: {seconds:.1f} s,"
+            f" {'ready' if ready else 'NOT READY'}"
         )
 
 

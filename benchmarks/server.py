@@ -1,4 +1,4 @@
-"""Starts the project's own server as a process of its own, so that its work is not counted as ours."""
+"""Starts the project's server as a process, so that its work is not counted as ours."""
 
 from __future__ import annotations
 

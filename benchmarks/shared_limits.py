@@ -4,7 +4,8 @@
 
 Prints, for 50 and 500 requests a second, with Redis undisturbed and restarted in the middle: the
 share of the limit that was granted, the fullest second by the clocks of the askers, the 429 that
-came back, the scripts that Redis ran, and the CPU time of the limiters. Needs Debian's redis-server.
+came back, the scripts that Redis ran, and the CPU time of the limiters. Needs Debian's
+redis-server.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ def main() -> None:
         asyncio.run(ask(redis, url, float(rate), float(seconds)))
         return
     print(
-        f"{'rate':>6} {'restart':>8} {'granted':>8} {'worst second':>13} {'429':>4} {'scripts':>8} {'CPU s':>6}"
+        f"{'rate':>6} {'restart':>8} {'granted':>8} {'worst second':>13} {'429':>4}"
+        f" {'scripts':>8} {'CPU s':>6}"
     )
     for rate in (50, 500):
         for restart in (False, True):

@@ -1,4 +1,6 @@
-"""Dynamic batching against one by one: examples a second for a BERT-base-sized NLI model on the CPU.
+"""Dynamic batching against one by one.
+
+Examples a second for a BERT-base-sized NLI model on the CPU.
 
 The model has random weights, so nothing is fetched; its cost is that of any BERT-base. Both ways
 score the same examples with the same tool: one by one, each waits for the one before; batched, all

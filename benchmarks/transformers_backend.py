@@ -1,6 +1,7 @@
 """The transformers backend side by side with a plain batched loop of the library itself.
 
-    python -m benchmarks.transformers_backend [--families gpt2 t5 ...] [--requests N] [--model FOLDER]
+    python -m benchmarks.transformers_backend [--families gpt2 t5 ...] [--requests N] [--model
+    FOLDER]
 
 Each of the requests is a prompt of 50 to 300 tokens and a continuation of about 10 whose
 log-probabilities are wanted. The plain loop tokenizes, sorts by length, pads batches of the same

@@ -1,4 +1,6 @@
-"""What watching a run costs it: wall time of a run alone, and of one whose page is open in a browser.
+"""What watching a run costs it.
+
+Wall time of a run alone, and of one whose page is open in a browser.
 
 python -m benchmarks.view_live [--scores 20000] [--pairs 3]
 
@@ -32,7 +34,8 @@ from textassay import evaluate_sync
 from textassay.runtime.backends.scripted import ScriptedModel
 began = time.perf_counter()
 model = ScriptedModel(lambda request: "Score: 4")
-evaluate_sync(sys.argv[1], method="llm-score", aspects=["coherence", "fluency"], model=model, out=sys.argv[2])
+aspects = ["coherence", "fluency"]
+evaluate_sync(sys.argv[1], method="llm-score", aspects=aspects, model=model, out=sys.argv[2])
 print(time.perf_counter() - began, time.process_time())
 """
 
@@ -44,15 +47,20 @@ def run(data: Path, out: Path) -> subprocess.Popen[str]:
 
 
 def watched(data: Path, out: Path, profile: Path) -> tuple[list[float], float, bool]:
-    """Return wall and CPU seconds of a watched run, CPU seconds of the viewer, and whether no score was missing."""
+    """Return wall and CPU seconds of a watched run, and CPU seconds of the viewer.
+
+    The last value is whether no score was missing.
+    """
     running = run(data, out)
     while not (out / "manifest.json").exists():
         time.sleep(0.01)
     with ExitStack() as stack:
         command = [sys.executable, "-m", "textassay", "view", str(out)]
         viewer = stack.enter_context(
-            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        )  # fmt: skip
+            subprocess.Popen(
+                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+        )
         stack.callback(viewer.terminate)
         assert viewer.stdout is not None
         address = viewer.stdout.readline().strip()
@@ -78,7 +86,10 @@ def _browser(address: str, profile: Path) -> subprocess.Popen[bytes]:
 
 
 def _follow(address: str, running: subprocess.Popen[str], *, ask: bool) -> bool:
-    """Wait for the run's end, asking meanwhile as a page does if there is none; return whether nothing is missing."""
+    """Wait for the run's end, asking meanwhile as a page does if there is none.
+
+    Return whether nothing is missing.
+    """
     cursor, known, answer = 0, 0, dict[str, Any]()
     while running.poll() is None:
         if ask:
@@ -118,7 +129,8 @@ def main() -> None:
             )
             open_.append(found)
             print(
-                f"alone {alone[-1][0]:.2f} s ({alone[-1][1]:.2f} s of CPU), watched {found[0]:.2f} s "
+                f"alone {alone[-1][0]:.2f} s ({alone[-1][1]:.2f} s of CPU), watched"
+                f" {found[0]:.2f} s "
                 f"({found[1]:.2f} s of CPU), viewer {cpu:.2f} s of CPU, "
                 f"{'complete' if complete else 'INCOMPLETE'}",
                 flush=True,

@@ -40,7 +40,8 @@ def keep_off_the_network(event: str, arguments: tuple[Any, ...]) -> None:
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any load")
 
-# xdist runs one worker per core; libraries that take all cores for each of them wait for each other.
+# xdist runs one worker per core; libraries that take all cores for each of them wait for each
+# other.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 

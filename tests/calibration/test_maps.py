@@ -165,7 +165,8 @@ def test_calibration_honors_sampling_probabilities():
     rng, gaps = np.random.default_rng(0), {True: [], False: []}
     for _ in range(40):
         scores = rng.integers(1, 6, 2000).astype(float)
-        # people are stricter on what the judge likes, so a shift must know whom each rating stands for
+        # people are stricter on what the judge likes, so a shift must know whom each rating stands
+        # for
         truth = np.where(scores > 3, scores - 1.5, scores) + rng.normal(0, 0.3, 2000)
         chance = np.where(scores > 3, 0.2, 0.05)
         rated = rng.random(2000) < chance

@@ -32,8 +32,8 @@ def agreement(column):
     }
 
 
-# column, our tau-b by aspect, and the paper's; its ROUGE and chrF were made with other settings that
-# it does not tell
+# column, our tau-b by aspect, and the paper's; its ROUGE and chrF were made with other settings
+# that it does not tell
 TABLE = [
     ("computed/bleu", (0.217, 0.050, 0.326, 0.350), (0.217, 0.05, 0.326, 0.383)),
     ("computed/rouge1_f_multimax", (0.350, 0.350, 0.494, 0.583), (0.35, 0.55, 0.527, 0.583)),
