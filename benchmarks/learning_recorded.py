@@ -36,7 +36,7 @@ Predict = Callable[[NDArray[np.bool_], int], Floats]
 
 
 def agreement(predicted: Floats, human: Floats) -> Floats:
-    """Return r and rho of each aspect over its rated rows, shape (aspects, 2); gaps are the mean."""
+    """Return r and rho of each aspect over its rated rows, shape (aspects, 2); means for gaps."""
     filled = np.where(np.isnan(predicted), np.nanmean(predicted, axis=0), predicted)
     there = ~np.isnan(human)
     return np.array(
