@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 class Recorded:
     """Features (n, f) with NaN for gaps, ratings (n, aspects), group codes (n,) and names.
 
-    `rated` are all aspects that people rated, of which `aspects` are learnt.
+    `rated` are all aspects that people rated, of which `aspects` are learnt; `systems` are who
+    wrote the texts.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Recorded:
     feature_names: list[str]
     aspects: list[str]
     rated: list[str]
+    systems: list[str | None]
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,11 @@ class Wanted:
     prefixes: tuple[str, ...]
     aspects: tuple[str, ...]
     needed: str | None = None
+    joined: str | None = None
+    """File whose metrics are added, row by row by id."""
 
 
+_ALTTEST = ("gemini", "gpt-4o", "llama-31", "mistral-v03")
 _SUMMEVAL = ("summeval/summeval.jsonl.gz", ("coherence", "consistency", "fluency", "relevance"))
 _JUDGED = "gpt-4-0314/rts/coherence"
 _JUDGES = ("gpt-", "llama-")
@@ -74,6 +79,17 @@ _DIALOG = (
 )
 
 SETS: Mapping[str, Wanted] = {
+    "alttest": Wanted(
+        "SummEval, six newer judges", "alttest/summeval.jsonl.gz", _ALTTEST, _SUMMEVAL[1]
+    ),
+    "alttest-and-older": Wanted(
+        "SummEval, six newer judges and 48 older features, 12 systems",
+        "alttest/summeval.jsonl.gz",
+        (*_ALTTEST, *_JUDGES, "computed/"),
+        _SUMMEVAL[1],
+        _JUDGED,
+        _SUMMEVAL[0],
+    ),
     "summeval": Wanted("SummEval, 36 judge features", _SUMMEVAL[0], _JUDGES, _SUMMEVAL[1], _JUDGED),
     "summeval-gpt-3.5": Wanted(
         "SummEval, 20 gpt-3.5 features", _SUMMEVAL[0], ("gpt-3.5",), _SUMMEVAL[1], _JUDGED
@@ -113,9 +129,16 @@ SETS: Mapping[str, Wanted] = {
 
 def read(folder: Path, wanted: Wanted) -> Recorded:
     """Read one benchmark from the folder of all."""
-    path = folder / wanted.path
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    rows = _rows(folder / wanted.path)
+    if wanted.joined:
+        others = {row["id"]: row for row in _rows(folder / wanted.joined)}
+        for row in rows:
+            row["metrics"] |= others[row["id"]]["metrics"]
+    for row in rows:
+        # single ratings only: what is learnt is their mean
+        row.setdefault(
+            "human", {k: float(np.mean(v)) for k, v in row.get("annotators", {}).items()}
+        )
     if wanted.needed:
         rows = [row for row in rows if row["metrics"].get(wanted.needed) is not None]
     names = sorted(
@@ -129,4 +152,10 @@ def read(folder: Path, wanted: Wanted) -> Recorded:
         names,
         list(wanted.aspects),
         sorted({aspect for row in rows for aspect in row["human"]}),
+        [row.get("system") for row in rows],
     )
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        return [json.loads(line) for line in lines]

@@ -4,7 +4,7 @@ No model is asked.
 
     python -m benchmarks.learning_recorded --data FOLDER [--on summeval topical-chat ...]
     [--fractions 0.25 0.5]
-        [--aggregators auto avg ...] [--seeds 5]
+        [--aggregators auto avg ...] [--seeds 5] [--known-systems]
 
 FOLDER holds `summeval/summeval.jsonl.gz` and the like, rows with `group`, `human` and recorded
 `metrics` (the environment variable TEXTASSAY_DATA names it, too). Splits are by source document or
@@ -48,8 +48,11 @@ def agreement(predicted: Floats, human: Floats) -> Floats:
     )
 
 
-def learnt(data: Recorded, name: str) -> Predict:
+def learnt(data: Recorded, name: str, known_systems: bool = False) -> Predict:
     """Return predictions of the held-out rows by one aggregator."""
+
+    def of(rows: NDArray[np.bool_]) -> list[str | None] | None:
+        return [data.systems[i] for i in np.flatnonzero(rows)] if known_systems else None
 
     def predict(train: NDArray[np.bool_], seed: int) -> Floats:
         aggregator = Aggregator(name, seed=seed).fit(
@@ -59,8 +62,10 @@ def learnt(data: Recorded, name: str) -> Predict:
             feature_names=data.feature_names,
             target_names=data.aspects,
             aspect_names=data.rated,
+            systems=of(train),
+            pool=(data.features, data.systems) if known_systems else None,
         )
-        return aggregator.predict(data.features[~train])
+        return aggregator.predict(data.features[~train], systems=of(~train))
 
     return predict
 
@@ -110,7 +115,9 @@ def told(data: Recorded, label: str, values: Floats, first: Floats | None, secon
     )
 
 
-def report(data: Recorded, names: list[str], fraction: float, seeds: int) -> None:
+def report(
+    data: Recorded, names: list[str], fraction: float, seeds: int, known_systems: bool
+) -> None:
     """Print a block of lines: one for each aggregator, then the best single feature."""
     sizes = [int(split_rows(data.groups, fraction, seed=seed).sum()) for seed in range(seeds)]
     print(
@@ -118,7 +125,8 @@ def report(data: Recorded, names: list[str], fraction: float, seeds: int) -> Non
         f" ({min(sizes)}-{max(sizes)})"
     )
     first: Floats | None = None
-    arms = {name: learnt(data, name) for name in names} | {"best single": best_single(data)}
+    arms = {name: learnt(data, name, known_systems) for name in names}
+    arms |= {"best single": best_single(data)}
     for label, predict in arms.items():
         start = time.perf_counter()
         try:
@@ -147,6 +155,9 @@ def main() -> None:
         "--aggregators", nargs="+", default=list(AGGREGATORS), choices=[*AGGREGATORS, *ARMS]
     )
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--known-systems", action="store_true", help="the means of systems may take part"
+    )
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
@@ -154,7 +165,7 @@ def main() -> None:
     for name in arguments.on:
         data = read(Path(arguments.data), SETS[name])
         for fraction in arguments.fractions:
-            report(data, arguments.aggregators, fraction, arguments.seeds)
+            report(data, arguments.aggregators, fraction, arguments.seeds, arguments.known_systems)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ COMMANDS = (
     "compare",
     "rank",
     "alt_test",
+    "cascade",
+    "jurors",
     "stress",
     "label_plan",
     "report",

@@ -47,7 +47,7 @@ from textassay.runtime.storage.run_folder import read_manifest
 LONGEST_MESSAGE, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
 LOGS = ("text", "json")
-OPTION_FLAGS = ("n", "temperature", "seed")
+OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
 

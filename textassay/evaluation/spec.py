@@ -100,7 +100,8 @@ def with_absolute_paths(spec: RunSpec) -> RunSpec:
     converters = {
         "scores": _absolute_scores,
         "profile": absolute_profile,
-        "ratings": _absolute_ratings,
+        "ratings": _absolute_path,
+        "escalate": _absolute_path,
     }
     options = {
         key: converters.get(key, _absolute_file)(value) for key, value in spec.options.items()
@@ -142,7 +143,7 @@ def _absolute_scores(value: Any) -> tuple[str, ...]:
     return tuple(absolute_score_files([value] if isinstance(value, str) else value))
 
 
-def _absolute_ratings(value: Any) -> Any:
+def _absolute_path(value: Any) -> Any:
     return str(Path(value).absolute()) if isinstance(value, str) else value
 
 

@@ -12,6 +12,8 @@ from pydantic import Field
 
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.scorer import Scorer
+from textassay.learning.cascade import Cascade
+from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, Options
 from textassay.runtime.errors import ConfigurationError, parameter
@@ -48,6 +50,9 @@ class JuryOptions(Options):
     """Share of the jurors that must give a usable rating; below it there is no score."""
     output: Literal["aspects", "jurors"] = "aspects"
     """One score for each aspect, or every juror's rating for itself: features for `fit`."""
+    escalate: str | None = None
+    """Folder of a cascade: the first juror decides where its interval is narrow enough, and the
+    second one is asked elsewhere."""
 
 
 class Jury(RatingMethod):
@@ -56,6 +61,8 @@ class Jury(RatingMethod):
     1. Every juror rates every aspect by itself, with the prompt of `llm-score`.
     2. The score is the mean or the median of the usable ratings, where at least `required` of the
     jurors gave one.
+    Or, with `escalate`, the first juror's calibrated rating stands where its interval is narrow
+    enough, and the second one rates the rest (Jung et al. 2024, arXiv 2407.18370).
 
     Deviations: the paper pools by vote or mean; a median and weights learned from people
     (`output=jurors`, then `fit`) are ours, and so are the words of the prompt.
@@ -74,10 +81,19 @@ class Jury(RatingMethod):
         The models of the roles `juror`, `juror1`, `juror2`, ..., or the only model.
         """
         self._names = _labels(jurors_of(self.models))
+        self._rules = self._cascade() if self.options.escalate is not None else None
         self._average = Average(self.signature, self.options.required)
 
     def nodes(self) -> list[Node]:
-        """Let all jurors rate all aspects, then combine; or score every juror by itself."""
+        """Let all jurors rate all aspects, then combine; or score every juror by itself.
+
+        In a cascade, a second node asks only where the first did not decide.
+        """
+        if self._rules is not None:
+            return [
+                Node("first", self._rate_first, **PER_ASPECT),
+                Node("scores", self._decide, **PER_ASPECT, first=each("first")),
+            ]
         if self.options.output == "jurors":
             return [Node("scores", self._rate_as_juror, **PER_ASPECT)]
         seat = each("panel.items")
@@ -101,6 +117,56 @@ class Jury(RatingMethod):
 
     async def _rate(self, example: Example, seat: Seat) -> Score:
         return await self._jurors[seat.juror](example, seat.aspect)
+
+    def _cascade(self) -> Cascade:
+        """Read the cascade, and check that it is the first juror's.
+
+        Raises:
+            ConfigurationError: It is not, there are not two jurors, or an option has no effect.
+        """
+        ineffective = {"combine", "required", "output"} & self.given
+        if ineffective:
+            raise ConfigurationError(f"{min(ineffective)} has no effect in a cascade; leave it out")
+        if len(self._jurors) != 2:
+            raise ConfigurationError(
+                f"a cascade has two jurors, the cheap one first, not {len(self._jurors)}"
+            )
+        cascade = read_cascade(self.options.escalate or "")
+        for aspect in self._task.aspects:
+            rule = cascade.of(aspect.label, self._jurors[0].signature_as("fused"))
+            if rule.scale != aspect.scale:
+                raise ConfigurationError(
+                    f"people rated {aspect.name!r} from {rule.scale[0]:g} to {rule.scale[1]:g}, and"
+                    f" the jurors' scale is {aspect.scale[0]:g} to {aspect.scale[1]:g}: one score"
+                    " could not stand for the other"
+                )
+        return cascade
+
+    async def _rate_first(self, example: Example, aspect: Aspect) -> Score:
+        return await self._jurors[0](example, aspect)
+
+    async def _decide(self, example: Example, aspect: Aspect, first: Score) -> Score:
+        """Return the first juror's calibrated rating, or the second one's rating."""
+        assert self._rules is not None  # this node exists in cascades only
+        rule = self._rules.of(aspect.label, self._jurors[0].signature_as("fused"))
+        told: dict[str, Any] = {**as_evidence(first), "text": self._names[0], "decides": False}
+        if first.value is not None:
+            reading = rule.read(first.value)
+            told |= {
+                "calibrated": reading.value, "low": reading.low, "high": reading.high,
+                "decides": reading.stands,
+            }  # fmt: skip
+            if reading.stands:
+                update: dict[str, Any] = {"value": reading.value, "evidence": (told,)}
+                return self._fused(first, update)
+        # a score that cannot be read is no reason to give up: the strong juror was to have the rest
+        second = await self._jurors[1](example, aspect)
+        own = {**as_evidence(second), "text": self._names[1], "decides": True}
+        update = {"evidence": (told, own), "usage": first.usage + second.usage}
+        return self._fused(second, update)
+
+    def _fused(self, score: Score, update: dict[str, Any]) -> Score:
+        return score.model_copy(update={"how": "fused", "signature": self.signature, **update})
 
     async def _rate_as_juror(self, example: Example, aspect: Aspect) -> Score:
         """Return one juror's rating under the juror's name."""
@@ -142,6 +208,8 @@ class Jury(RatingMethod):
         """Signature of the first juror, with the names and prompt digests of all."""
         first, *others = self._jurors
         own = first.signature_as(self.how)
+        if self._rules is not None:
+            own = own.replace("|v:", f"|escalate:{self._rules.digest}|v:", 1)
         if not others:
             return own
         models = "+".join(juror.ask.model.name for juror in self._jurors)

@@ -70,6 +70,13 @@ def score(
         str | None,
         typer.Option(metavar="DIR", help="Apply this calibration to every score."),
     ] = None,
+    escalate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Cascade of a jury: ask the second juror only where the first is not sure enough.",
+        ),
+    ] = None,
     show_prompts: Annotated[
         int | None,
         typer.Option(
@@ -88,6 +95,7 @@ def score(
         "model": model,
         "out": out,
         "calibration": calibration,
+        "escalate": escalate,
         **given,
     }
     read, chosen = arguments.with_config(flags, score_keys())
@@ -112,4 +120,5 @@ def score(
 
 def score_keys() -> tuple[str, ...]:
     """Return the keys that a file of `--config` may have: the flags of `score`, and `fields`."""
-    return ("data", "method", "model", "out", "calibration", *FLAGS.flags, "fields")
+    known = ("data", "method", "model", "out", "calibration", "escalate")
+    return (*known, *FLAGS.flags, "fields")

@@ -1,0 +1,165 @@
+"""`textassay cascade`: learn the rules, write their folder, and tell shares, bounds and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from textassay.calibration.cascade import Tried, learn_rule
+from textassay.calibration.prepared import scales_of
+from textassay.cli.console import results, say
+from textassay.cli.decisions import check_confidence, number, print_json, read_columns, table
+from textassay.learning.cascade import Rule, save
+from textassay.meta.correlation import pearson
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Usage
+from textassay.runtime.storage.run_folder import MANIFEST, read_scores
+
+
+def learn(
+    scores: Path,
+    data: Path,
+    out: Path | None,
+    *,
+    strong: Path | None,
+    tolerance: float,
+    risk: float,
+    confidence: float,
+    aspect_map: Sequence[str],
+    scales: Mapping[str, tuple[float, float]],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Learn a rule per aspect, write the folder and print the report.
+
+    Raises:
+        ConfigurationError: A file, name or number does not fit; nothing was written.
+        DataError: Too few sources are rated.
+    """
+    check_confidence(confidence)
+    if out is None:
+        raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")
+    tables, _ = read_columns(scores, data, aspect_map)
+    rules, rows = list[Rule](), list[dict[str, Any]]()
+    for columns in tables:
+        rule, tried = learn_rule(
+            columns,
+            scales=scales_of(columns, scales),
+            tolerance=tolerance,
+            risk=risk,
+            confidence=confidence,
+            seed=seed,
+        )
+        rules.append(rule)
+        rows.append(_row(rule, tried))
+    save(rules, out)
+    costs = _costs(scores, strong, rules)
+    if strong is not None:
+        _compare(rows, rules, tables, read_columns(strong, data, aspect_map)[0])
+    if as_json:
+        print_json({"rows": rows, "costs": costs, "out": str(out)})
+        return
+    _print(rows, costs, risk, tolerance, confidence)
+    say(
+        f"cascade written to {out}; apply it with: textassay score DATA --method jury --model"
+        f" juror=CHEAP --model juror=STRONG --escalate {out} --out RUN"
+    )
+
+
+def _row(rule: Rule, tried: Sequence[Tried]) -> dict[str, Any]:
+    chosen = next((one for one in tried if one.length == rule.limit), None)
+    return {
+        "aspect": rule.aspect,
+        "share": rule.share,
+        "disagreement": None if chosen is None else chosen.disagreement,
+        "bound": rule.bound,
+        "limit": rule.limit,
+        "tried": [
+            {"length": one.length, "share": one.share, "disagreement": one.disagreement,
+             "bound": None if one.bound == float("inf") else one.bound}
+            for one in tried
+        ],
+    }  # fmt: skip
+
+
+def _compare(
+    rows: Sequence[dict[str, Any]], rules: Sequence[Rule], cheap: Sequence[Any], strong: Any
+) -> None:
+    """Add the agreement with people of the cheap judge, the strong one and the cascade."""
+    by_score = {columns.score: columns for columns in strong}
+    for row, rule, columns in zip(rows, rules, cheap, strict=True):
+        other = by_score.get(columns.score)
+        if other is None:
+            continue
+        theirs = dict(zip(other.ids, other.scores.tolist(), strict=True))
+        triples = [
+            (score, theirs[id_], rating)
+            for id_, score, rating in zip(
+                columns.ids, columns.scores.tolist(), columns.ratings.tolist(), strict=True
+            )
+            # NaN is unequal to itself: rows that both judged and people rated
+            if score == score and rating == rating and theirs.get(id_, float("nan")) == theirs[id_]
+        ]
+        readings = [rule.read(score) for score, _, _ in triples]
+        both = [
+            reading.value if reading.stands else said
+            for reading, (_, said, _) in zip(readings, triples, strict=True)
+        ]
+        people = [rating for _, _, rating in triples]
+        row["pearson"] = {
+            "cheap": pearson([score for score, _, _ in triples], people),
+            "strong": pearson([said for _, said, _ in triples], people),
+            "cascade": pearson(both, people),
+        }
+
+
+def _costs(cheap: Path, strong: Path | None, rules: Sequence[Rule]) -> dict[str, Any] | None:
+    """Return the cost of a score by each judge and by the cascade; `None` if runs do not tell."""
+    if strong is None or not all((run / MANIFEST).is_file() for run in (cheap, strong)):
+        return None
+    prices = [_cost(run) for run in (cheap, strong)]
+    if prices[0] is None or prices[1] is None:
+        return None
+    share = sum(rule.share for rule in rules) / len(rules)
+    both = prices[0] + (1 - share) * prices[1]
+    return {"cheap": prices[0], "strong": prices[1], "cascade": both, "decided_by_cheap": share}
+
+
+def _cost(run: Path) -> float | None:
+    """Return dollars per score, cached answers at the price of tokens; `None` if not known."""
+    found = list(read_scores(run))
+    total = sum((score.usage for score in found), Usage())
+    return None if total.cost is None or not found else total.cost / len(found)
+
+
+def _print(
+    rows: Sequence[dict[str, Any]],
+    costs: dict[str, Any] | None,
+    risk: float,
+    tolerance: float,
+    confidence: float,
+) -> None:
+    lines = table("score", "cheap decides", "disagreements", "bound", "r cheap", "strong", "both")
+    for row in rows:
+        r = row.get("pearson", {})
+        lines.add_row(
+            row["aspect"],
+            f"{row['share']:.0%}",
+            number(row["disagreement"]),
+            number(row["bound"]),
+            *(number(r.get(name)) for name in ("cheap", "strong", "cascade")),
+        )
+    results().print(lines)
+    say(
+        f"Where the cheap judge decides, people's rating is further than {tolerance:g} from its"
+        f" calibrated score on at most {risk:.0%} of the rows of as many new sources, with"
+        f" confidence {confidence:.0%} per aspect; elsewhere the strong judge is asked."
+    )
+    if not any(row["share"] for row in rows):
+        say("No interval is narrow enough: the strong judge would rate everything.", style="yellow")
+    if costs is not None:
+        say(
+            f"cost per score: cheap {costs['cheap']:.6f}, strong {costs['strong']:.6f}, cascade"
+            f" {costs['cascade']:.6f} USD"
+        )

@@ -1,0 +1,159 @@
+"""What each juror of a jury adds: error without it, over sources that were left out.
+
+Knows tables of recorded ratings named `ASPECT/JUROR`; nothing of models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.fitting.learn import Fitter, predicted_by
+from textassay.fitting.table import FeatureTable
+from textassay.learning.splits import folds
+from textassay.learning.training import Floats
+from textassay.meta.intervals import t_quantile
+from textassay.runtime.errors import ConfigurationError, DataError
+
+FOLDS = 5
+MIN_SOURCES = 10
+"""Sources below which no interval is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What one juror adds to the jury that it is in.
+
+    Attributes:
+        juror: Its name.
+        gain: Growth of the squared error without it, in variances of the ratings, averaged over
+            the aspects.
+        low: Lower end of its interval over sources.
+        high: Upper end.
+        cost: Dollars per rated text; `None` if not known.
+        leave_out: Whether the jury is no worse without it, as far as can be told.
+    """
+
+    juror: str
+    gain: float
+    low: float
+    high: float
+    cost: float | None
+    leave_out: bool
+
+    @property
+    def per_dollar(self) -> float | None:
+        """Gain per dollar for a thousand texts; `None` if the cost is not known or 0."""
+        return self.gain / (1000 * self.cost) if self.cost else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "juror": self.juror, "gain": self.gain, "low": self.low, "high": self.high,
+            "cost": self.cost, "per_dollar": self.per_dollar, "leave_out": self.leave_out,
+        }  # fmt: skip
+
+
+def worths(
+    table: FeatureTable,
+    fitter: Fitter,
+    *,
+    aggregator: str = "ridge",
+    costs: Mapping[str, float | None] | None = None,
+    confidence: float = 0.95,
+) -> list[Worth]:
+    """Return what each juror adds, and which to leave out, in the order of the worth.
+
+    Jurors are left out one at a time, of those without a gain that can be told from 0 the one that
+    costs most (or gains least, if costs are not known), until all that are left add something: two
+    jurors that say the same are not both needed, but one of them is.
+
+    Args:
+        table: Rows with ratings by people and features named `ASPECT/JUROR`.
+        fitter: How the jury's aggregator is fitted.
+        aggregator: Name of the aggregator.
+        costs: Dollars per rated text, by juror.
+        confidence: Of the intervals.
+
+    Raises:
+        ConfigurationError: There are fewer than two jurors.
+        DataError: There are too few sources for an interval.
+    """
+    members = jurors_of(table.names)
+    if len(members) < 2:
+        raise ConfigurationError(
+            f"the scores hold {len(members)} jurors; a run with output=jurors holds one score per"
+            " aspect and juror, named ASPECT/JUROR"
+        )
+    if len(np.unique(table.groups)) < MIN_SOURCES:
+        raise DataError(f"fewer than {MIN_SOURCES} rated sources are too few for an interval")
+    known = {name: (costs or {}).get(name) for name in members}
+    out = list[str]()
+    left = _gains(table, fitter, aggregator, members, confidence)
+    first = left
+    while len(left) > 1:
+        weak = [name for name, (_, low, _) in left.items() if low <= 0]
+        if not weak:
+            break
+        out.append(max(weak, key=lambda name: (known[name] or 0.0, -left[name][0])))
+        rest = [name for name in members if name not in out]
+        if len(rest) == 1:
+            break
+        left = _gains(table, fitter, aggregator, rest, confidence)
+    found = [Worth(name, *first[name], known[name], name in out) for name in members]
+    return sorted(found, key=lambda one: (one.leave_out, -(one.per_dollar or one.gain)))
+
+
+def jurors_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the jurors that features named `ASPECT/JUROR` are of, in order."""
+    return tuple(dict.fromkeys(name.partition("/")[2] for name in names if "/" in name))
+
+
+def _gains(
+    table: FeatureTable, fitter: Fitter, aggregator: str, members: Sequence[str], confidence: float
+) -> dict[str, tuple[float, float, float]]:
+    """Return each member's gain with its interval, in a jury of the members."""
+    whole = _errors(table, fitter, aggregator, members)
+    found = dict[str, tuple[float, float, float]]()
+    codes = np.unique(table.groups, return_inverse=True)[1]
+    for name in members:
+        without = _errors(table, fitter, aggregator, [one for one in members if one != name])
+        found[name] = _interval(without - whole, codes, confidence)
+    return found
+
+
+def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Sequence[str]) -> Floats:
+    """Return each row's squared error, in variances of the ratings, averaged over the aspects."""
+    own = [at for at, name in enumerate(table.names) if name.partition("/")[2] in members]
+    part = table.with_features(
+        {
+            table.names[at]: dict(zip(table.ids, table.features[:, at].tolist(), strict=True))
+            for at in own
+        }
+    )
+    fold = folds(part.groups, FOLDS, seed=fitter.seed)
+    predicted = np.full(part.human.shape, np.nan)
+    for number in range(int(fold.max()) + 1):
+        outside = fold == number
+        predicted[outside] = predicted_by(
+            fitter.fit(aggregator, part.rows(~outside)), part.rows(outside)
+        )
+    # a row that no member rated is predicted by nobody: the mean is what is known of it
+    predicted = np.where(np.isnan(predicted), np.nanmean(part.human, axis=0), predicted)
+    squared = (predicted - part.human) ** 2 / np.nanvar(part.human, axis=0)
+    rated = ~np.isnan(squared)
+    return np.asarray(np.where(rated, squared, 0.0).sum(axis=1) / np.maximum(1, rated.sum(axis=1)))
+
+
+def _interval(values: Floats, codes: Any, confidence: float) -> tuple[float, float, float]:
+    """Return the mean with its t-interval over sources."""
+    mean = float(values.mean())
+    by_source = np.bincount(codes, weights=values - mean)
+    count = len(by_source)
+    error = math.sqrt(float(by_source @ by_source) * count / (count - 1)) / len(values)
+    half = t_quantile(count - 1, confidence) * error
+    return mean, mean - half, mean + half

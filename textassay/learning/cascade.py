@@ -1,0 +1,166 @@
+"""When a cheap judge's score may stand, and when a strong judge is asked: the rule and its folder.
+
+Knows numbers and one sealed file; `calibration.cascade` learns the rule, `methods.jury` follows it.
+
+    cascade.json   a rule per aspect, bound to the cheap judge, with a digest over all of it
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
+from textassay.runtime.storage.sealed_json import read_sealed, write_sealed
+from textassay.version import __version__
+
+FORMAT, FILE = 1, "cascade.json"
+
+
+class Reading(NamedTuple):
+    """How a score of the cheap judge is read."""
+
+    value: float
+    """The expected rating."""
+    low: float
+    """Lower end of its interval."""
+    high: float
+    """Upper end."""
+    stands: bool
+    """Whether it is narrow enough to stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When the cheap judge decides on one aspect.
+
+    Attributes:
+        aspect: Name of the score.
+        signature: Of the cheap judge's scores.
+        scale: Of the ratings.
+        scores: Scores at which the map from scores to ratings is given, increasing.
+        ratings: The map there; between them it is a line.
+        edges: Lowest score of each range but the first, increasing.
+        below: Distance down to the lower end of the interval in each range; `None` if unbounded.
+        above: Distance up to the upper end, likewise.
+        limit: Greatest length of an interval with which the score stands; `None` if none does.
+        tolerance: Distance from people's rating that counts as a disagreement.
+        risk: Share of disagreements that was to be kept.
+        confidence: Of the bound.
+        bound: Upper bound of that share in as many new sources as were rated; `None` without one.
+        share: Share of the rated rows on which the cheap judge decides.
+    """
+
+    aspect: str
+    signature: str
+    scale: tuple[float, float]
+    scores: tuple[float, ...]
+    ratings: tuple[float, ...]
+    edges: tuple[float, ...]
+    below: tuple[float | None, ...]
+    above: tuple[float | None, ...]
+    limit: float | None
+    tolerance: float
+    risk: float
+    confidence: float
+    bound: float | None
+    share: float
+
+    def read(self, score: float) -> Reading:
+        """Return how a score is read; one outside the rated range never stands."""
+        value = float(np.interp(score, self.scores, self.ratings))
+        at = bisect_right(self.edges, score)
+        below, above = self.below[at], self.above[at]
+        inside = self.scores[0] <= score <= self.scores[-1]
+        if below is None or above is None or not inside:
+            return Reading(value, *self.scale, False)
+        low, high = max(self.scale[0], value - below), min(self.scale[1], value + above)
+        # of the distances, not of what is left of them on the scale: near an end of the scale an
+        # interval would look narrow however little is known
+        stands = self.limit is not None and below + above <= self.limit
+        return Reading(value, low, high, stands)
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """What a cascade folder holds."""
+
+    rules: tuple[Rule, ...]
+    """One per aspect."""
+    digest: str
+    """6 hex digits that change with any of them."""
+
+    def of(self, aspect: str, signature: str) -> Rule:
+        """Return the rule of an aspect.
+
+        Raises:
+            ConfigurationError: There is none, or it was learned from another judge's scores.
+        """
+        rule = next((one for one in self.rules if one.aspect == aspect), None)
+        if rule is None:
+            known = ", ".join(one.aspect for one in self.rules)
+            raise ConfigurationError(f"the cascade has no rule for {aspect!r}; it is for: {known}")
+        if rule.signature != signature:
+            raise ConfigurationError(
+                f"the cascade's rule for {aspect!r} was learned from scores of"
+                f" {rule.signature or 'no signature'!r}, and the first juror's are of"
+                f" {signature!r}: learn it from a run of the method jury with the cheap juror alone"
+            )
+        return rule
+
+
+def save(rules: Sequence[Rule], out: Path) -> None:
+    """Write a cascade folder.
+
+    Raises:
+        RunFolderError: The folder holds something.
+        StorageError: It cannot be written.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunFolderError(f"{out} exists and is not empty; name a new folder")
+    content = {"rules": [asdict(one) for one in rules], "made": {"textassay": __version__}}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_sealed(out / FILE, content, format=FORMAT)
+    except OSError as error:
+        raise StorageError(f"the cascade cannot be written to {out}: {error}") from error
+
+
+def load(folder: str | Path) -> Cascade:
+    """Read a cascade folder.
+
+    Raises:
+        ConfigurationError: It holds none, or one of a newer format or changed by hand.
+        DataError: Its content is damaged.
+    """
+    path = Path(folder) / FILE
+    content = read_sealed(
+        path,
+        format=FORMAT,
+        kind="cascade",
+        missing=f"{folder} holds no {FILE}; learn a cascade with textassay cascade",
+        repair="learn the cascade again",
+    )
+    try:
+        rules = tuple(_rule(one) for one in content["rules"])
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {error!r}") from error
+    # the seal has checked the whole file; this only tells two cascades apart in signatures
+    return Cascade(rules, f"{hash_of(rules):06x}")
+
+
+def hash_of(rules: Sequence[Rule]) -> int:
+    """Return 24 bits that stand for rules, the same in every process."""
+    from zlib import crc32
+
+    return crc32(repr([asdict(one) for one in rules]).encode()) & 0xFFFFFF
+
+
+def _rule(content: dict[str, Any]) -> Rule:
+    lists = {key: tuple(held) for key, held in content.items() if isinstance(held, list)}
+    return Rule(**{**content, **lists})
