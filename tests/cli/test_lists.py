@@ -119,8 +119,8 @@ def test_calibrations_and_fits_are_told_as_json(tmp_path):
 
 
 TABLES = (
-    "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "compare", "demo",
-    "doctor", "estimate", "fit", "label-plan", "merge", "meta", "methods", "resume", "score",
+    "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "cascade", "compare", "demo",
+    "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "meta", "methods", "resume", "score",
     "settings", "show", "stress", "tasks", "tools list", "tools score",
 )  # fmt: skip
 

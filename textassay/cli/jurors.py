@@ -10,8 +10,9 @@ from textassay.cli.decisions import check_confidence, number, print_json, table
 from textassay.fitting.jurors import Worth, worths
 from textassay.fitting.learn import Fitter
 from textassay.fitting.scales import scales_of
-from textassay.fitting.table import Wanted, read_table
+from textassay.fitting.table import Selection, read_table
 from textassay.learning import NAMES
+from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import UnknownName
 from textassay.runtime.storage.run_folder import MANIFEST, read_scores
@@ -30,7 +31,7 @@ def show(
     check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
-    rated = read_table(Examples(data), Wanted(scores=(str(scores),)))
+    rated = read_table(Examples(data), Selection(scores=read_files((str(scores),))))
     fitter = Fitter(scales_of(rated, {}), seed, 1)
     found = worths(
         rated, fitter, aggregator=aggregator, costs=costs_of(scores), confidence=confidence

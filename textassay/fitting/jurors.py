@@ -1,6 +1,6 @@
 """What each juror of a jury adds: error without it, over sources that were left out.
 
-Knows tables of recorded ratings named `ASPECT/JUROR`; nothing of models.
+Knows tables of recorded ratings named by aspect and juror; nothing of models.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def worths(
         ConfigurationError: There are fewer than two jurors.
         DataError: There are too few sources for an interval.
     """
-    members = jurors_of(table.names)
+    members = jurors_of(table.names, table.aspects)
     if len(members) < 2:
         raise ConfigurationError(
             f"the scores hold {len(members)} jurors; a run with output=jurors holds one score per"
-            " aspect and juror, named ASPECT/JUROR"
+            " aspect and juror, named ASPECT/JUROR or JUROR/ASPECT"
         )
     if len(np.unique(table.groups)) < MIN_SOURCES:
         raise DataError(f"fewer than {MIN_SOURCES} rated sources are too few for an interval")
@@ -108,9 +108,18 @@ def worths(
     return sorted(found, key=lambda one: (one.leave_out, -(one.per_dollar or one.gain)))
 
 
-def jurors_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the jurors that features named `ASPECT/JUROR` are of, in order."""
-    return tuple(dict.fromkeys(name.partition("/")[2] for name in names if "/" in name))
+def jurors_of(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
+    """Return the jurors that features named `ASPECT/JUROR` or `JUROR/ASPECT` are of, in order."""
+    found = (_juror(name, aspects) for name in names)
+    return tuple(dict.fromkeys(juror for juror in found if juror))
+
+
+def _juror(name: str, aspects: Sequence[str]) -> str:
+    """Return the rest of a name once the aspect is taken out; empty without an aspect."""
+    known = {aspect.casefold() for aspect in aspects}
+    parts = name.split("/")
+    rest = [part for part in parts if part.casefold() not in known]
+    return "/".join(rest) if len(rest) < len(parts) else ""
 
 
 def _gains(
@@ -128,7 +137,7 @@ def _gains(
 
 def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Sequence[str]) -> Floats:
     """Return each row's squared error, in variances of the ratings, averaged over the aspects."""
-    own = [at for at, name in enumerate(table.names) if name.partition("/")[2] in members]
+    own = [at for at, name in enumerate(table.names) if _juror(name, table.aspects) in members]
     part = table.with_features(
         {
             table.names[at]: dict(zip(table.ids, table.features[:, at].tolist(), strict=True))

@@ -1,0 +1,199 @@
+"""The cascade: its bound on held-out documents, the folder, the jury that follows it, its cost."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.benchmark_data import FOLDER
+from tests.cli.harness import textassay
+from textassay import evaluate
+from textassay.calibration.cascade import learn_rule, upper_bound
+from textassay.calibration.columns import People, join_columns, read_judged
+from textassay.calibration.maps import Scales
+from textassay.learning import split_rows
+from textassay.learning.cascade import Cascade, Rule, load, save
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import Response, Sample
+
+SCALES = Scales((1, 5), (1, 5))
+SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
+
+
+def read_all(rule, scores):
+    """What the rule says of scores: values, and whether they stand."""
+    known = {score: rule.read(score) for score in set(scores.tolist())}
+    readings = [known[score] for score in scores.tolist()]
+    return np.array([one.value for one in readings]), np.array([one.stands for one in readings])
+
+
+def test_the_bound_holds_on_held_out_documents_in_95_of_100_splits():
+    """200 splits of SummEval's documents; gpt-4o-mini decides on most summaries' consistency."""
+    if not SUMMEVAL.exists():
+        pytest.skip(f"benchmark data not found in {FOLDER}; set TEXTASSAY_DATA")
+    name = "gpt-4o-mini/consistency"
+    judged = {name: read_judged(SUMMEVAL)[name]}
+    [columns] = join_columns(judged, People(SUMMEVAL), [f"{name}=consistency"])
+    kept, shares = [], []
+    for seed in range(200):
+        train = split_rows(columns.groups, 0.5, seed=seed)
+        rule, _ = learn_rule(columns.only(train), scales=SCALES, tolerance=1, risk=0.2,
+                             method="linear", seed=seed)  # fmt: skip
+        held_out = columns.only(~train)
+        values, stands = read_all(rule, held_out.scores)
+        shares.append(stands.mean())
+        wrong = np.abs(values - held_out.ratings) > 1 + 1e-9
+        kept.append(not stands.any() or wrong[stands].mean() <= (rule.bound or 0))
+    assert np.mean(kept) >= 0.95
+    assert np.mean(shares) > 0.5
+
+
+def test_the_bound_covers_new_sources_of_simulated_judges():
+    """Errors that come in clusters: as many new sources lie below the bound in 95 of 100 draws."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 8)
+    below = []
+    for _ in range(400):
+        rates = rng.beta(0.4, 4, size=80)
+        wrong = rng.random(640) < np.repeat(rates, 8)
+        stands = rng.random(640) < 0.7
+        bound = upper_bound(stands[:320], wrong[:320], groups, 0.95)
+        below.append(wrong[320:][stands[320:]].mean() <= bound)
+    assert np.mean(below) >= 0.95
+
+
+def test_too_few_sources_and_numbers_out_of_range_are_refused():
+    rng = np.random.default_rng(1)
+    columns = columns_of(rng.integers(1, 6, 30).astype(float), rng.integers(1, 6, 30) * 1.0, 3)
+    with pytest.raises(DataError, match="10 rated sources are too few for a bound"):
+        learn_rule(columns, scales=SCALES, tolerance=1)
+    with pytest.raises(ConfigurationError, match="risk lies between 0 and 1"):
+        learn_rule(columns, scales=SCALES, tolerance=1, risk=1.5)
+
+
+def columns_of(scores, ratings, per_source):
+    """Columns as `join_columns` makes them."""
+    from textassay.calibration.columns import Columns
+
+    count = len(scores)
+    return Columns(
+        "fluency", "fluency", [f"r{i}" for i in range(count)], scores, ratings,
+        np.empty((count, 0)), np.arange(count) // per_source, True, [None] * count,
+        np.zeros(count), None, (1, 5), ("cheap",), {}, 0, 0,
+    )  # fmt: skip
+
+
+def rule_of(**fields):
+    made = {
+        "aspect": "fluency", "signature": "cheap", "scale": (1.0, 5.0), "scores": (1.0, 5.0),
+        "ratings": (2.0, 4.0), "edges": (3.0,), "below": (None, 0.5), "above": (None, 0.4),
+        "limit": 1.0, "tolerance": 1.0, "risk": 0.2, "confidence": 0.95, "bound": 0.1,
+        "share": 0.5,
+    }  # fmt: skip
+    return Rule(**{**made, **fields})
+
+
+def test_a_rule_reads_scores_and_survives_its_folder(tmp_path):
+    rule = rule_of()
+    assert rule.read(4) == (3.5, 3.0, 3.9, True)
+    assert rule.read(2)[3] is False  # no interval was found for low scores
+    assert rule.read(5.5)[3] is False  # no score like it was rated
+    assert rule_of(limit=None).read(4)[3] is False
+    save([rule], tmp_path / "c")
+    assert load(tmp_path / "c") == Cascade((rule,), load(tmp_path / "c").digest)
+    with pytest.raises(ConfigurationError, match="no rule for 'relevance'"):
+        load(tmp_path / "c").of("relevance", "cheap")
+    file = tmp_path / "c" / "cascade.json"
+    file.write_text(file.read_text().replace('"risk": 0.2', '"risk": 0.3'))
+    with pytest.raises(ConfigurationError, match="was edited or damaged"):
+        load(tmp_path / "c")
+
+
+def rated_rows(count=320, per_source=4):
+    """Texts whose quality the cheap judge sees where it is high, and guesses where it is low."""
+    rng = np.random.default_rng(2)
+    quality = rng.integers(1, 6, count)
+    return [
+        {
+            "id": f"r{i}", "output": f"text {i}, quality {quality[i]}, noise {rng.integers(1, 4)}.",
+            "group": f"g{i // per_source}", "human": {"fluency": float(quality[i])},
+        }
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def numbers(request):
+    quality, noise = (int(request.text.split(f"{word} ")[1][0]) for word in ("quality", "noise"))
+    return quality, noise
+
+
+def judge(name, price):
+    """`cheap` is right from 4 on and says 1 to 3 at random below; `strong` is right."""
+
+    def reply(request):
+        quality, noise = numbers(request)
+        said = quality if name == "strong" or quality > 3 else noise
+        return Response(samples=(Sample(text=f"Score: {said}"),), usage=Usage(calls=1, cost=price))
+
+    return ScriptedModel(reply, name=name)
+
+
+@pytest.mark.asyncio
+async def test_the_strong_juror_is_asked_only_where_the_cheap_one_is_not_sure(tmp_path):
+    rows = rated_rows()
+    data, out = tmp_path / "rated.jsonl", tmp_path / "cascade"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    asked = {"task": "general", "aspects": ["fluency"]}
+    for name, price in (("cheap", 1e-6), ("strong", 1e-4)):
+        await evaluate(rows, method="jury", model={"juror": judge(name, price)},
+                       out=tmp_path / name, **asked)  # fmt: skip
+    done = textassay(
+        "cascade", tmp_path / "cheap", data, "--out", out, "--strong", tmp_path / "strong",
+        "--tolerance", "0.5", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    [row] = told["rows"]
+    assert 0.2 < row["share"] < 0.6
+    assert row["bound"] <= 0.2
+    assert row["pearson"]["cheap"] < row["pearson"]["cascade"]
+    costs = told["costs"]
+    assert costs["cascade"] == pytest.approx(1e-6 + (1 - row["share"]) * 1e-4)
+    cheap, strong = judge("cheap", 1e-6), judge("strong", 1e-4)
+    run = await evaluate(
+        rows, method="jury", model={"juror1": cheap, "juror2": strong},
+        options={"escalate": str(out)}, **asked,
+    )  # fmt: skip
+    decided = [score for score in run.scores if score.evidence[0]["decides"]]
+    assert len(strong.requests) == len(rows) - len(decided)
+    assert len(decided) == pytest.approx(row["share"] * len(rows), abs=0.15 * len(rows))
+    for score in decided:
+        piece = score.evidence[0]
+        assert score.value == piece["calibrated"]
+        assert piece["low"] <= score.value <= piece["high"]
+        assert piece["value"] >= 4
+    [other] = [s for s in run.scores if not s.evidence[0]["decides"]][:1]
+    assert other.evidence[1]["text"] == "strong"
+    assert other.usage.cost == pytest.approx(1.01e-4)
+    assert "|escalate:" in other.signature
+
+
+@pytest.mark.asyncio
+async def test_a_cascade_of_another_judge_or_with_other_options_is_refused(tmp_path):
+    from textassay.methods import build
+
+    save([rule_of()], tmp_path / "c")
+
+    def made(models, **options):
+        return build("jury", models, task="general", aspects=["fluency"],
+                     options={"escalate": str(tmp_path / "c"), **options})  # fmt: skip
+
+    two = {"juror1": judge("cheap", 0.0), "juror2": judge("strong", 0.0)}
+    with pytest.raises(ConfigurationError, match="learned from scores of 'cheap'"):
+        made(two)
+    with pytest.raises(ConfigurationError, match="has two jurors, the cheap one first, not 1"):
+        made({"juror": judge("cheap", 0.0)})
+    with pytest.raises(ConfigurationError, match="combine has no effect in a cascade"):
+        made(two, combine="median")

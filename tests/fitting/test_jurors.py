@@ -1,0 +1,103 @@
+"""What each juror adds: a duplicate and a guesser are to be left out, with costs from a run."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.harness import textassay
+from textassay import evaluate
+from textassay.fitting.jurors import jurors_of, worths
+from textassay.fitting.learn import Fitter
+from textassay.fitting.table import Selection, read_table
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import Response, Sample
+
+JURORS = ("first", "second", "copy", "guess")
+COSTS = {"first": 0.001, "second": 0.002, "copy": 0.01, "guess": 0.003}
+
+
+def rated(count=240, per_source=4):
+    """Rows whose ratings have two sides, of which each useful juror sees one."""
+    rng = np.random.default_rng(0)
+    one, two = rng.normal(size=(2, count))
+    said = {
+        "first": one + 0.5 * rng.normal(size=count), "second": two + 0.5 * rng.normal(size=count),
+        "guess": rng.normal(size=count),
+    }  # fmt: skip
+    said["copy"] = said["first"] + 0.1 * rng.normal(size=count)
+    human = np.clip(3 + 0.6 * one + 0.6 * two + 0.3 * rng.normal(size=count), 1, 5)
+    return [
+        {
+            "id": f"r{i}", "output": f"text {i}.", "group": f"g{i // per_source}",
+            "human": {"fluency": float(human[i])},
+            "metrics": {
+                f"{name}/fluency": float(np.clip(np.round(3 + values[i]), 1, 5))
+                for name, values in said.items()
+            },
+        }
+        for i in range(count)
+    ]  # fmt: skip
+
+
+def table_of(rows):
+    return read_table(Examples(rows), Selection(patterns=("*",)))
+
+
+def test_jurors_that_add_nothing_are_to_be_left_out_the_dearer_of_two_equals_first():
+    found = {
+        one.juror: one
+        for one in worths(table_of(rated()), Fitter({"fluency": (1, 5)}, 0, 1), costs=COSTS)
+    }
+    assert [name for name in JURORS if found[name].leave_out] == ["copy", "guess"]
+    assert found["second"].low > 0
+    assert found["guess"].low <= 0 <= found["guess"].high or found["guess"].gain < 0
+    # beside its copy the first juror is hardly missed, which is why one goes at a time
+    assert found["first"].gain < found["second"].gain / 2
+    assert found["second"].per_dollar == pytest.approx(found["second"].gain / 2)
+
+
+def test_scores_of_no_jury_and_too_few_sources_are_refused():
+    assert jurors_of(("fluency/a", "b/fluency", "rouge1", "a/x/fluency"), ("fluency",)) == (
+        "a", "b", "a/x",
+    )  # fmt: skip
+    fitter = Fitter({"fluency": (1, 5)}, 0, 1)
+    rows = rated()
+    alone = [{**row, "metrics": {"a/fluency": row["metrics"]["first/fluency"]}} for row in rows]
+    with pytest.raises(ConfigurationError, match="the scores hold 1 jurors"):
+        worths(table_of(alone), fitter)
+    with pytest.raises(DataError, match="fewer than 10 rated sources"):
+        worths(table_of(rows[:36]), fitter)
+
+
+@pytest.mark.asyncio
+async def test_on_the_command_line_with_costs_from_usage(tmp_path):
+    rows = [{**row, "metrics": {}} for row in rated(80)]
+    known = {row["id"]: row["metrics"] for row in rated(80)}
+
+    def juror(name):
+        def reply(request):
+            at = request.text.split("text ")[-1].split(".")[0]
+            said = f"Score: {known[f'r{at}'][f'{name}/fluency']:g}"
+            usage = Usage(calls=1, cost=COSTS[name])
+            return Response(samples=(Sample(text=said),), usage=usage)
+
+        return ScriptedModel(reply, name=name)
+
+    models = {f"juror{i}": juror(name) for i, name in enumerate(("first", "second", "guess"))}
+    await evaluate(rows, method="jury", model=models, task="general", aspects=["fluency"],
+                   options={"output": "jurors"}, out=tmp_path / "run")  # fmt: skip
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = textassay("jurors", tmp_path / "run", data, "--json")
+    assert done.code == 0, done.err
+    found = {row["juror"]: row for row in json.loads(done.out)["rows"]}
+    assert {name: row["cost"] for name, row in found.items()} == pytest.approx(
+        {name: COSTS[name] for name in ("first", "second", "guess")}
+    )
+    assert [name for name, row in found.items() if row["leave_out"]] == ["guess"]
+    shown = textassay("jurors", tmp_path / "run", data)
+    assert "A jury of first, second is no worse" in shown.err.replace("\n", " ")
