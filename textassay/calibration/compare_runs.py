@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People
-from textassay.calibration.intervals import Estimate, holm
+from textassay.calibration.columns import Judged, People, Scale
+from textassay.calibration.intervals import NOTHING, Estimate, holm
 from textassay.calibration.paired import paired_difference
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import COEFFICIENTS
 from textassay.meta.significance import Difference
 from textassay.meta.significance import compare as compare_agreement
-from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 Verdict = Literal["holds", "fails", "inconclusive"]
 
@@ -37,11 +37,13 @@ class CompareRow:
         difference: With its interval.
         p: Of the sign-flip test over sources; `None` with fewer than two.
         p_holm: The same, adjusted over the aspects.
-        wins: Texts that the first run scores higher.
+        wins: Texts that the first run scores higher; like `ties`, `losses`, `difference` and `p`,
+            `None` if the runs score on different scales.
         ties: Texts with equal scores.
         losses: Texts that the second run scores higher.
         unscored: Texts of both runs that one or both left unscored.
         signatures: Signature of the first and of the second run's scores.
+        scales: Scale of the first and of the second run's scores; `None` if not recorded.
     """
 
     aspect: str
@@ -52,11 +54,17 @@ class CompareRow:
     difference: Estimate
     p: float | None
     p_holm: float | None
-    wins: int
-    ties: int
-    losses: int
+    wins: int | None
+    ties: int | None
+    losses: int | None
     unscored: int
     signatures: tuple[str, str]
+    scales: tuple[Scale | None, Scale | None]
+
+    @property
+    def same_scale(self) -> bool:
+        """Whether scores of the two runs can be subtracted; true if a scale is not recorded."""
+        return None in self.scales or self.scales[0] == self.scales[1]
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -93,6 +101,7 @@ def compare_runs(
     Raises:
         UnknownName: An aspect is not in both runs.
         DataError: The runs share no aspect, or no id.
+        ConfigurationError: The scores of one run come from several judges.
     """
     shared = [name for name in a if name in b]
     if not shared:
@@ -184,6 +193,12 @@ def _row(
     confidence: float,
     seed: int,
 ) -> CompareRow:
+    for which, judged in (("first", a), ("second", b)):
+        if len(judged.signatures) > 1:
+            raise ConfigurationError(
+                f"the {which} run's scores of {aspect!r} come from {len(judged.signatures)} "
+                "different judges, so their mean is that of neither; split them into a file each"
+            )
     shared = [id_ for id_ in a.values if id_ in b.values]
     if not shared:
         raise DataError(
@@ -204,7 +219,7 @@ def _row(
     difference = paired_difference(
         np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs]), codes, seed=seed
     )
-    return CompareRow(
+    row = CompareRow(
         aspect=aspect,
         n=difference.n,
         groups=difference.groups,
@@ -218,7 +233,13 @@ def _row(
         losses=difference.losses,
         unscored=len(shared) - len(pairs),
         signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
+        scales=(a.scale, b.scale),
     )
+    if row.same_scale:
+        return row
+    # the difference of a 4 of 5 and a .8 of 1 is a number that means nothing; how well either
+    # agrees with people can still be compared
+    return replace(row, difference=NOTHING, p=None, wins=None, ties=None, losses=None)
 
 
 def _some(ids: Iterable[str]) -> str:

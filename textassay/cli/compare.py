@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -62,6 +63,8 @@ def show(
                 )  # fmt: skip
             console.print(lines)
     _print_notes(rows, people, data)
+    if people is not None:
+        _print_agreement_notes(rows, people, agreement)
     if fail_below is None:
         return 0
     verdict = gate(rows, fail_below)
@@ -76,8 +79,8 @@ def _drawn(rows: Sequence[CompareRow]) -> Table:
     for row in rows:
         lines.add_row(
             name(row.aspect), str(row.n), str(row.groups), number(row.a), number(row.b),
-            interval(row.difference), number(row.p, 4), number(row.p_holm, 4), str(row.wins),
-            str(row.ties), str(row.losses),
+            interval(row.difference), number(row.p, 4), number(row.p_holm, 4), number(row.wins, 0),
+            number(row.ties, 0), number(row.losses, 0),
         )  # fmt: skip
     return lines
 
@@ -93,10 +96,33 @@ def _print_notes(rows: Sequence[CompareRow], people: People | None, data: Path |
                 f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it",
                 style="yellow",
             )
-        if row.difference.low is None:
+        if not row.same_scale:
+            first, second = (f"{low:g} to {high:g}" for low, high in filter(None, row.scales))
+            say(
+                f"{row.aspect}: one run scores from {first}, the other from {second}, so a - b"
+                " means nothing; compare their agreement with people (give DATA with ratings), or"
+                " their means on the raters' scale (textassay estimate)",
+                style="yellow",
+            )
+        elif row.difference.low is None:
             say(f"{row.aspect}: one source alone gives no interval", style="yellow")
         # not an error: comparing two judges is one of the two uses of this command
         if row.signatures[0] != row.signatures[1]:
             say(
                 f"{row.aspect}: the runs are of two judges or settings, so the difference is theirs"
             )
+
+
+def _print_agreement_notes(
+    rows: Sequence[CompareRow], people: People, agreement: Sequence[Mapping[str, Any]]
+) -> None:
+    unrated = [row.aspect for row in rows if row.aspect not in people.aspects]
+    if unrated:
+        say(f"{', '.join(unrated)}: no ratings in the data, so agreement is not compared")
+    undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}
+    if undefined:
+        say(
+            f"{', '.join(undefined)}: agreement is undefined, because the ratings or a run's scores"
+            " are the same on all rated texts",
+            style="yellow",
+        )

@@ -63,6 +63,8 @@ def show(
         if table.raters is not None:
             console.print()
             console.print(_drawn_raters(table.raters))
+            for line in _explained_raters(table.raters):
+                say(line)
 
 
 def explained(table: AgreementTable) -> list[str]:
@@ -121,6 +123,20 @@ def _drawn_raters(rows: Sequence[RaterRow]) -> Table:
             *("-" if figure is None else f"{figure:.3f}" for figure in figures),
         )
     return lines
+
+
+def _explained_raters(rows: Sequence[RaterRow]) -> Iterator[str]:
+    for human, agreement in {row.human: row.agreement for row in rows}.items():
+        if agreement.raters < 2:
+            yield (
+                f"{printable(human)}: only one rater, so there is no agreement among raters;"
+                " 'annotators' needs 2 raters of the same texts, better 3"
+            )
+        elif agreement.alpha["ordinal"] is None:
+            yield (
+                f"{printable(human)}: alpha is undefined, because no text has two ratings or all"
+                " ratings are equal"
+            )
 
 
 def drawn(table: AgreementTable, console: Console) -> Table:
