@@ -1,9 +1,13 @@
 """`textassay report`: what the page says without a browser."""
 
+import html
+import json
 import re
+import tomllib
 
 import pytest
 
+from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, write_run
 from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
@@ -127,3 +131,28 @@ def test_run_that_still_grows_can_be_shown(run, tmp_path):
     with (run / "scores.jsonl").open("ab") as file:
         file.write(b'{"id": "x0", "asp')
     assert "scored" in page_of(tmp_path, run)
+
+
+def test_the_tree_and_the_plan_are_shown(tmp_path):
+    """Every criterion of HD-Eval with its mean, and every step of Fusion-Eval's plan."""
+    data = small_data(tmp_path / "data.jsonl", 4)
+    with served() as server:
+        for method in ("hd-eval", "fusion-eval"):
+            done = textassay(
+                "score", data, "--method", method, "--task", "summarization", "--aspects",
+                "coherence", "--model", "direct/j", "--api-base", server.url, "--out",
+                tmp_path / method,
+            )  # fmt: skip
+            assert done.code == 0, done.err
+            write_report([tmp_path / method], tmp_path / f"{method}.html")
+    manifest = json.loads((tmp_path / "hd-eval" / "manifest.json").read_text("utf-8"))
+    page = (tmp_path / "hd-eval.html").read_text("utf-8")
+    criteria = [path for tree in manifest["method"]["trees"].values() for path in tree]
+    assert len(criteria) > 3
+    for path in criteria:
+        assert path.rpartition("/")[2].replace("-", " ") in page
+    page = (tmp_path / "fusion-eval.html").read_text("utf-8")
+    plan = tomllib.loads((tmp_path / "fusion-eval" / "plan.toml").read_text("utf-8"))
+    assert len(plan["steps"]) > 1
+    for step in plan["steps"]:
+        assert html.escape(step) in page
