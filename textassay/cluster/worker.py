@@ -101,9 +101,11 @@ class Worker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         """Follow the instructions; return what is finished, after a moment if nothing is."""
+        is_new_part = instructions.part != self._part
         self._follow(instructions)
         self._report_at = instructions.report_at
-        if not self._ended and len(self._scores) < self._report_at:
+        # other workers wait to hear that this one keeps to a smaller part of the limits
+        if not (is_new_part or self._ended) and len(self._scores) < self._report_at:
             self._news.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)

@@ -1,4 +1,4 @@
-"""The batch APIs of Anthropic and Gemini, in the shape that their references document."""
+"""The batch APIs of Anthropic, Gemini and Together, in the shape that their references document."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Providers:
     without_metadata: bool = False
     """Whether Gemini's answers come without what their requests were marked with."""
     batches: dict[str, Json] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
     billed: Counter[str] = field(default_factory=Counter)
     """How often each request was run, by our key."""
     bodies: list[Json] = field(default_factory=list)
@@ -46,6 +47,9 @@ class Providers:
         if path.startswith("/v1beta/"):
             assert request.headers["x-goog-api-key"] == KEY
             return await self._gemini(request, path.removeprefix("/v1beta"))
+        if path.startswith("/together/v1/"):
+            assert request.headers["Authorization"] == f"Bearer {KEY}"
+            return await self._together(request, path.removeprefix("/together/v1"))
         assert request.headers["x-api-key"] == KEY
         assert request.headers["anthropic-version"] == "2023-06-01"
         return await self._anthropic(request, path.removeprefix("/v1"))
@@ -114,6 +118,59 @@ class Providers:
             # another host: the key must not be sent there
             "results_url": f"https://elsewhere.invalid/{name}/results",
         }
+
+    async def _together(self, request: web.Request, path: str) -> web.StreamResponse:
+        if path == "/files/upload":
+            form = await request.post()
+            assert (form["purpose"], form["file_type"]) == ("batch-api", "jsonl")
+            name = f"file-{next(self._ids)}"
+            self.files[name] = form["file"].file.read()  # type: ignore[union-attr]
+            return web.json_response({"id": name, "filename": form["file_name"]})
+        if path.startswith("/files/"):
+            return web.Response(body=self.files[path.split("/")[2]])
+        if path == "/batches" and request.method == "POST":
+            body = orjson.loads(await request.read())
+            assert body["endpoint"] == "/v1/chat/completions"
+            name = f"job-{next(self._ids)}"
+            self.batches[name] = {
+                "id": name,
+                "status": "VALIDATING",
+                "input_file_id": body["input_file_id"],
+                "created_at": "2026-01-15T14:30:00Z",
+            }
+            return web.json_response({"job": self.batches[name]})
+        if path == "/batches":
+            return web.json_response(list(self.batches.values()))
+        job = self.batches[path.split("/")[2]]
+        if job["status"] == "VALIDATING":
+            self._run_job(job)
+        return web.json_response(job)
+
+    def _run_job(self, job: Json) -> None:
+        answers, errors = [], []
+        rows = [orjson.loads(line) for line in self.files[job["input_file_id"]].splitlines()]
+        self._shuffle.shuffle(rows)
+        for row in rows:
+            self.bodies.append(row["body"])
+            text = row["body"]["messages"][-1]["content"]
+            if any(bad in text for bad in self.bad_rows):
+                error = {"message": "too long for this model", "type": "invalid_request_error"}
+                errors.append({"custom_id": row["custom_id"], "error": error})
+                continue
+            self.billed[row["custom_id"]] += 1
+            message = {"role": "assistant", "content": f"answer to {text}"}
+            body = {
+                "model": row["body"]["model"],
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
+            }
+            response = {"status_code": 200, "body": body}
+            answers.append({"custom_id": row["custom_id"], "response": response})
+        job["status"] = "COMPLETED"
+        for kind, found in (("output_file_id", answers), ("error_file_id", errors)):
+            if found:
+                job[kind] = f"file-{next(self._ids)}"
+                self.files[job[kind]] = b"\n".join(map(orjson.dumps, found))
 
     async def _gemini(self, request: web.Request, path: str) -> web.Response:
         if path.endswith(":batchGenerateContent"):

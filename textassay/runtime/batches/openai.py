@@ -42,6 +42,7 @@ class OpenAIBatches:
         *,
         price: tuple[float, float] | None = None,
         limits: Limits = Limits(50_000, 200_000_000),  # noqa: B008
+        version: str = "/v1",
     ) -> None:
         """Store how to ask.
 
@@ -50,13 +51,15 @@ class OpenAIBatches:
             model: The model's name there.
             price: US dollars per million tokens in and out, in batches.
             limits: What one batch may hold.
+            version: Start of the endpoints' paths, as they are written in batches; Azure has none.
         """
         self._http, self._model, self._price = http, model, price
+        self._version = version
         self.limits = limits
 
     def group(self, request: Request) -> str:
         """Return the endpoint: one to a batch."""
-        return "/v1/chat/completions" if request.messages else "/v1/completions"
+        return f"{self._version}/{'chat/completions' if request.messages else 'completions'}"
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the line of a request."""
@@ -74,7 +77,7 @@ class OpenAIBatches:
         file = batch.uploaded
         if file is None:
             answer = await self._http.upload("/files", batch.file, {"purpose": "batch"})
-            file = _id_of(answer)
+            file = id_of(answer)
             # Noted before the batch is started: after a crash in between, the file is not uploaded
             # again, and a batch that was started all the same is found by it.
             await uploaded(file)
@@ -84,7 +87,7 @@ class OpenAIBatches:
             "completion_window": "24h",
             "metadata": {TAG: batch.tag},
         }
-        return _id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
+        return id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
 
     async def find(self, batch: Prepared) -> str | None:
         """Look through the batches made since, newest first, for our tag or our file."""
@@ -96,14 +99,14 @@ class OpenAIBatches:
                 tag = (entry.get("metadata") or {}).get(TAG)
                 file = entry.get("input_file_id")
                 if tag == batch.tag or (file is not None and file == batch.uploaded):
-                    return _id_of(entry)
+                    return id_of(entry)
             # Newest first, so what is older than our batch ends the search: an account may have
             # thousands.
             oldest = listed[-1].get("created_at") if listed else None
             done = not isinstance(oldest, int | float) or oldest < batch.since - CLOCK_SECONDS
             if done or not page.get("has_more"):
                 return None
-            after = f"&after={_id_of(listed[-1])}"
+            after = f"&after={id_of(listed[-1])}"
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
@@ -155,7 +158,12 @@ class OpenAIBatches:
         )
 
 
-def _id_of(answer: Any) -> str:
+def id_of(answer: Any) -> str:
+    """Return the id in an answer.
+
+    Raises:
+        MalformedResponse: It has none.
+    """
     id_ = answer.get("id") if isinstance(answer, Mapping) else None
     if not isinstance(id_, str):
         raise MalformedResponse("the answer of the batch API has no id")

@@ -10,11 +10,13 @@ from textassay.runtime.batches.gemini import GeminiBatches
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.openai import OpenAIBatches
 from textassay.runtime.batches.provider import BatchProvider, Limits
+from textassay.runtime.batches.together import TogetherBatches
 from textassay.runtime.errors import ConfigurationError, parameter
 
 ADDRESSES = {
     "openai": "https://api.openai.com/v1",
     "groq": "https://api.groq.com/openai/v1",
+    "together_ai": "https://api.together.xyz/v1",
     "anthropic": "https://api.anthropic.com/v1",
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
 }
@@ -22,12 +24,16 @@ KEYS = {
     "openai": "OPENAI_API_KEY",
     "azure": "AZURE_API_KEY",
     "groq": "GROQ_API_KEY",
+    "together_ai": "TOGETHERAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
     "gemini": "GEMINI_API_KEY",
 }
-LIMITS = {"azure": Limits(100_000, 200_000_000)}
+LIMITS = {
+    "azure": Limits(100_000, 200_000_000),
+    "together_ai": Limits(50_000, 100_000_000),
+}
 OPENAI_LIMITS = Limits(50_000, 200_000_000)
-KNOWN = ("direct", "openai", "azure", "groq", "anthropic", "gemini")
+KNOWN = ("direct", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
 
 
 def open_provider(
@@ -66,4 +72,11 @@ def open_provider(
         return AnthropicBatches(http, model)
     if provider == "gemini":
         return GeminiBatches(http, model)
-    return OpenAIBatches(http, model, limits=LIMITS.get(provider, OPENAI_LIMITS))
+    if provider == "together_ai":
+        return TogetherBatches(http, model, limits=LIMITS[provider])
+    return OpenAIBatches(
+        http,
+        model,
+        limits=LIMITS.get(provider, OPENAI_LIMITS),
+        version="" if provider == "azure" else "/v1",
+    )

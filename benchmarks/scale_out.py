@@ -1,0 +1,89 @@
+"""Two processes, and two workers of a Ray cluster, against one: cached work on two cores.
+
+    python -m benchmarks.scale_out [COUNT]
+
+The time per example is taken from two runs of different lengths, so that starting is not counted.
+Needs an idle machine: the ratio is of wall time. The arms take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.server import server
+from tests.cli.harness import write_examples
+
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+METHOD = ("--method", "g-eval", "--task", "summarization", "--set", "steps=none", "--n", "5")
+ARMS = {
+    "--processes 1": ("--processes", "1"),
+    "--processes 2": ("--processes", "2"),
+    "--cluster ray --workers 1": ("--cluster", "ray", "--workers", "1"),
+    "--cluster ray --workers 2": ("--cluster", "ray", "--workers", "2"),
+}
+
+
+@contextmanager
+def ray_nodes() -> Iterator[None]:
+    """Start a head and two nodes with one CPU each, where Ray is installed."""
+    try:
+        from ray.cluster_utils import Cluster
+    except ImportError:
+        for name in [name for name in ARMS if "ray" in name]:
+            del ARMS[name]
+        yield
+        return
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    nodes = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
+    try:
+        for _ in range(2):
+            nodes.add_node(num_cpus=1)
+        os.environ["RAY_ADDRESS"] = nodes.address
+        yield
+    finally:
+        nodes.shutdown()
+
+
+def seconds(data: Path, url: str, cache: Path, *more: str) -> float:
+    """Score once and return the seconds it took, start and end included."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable, "-m", "textassay", "score", str(data), *METHOD, "--model", "direct/mock", "--api-base", url,
+            "--cache", str(cache), "--progress", "none", "--out", f"{folder}/run", *more,
+        ]  # fmt: skip
+        began = time.monotonic()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return time.monotonic() - began
+
+
+def main(count: int) -> None:
+    """Print the examples per second of each arm, and the ratios of two to one."""
+    with tempfile.TemporaryDirectory() as folder, ray_nodes(), server() as url:
+        long = write_examples(Path(folder) / "long.jsonl", count)
+        short = write_examples(Path(folder) / "short.jsonl", count // 5)
+        cache = Path(folder) / "cache"
+        seconds(long, url, cache)
+        rates: dict[str, list[float]] = {name: [] for name in ARMS}
+        for _ in range(ROUNDS):
+            for name, flags in ARMS.items():
+                took = seconds(long, url, cache, *flags) - seconds(short, url, cache, *flags)
+                rates[name].append((count - count // 5) / took)
+        best = {name: max(each) for name, each in rates.items()}
+        for name, rate in best.items():
+            print(f"{name:28} {rate:8.0f} examples/s")
+        for one, two in zip(list(best)[::2], list(best)[1::2], strict=True):
+            print(f"{two} against {one}: {best[two] / best[one]:.2f}")
+    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000)
