@@ -56,7 +56,8 @@ def run(tmp_path):
 
 async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, tmp_path):
     """The same scores, each once; the same answers, so that nothing is asked again."""
-    server = await mock_server()
+    # one worker alone would take longer than the other needs to take part
+    server = await mock_server(latency_ms=20)
     crew = LocalCrew(2)
     made = await judge(data, run, server, crew)
     assert server.counters.requests == 140
@@ -65,6 +66,7 @@ async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, t
     assert len(rows_of(run)) == len(verdicts(run)) == 140
     progress = made.progress
     assert (progress.done, progress.total, progress.usage.calls) == (70, 70, 140)
+    server.options.latency_ms = 0
     command = (
         "score", data, "--method", "llm-score", "--task", "summarization", "--model", "direct/mock",
         "--api-base", server.url, "--aspects", ",".join(ASPECTS),
@@ -84,7 +86,7 @@ async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, t
 
 async def test_a_lost_worker_costs_at_most_a_unit(mock_server, data, run):
     """Each score once; what the lost worker had reported is kept, the rest is asked again."""
-    server = await mock_server(latency_ms=5)
+    server = await mock_server(latency_ms=20)
     crew = LocalCrew(2, loses=lambda worker: worker.name == "node 0" and worker.scores >= 10)
     made = await judge(data, run, server, crew)
     assert not crew.hired[0].is_alive
@@ -96,7 +98,7 @@ async def test_a_lost_worker_costs_at_most_a_unit(mock_server, data, run):
 
 async def test_a_worker_never_has_more_than_a_unit_in_hand(mock_server, data, run):
     """Counted by what it was handed and what it has reported."""
-    server = await mock_server(latency_ms=2)
+    server = await mock_server(latency_ms=20)
     crew = LocalCrew(3)
     await judge(data, run, server, crew)
     for worker in crew.hired:
@@ -122,7 +124,7 @@ async def test_an_example_that_kills_every_worker_stops_the_run(mock_server, dat
 
 async def test_an_interrupted_run_keeps_what_workers_finished_and_resumes(mock_server, data, run):
     """Canceled as by Ctrl-C: nothing that was answered is asked again by a resume."""
-    server = await mock_server(latency_ms=5)
+    server = await mock_server(latency_ms=20)
     task: asyncio.Task | None = None
 
     def interrupting(worker):
@@ -162,7 +164,7 @@ async def test_the_budget_counts_over_all_workers(mock_server, data, run):
 
 async def test_limits_are_divided_among_those_that_take_part(mock_server, data, run):
     """Each worker keeps to its part, and all parts together are the limit."""
-    server = await mock_server(latency_ms=5)
+    server = await mock_server(latency_ms=20)
     crew = LocalCrew(3)
     await judge(data, run, server, crew, concurrency=5, rpm=60_000)
     parts = {}
