@@ -57,8 +57,9 @@ def seconds(data: Path, url: str, cache: Path, *more: str) -> float:
     """Score once and return the seconds it took, start and end included."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
-            sys.executable, "-m", "textassay", "score", str(data), *METHOD, "--model", "direct/mock", "--api-base", url,
-            "--cache", str(cache), "--progress", "none", "--out", f"{folder}/run", *more,
+            sys.executable, "-m", "textassay", "score", str(data), *METHOD, "--model", "direct/mock",
+            "--api-base", url, "--cache", str(cache), "--progress", "none",
+            "--out", f"{folder}/run", *more,
         ]  # fmt: skip
         began = time.monotonic()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
