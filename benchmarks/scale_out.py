@@ -57,7 +57,8 @@ def seconds(data: Path, url: str, cache: Path, *more: str) -> float:
     """Score once and return the seconds it took, start and end included."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
-            sys.executable, "-m", "textassay", "score", str(data), *METHOD, "--model", "direct/mock",
+            sys.executable, "-m", "textassay", "score", str(data), *METHOD, "--model",
+            "direct/mock",
             "--api-base", url, "--cache", str(cache), "--progress", "none",
             "--out", f"{folder}/run", *more,
         ]  # fmt: skip
