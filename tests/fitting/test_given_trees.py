@@ -9,7 +9,7 @@ from tests.fitting.test_alignment import alignment
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import Learning, fit_recorded, split
 from textassay.fitting.learn import Fitter, importance_over_folds, saliency_over_folds
-from textassay.fitting.table import Wanted, read_table
+from textassay.fitting.table import Selection, read_table
 from textassay.fitting.text import text_of
 from textassay.learning import Aggregator, folds
 from textassay.methods.library import tasks, trees
@@ -127,7 +127,7 @@ async def test_chance_does_not_prune_unless_asked_to(tmp_path):
 
 
 def table(rows=120):
-    return read_table(Examples(rows_of(rows)), Wanted(("*",)))
+    return read_table(Examples(rows_of(rows)), Selection(("*",)))
 
 
 def test_shapley_saliency_is_the_mean_size_of_contributions():

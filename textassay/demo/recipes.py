@@ -39,7 +39,6 @@ RECIPES = (
     Recipe(name="gptscore", method="gptscore", options={"pmi": True}, unit="nats/token"),
     Recipe(name="decomp-eval", method="decomp-eval", unit="P(yes)"),
     Recipe(name="checklist", method="checklist", unit="P(yes)"),
-    Recipe(name="claims", method="claims", unit="P(yes)"),
     Recipe(name="coascore", method="coascore", unit="rating"),
     Recipe(name="fusion-eval", method="fusion-eval", tools=LEXICAL, unit="0 to 1"),
     Recipe(name="hd-eval", method="hd-eval", unit="rating"),
