@@ -23,10 +23,13 @@ from textassay.runtime.messages import Example
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ASKS = ("score", "stress", "fit", "plan", "tree", "resume")
 """Commands that ask a model, which here is at an address of its own."""
-LONG = ("demo", "annotate", "view", "--processes", "--cluster", "rubric")
-"""Words of commands that take minutes, serve a page, need another machine or ratings that agree with
-the judge: their flags are checked here. They run in `make demo`, tests/annotate/test_page.py,
-tests/report/test_gallery.py, tests/cli/test_shards.py, tests/cluster and tests/fitting."""
+LONG = (
+    "demo", "annotate", "view", "--processes", "--cluster", "rubric", "cascade", "--escalate",
+)  # fmt: skip
+"""Words of commands that take minutes, serve a page, need another machine, many ratings or ratings
+that agree with the judge: their flags are checked here. They run in `make demo`,
+tests/annotate/test_page.py, tests/report/test_gallery.py, tests/cli and tests/cluster, and
+tests/fitting."""
 ENTRY_POINTS = ("textassay.methods", "textassay.models", "textassay.tools")
 
 
@@ -44,7 +47,8 @@ class Reader:
 
     def run(self, block: Block) -> None:
         """Run a block; raises if anything in it does not work."""
-        text = block.text
+        # MODEL, CHEAP and the like stand for a model of the reader's
+        text = re.sub(r"(--model (?:\w+=)?)[A-Z]{3,}\b", r"\1direct/judge", block.text)
         for placeholder, meant in self.names.items():
             if block.language == "python" and placeholder.startswith("openai/"):
                 continue  # asked through litellm, at the address in OPENAI_BASE_URL
