@@ -156,9 +156,7 @@ async def open_session(
         if folder is not None and resume:
             check_manifest(folder.path, folder.manifest)
         book = await _open_book(given, folder, stack)
-        before = folder.manifest.get("models", {}) if folder is not None and resume else {}
-        if isinstance(data, Feed):
-            before = data.recorded
+        before = _identities(data, folder if resume else None)
         for role, model in counted.items():
             identity = recorded_identity(model, before.get(role))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book)
@@ -166,16 +164,9 @@ async def open_session(
         def manifest() -> dict[str, Any]:
             return manifest_of(spec, method, counted, info, _as_requested(settings, models or {}))
 
-        settled: Settled | None = None
-        judged: Iterable[Example] | Feed
-        if isinstance(data, Feed):
-            judged, total, settled = data, info.count, data
-        else:
-            judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
-            if folder is not None:
-                await bind(folder, manifest(), judged, method.aspects, resume=resume)
-                # read from the journal, not from the summary: a killed session writes no summary
-                settled = folder.settled() if resume else None
+        judged, total, settled = await _to_judge(
+            data, info, spec, folder, manifest, method.aspects, resume=resume
+        )
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
         engine = Engine(
             judged,
@@ -197,6 +188,35 @@ async def open_session(
             folder=folder,
             manifest=manifest,
         )
+
+
+def _identities(data: Examples | Feed, earlier: RunFolder | None) -> Mapping[str, Any]:
+    """Return what answers of each role were filed under in an earlier session, or elsewhere."""
+    if isinstance(data, Feed):
+        return data.recorded
+    recorded: Mapping[str, Any] = {} if earlier is None else earlier.manifest.get("models", {})
+    return recorded
+
+
+async def _to_judge(
+    data: Examples | Feed,
+    info: DataInfo,
+    spec: RunSpec,
+    folder: RunFolder | None,
+    manifest: Callable[[], dict[str, Any]],
+    aspects: Iterable[Aspect],
+    *,
+    resume: bool,
+) -> tuple[Iterable[Example] | Feed, int, Settled | None]:
+    """Return what is judged, how much it is, and what is settled already; binds the run folder."""
+    if isinstance(data, Feed):
+        return data, info.count, data
+    judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
+    if folder is None:
+        return judged, total, None
+    await bind(folder, manifest(), judged, aspects, resume=resume)
+    # read from the journal, not from the summary: a killed session writes no summary
+    return judged, total, folder.settled() if resume else None
 
 
 def _as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
