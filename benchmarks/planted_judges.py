@@ -26,7 +26,7 @@ from textassay.stress.expectations import expected
 from textassay.stress.families.position import LABEL_ORDER, LETTERS, SCALE_ORDER
 from textassay.stress.paraphrase import TEST as PARAPHRASE
 from textassay.stress.suite import EDITS
-from textassay.stress.table import Answered, Joined
+from textassay.stress.table import Answered, JoinedSessions
 from textassay.stress.variants import Variants
 from textassay.stress.verdicts import StressRow, verdicts
 
@@ -177,7 +177,7 @@ class World:
             for test, sign in _ORDERS.items()
             if test in self.tests
         }
-        joined = Joined({one.id: one.group for one in self.examples}, main, repeat, others)
+        joined = JoinedSessions({one.id: one.group for one in self.examples}, main, repeat, others)
         return verdicts(
             joined.measured(
                 self._edits, self.aspects, lambda edit, aspect: expected(edit, aspect, {})

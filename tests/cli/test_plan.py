@@ -3,7 +3,7 @@
 import pytest
 
 from textassay.cli.exits import Stopped
-from textassay.cli.plan import PlanOrder, carry_out
+from textassay.cli.plan import PlanCommand, execute
 from textassay.methods.library import plans, tasks
 from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
 from textassay.runtime.settings import Settings
@@ -14,7 +14,7 @@ TOOLS = ("chrf", "length")
 
 def order(server, out, **fields):
     settings = Settings(api_base=server.url, attempts=1)
-    return PlanOrder(
+    return PlanCommand(
         **{
             "out": out,
             "models": {"": "direct/mock"},
@@ -28,7 +28,7 @@ def order(server, out, **fields):
 @pytest.mark.parametrize("name", ["plan.toml", "plan.json"])
 async def test_a_plan_is_written_saved_and_shown(name, mock_server, tmp_path, capsys):
     server, out = await mock_server(), tmp_path / name
-    await carry_out(order(server, out, task="translation"))
+    await execute(order(server, out, task="translation"))
     task = tasks.load("translation")
     plan = plans.load(str(out), task, TOOLS)
     assert set(plan.assistants) == {aspect.name for aspect in task.aspects}
@@ -46,9 +46,9 @@ async def test_nothing_is_asked_where_something_does_not_fit(mock_server, tmp_pa
     with pytest.raises(
         ConfigurationError, match="exists; plans are edited by hand and never overwritten"
     ):
-        await carry_out(order(server, out))
+        await execute(order(server, out))
     with pytest.raises(UnknownName, match="unknown tool 'chrff'"):
-        await carry_out(order(server, tmp_path / "other.toml", tools=("chrff",)))
+        await execute(order(server, tmp_path / "other.toml", tools=("chrff",)))
     assert out.read_text() == "mine"
     assert server.counters.requests == 0
 
@@ -56,7 +56,7 @@ async def test_nothing_is_asked_where_something_does_not_fit(mock_server, tmp_pa
 async def test_nothing_is_written_where_the_plan_is_refused(mock_server, tmp_path):
     server, out = await mock_server(reply="text"), tmp_path / "plan.toml"
     with pytest.raises(Stopped) as stopped:
-        await carry_out(order(server, out))
+        await execute(order(server, out))
     assert isinstance(stopped.value.__cause__, MalformedResponse)
     assert "does not say which assistant evaluators serve" in str(stopped.value.__cause__)
     assert not out.exists()

@@ -3,7 +3,7 @@
 import pytest
 
 from textassay.cli.exits import Stopped
-from textassay.cli.tree import TreeOrder, carry_out
+from textassay.cli.tree import TreeCommand, execute
 from textassay.methods.library import trees
 from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
 from textassay.runtime.settings import Settings
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio
 
 def order(server, out, **fields):
     settings = Settings(api_base=server.url, attempts=1)
-    return TreeOrder(
+    return TreeCommand(
         **{
             "method": "hd-eval",
             "out": out,
@@ -26,7 +26,7 @@ def order(server, out, **fields):
 
 async def test_a_tree_is_grown_written_and_shown(mock_server, tmp_path, capsys):
     server, out = await mock_server(), tmp_path / "tree.toml"
-    await carry_out(
+    await execute(
         order(
             server,
             out,
@@ -53,9 +53,7 @@ async def test_a_tree_is_grown_written_and_shown(mock_server, tmp_path, capsys):
 
 async def test_chains_of_relevant_aspects_are_written_as_a_tree(mock_server, tmp_path):
     server, out = await mock_server(), tmp_path / "chains.json"
-    await carry_out(
-        order(server, out, method="coascore", task="dialogue", options={"n_aspects": 5})
-    )
+    await execute(order(server, out, method="coascore", task="dialogue", options={"n_aspects": 5}))
     tree = trees.load(str(out))
     assert [len(tree.children(root.id)) for root in tree.roots] == [5] * 6
     assert tree["engagingness/respect-1"].scale == (1, 5)  # a scale of their own, not the target's
@@ -67,13 +65,13 @@ async def test_nothing_is_asked_where_the_file_cannot_be_written(mock_server, tm
     with pytest.raises(
         ConfigurationError, match="exists; trees are edited by hand and never overwritten"
     ):
-        await carry_out(order(server, out))
+        await execute(order(server, out))
     with pytest.raises(ConfigurationError, match=r"saved as \.toml or \.json"):
-        await carry_out(order(server, tmp_path / "tree.yaml"))
+        await execute(order(server, tmp_path / "tree.yaml"))
     with pytest.raises(ConfigurationError, match="there is no folder"):
-        await carry_out(order(server, tmp_path / "none" / "tree.toml"))
+        await execute(order(server, tmp_path / "none" / "tree.toml"))
     with pytest.raises(UnknownName, match="known: hd-eval, coascore"):
-        await carry_out(order(server, tmp_path / "tree.json", method="g-eval"))
+        await execute(order(server, tmp_path / "tree.json", method="g-eval"))
     assert out.read_text() == "mine"
     assert server.counters.requests == 0
 
@@ -81,7 +79,7 @@ async def test_nothing_is_asked_where_the_file_cannot_be_written(mock_server, tm
 async def test_nothing_is_written_where_the_model_gives_no_list(mock_server, tmp_path):
     server, out = await mock_server(reply="text"), tmp_path / "tree.toml"
     with pytest.raises(Stopped) as stopped:
-        await carry_out(order(server, out))
+        await execute(order(server, out))
     assert isinstance(stopped.value.__cause__, MalformedResponse)
     assert "gave no list" in str(stopped.value.__cause__)
     assert not out.exists()

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from tests.virtual_time import run_virtual
-from textassay.evaluation.engine import GRACE_SECONDS, Engine
+from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
 from textassay.runtime.errors import AuthenticationFailed
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 
 EXAMPLES = [Example(id=name, output="Text.") for name in ("refused", "slow", "quick")]
 
 
-def engine(slow: float, ended: list[str]) -> Engine:
+def engine(slow: float, ended: list[str]) -> EvaluationEngine:
     """Return an engine whose model refuses the first example, while the second takes `slow` s."""
 
     async def judge(assignment: Assignment) -> list[Score]:
@@ -36,10 +36,10 @@ def engine(slow: float, ended: list[str]) -> Engine:
         aspects=(Aspect(name="fluency", definition="Reads well."),),
         graph=SimpleNamespace(run=judge),
     )
-    return Engine(EXAMPLES, method, workers=3)  # type: ignore[arg-type]
+    return EvaluationEngine(EXAMPLES, method, workers=3)  # type: ignore[arg-type]
 
 
-async def told(engine: Engine) -> tuple[list[str], BaseException | None, float]:
+async def told(engine: EvaluationEngine) -> tuple[list[str], BaseException | None, float]:
     """Return the ids of the scores, what ended the run, and its seconds."""
     loop = asyncio.get_running_loop()
     began, seen, error = loop.time(), [], None

@@ -15,7 +15,7 @@ from textassay.lazy import lazy
 
 if TYPE_CHECKING:
     from textassay.agents.answerer import Answerer, AnswersInOrder
-    from textassay.agents.ask import Answer, Ask
+    from textassay.agents.ask import Ask, Parsed
     from textassay.agents.average import Average
     from textassay.agents.decomposer import Decomposer, Decomposition, grow
     from textassay.agents.individual_scorer import IndividualScorer
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from textassay.agents.yes_no_aggregator import YesNoAggregator
 
 _HOME = {
-    "Answer": "ask",
+    "Parsed": "ask",
     "Answerer": "answerer",
     "AnswersInOrder": "answerer",
     "Ask": "ask",
@@ -84,7 +84,6 @@ _HOME = {
 }
 
 __all__ = [
-    "Answer",
     "Answerer",
     "AnswersInOrder",
     "Ask",
@@ -99,6 +98,7 @@ __all__ = [
     "LikelihoodReader",
     "LikelihoodScorer",
     "NoRating",
+    "Parsed",
     "PassageWriter",
     "Planner",
     "Profile",

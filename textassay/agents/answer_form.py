@@ -19,7 +19,7 @@ _REASON = (
 )
 
 
-class Point(NamedTuple):
+class ScalePoint(NamedTuple):
     """One rating that a judge may give."""
 
     label: str
@@ -31,7 +31,7 @@ class Point(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
+def points_of(scale: tuple[float, float], form: Form) -> tuple[ScalePoint, ...]:
     """Return the whole ratings of a scale, lowest first, or its ends if fractional or far apart.
 
     Raises:
@@ -47,7 +47,7 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
             if is_whole(scale) and steps < MAX_POINTS
             else [low, high]
         )
-        return tuple(Point(f"{value:g}", value, "") for value in values)
+        return tuple(ScalePoint(f"{value:g}", value, "") for value in values)
     if not is_whole(scale) or steps >= MAX_LETTERS:
         raise ConfigurationError(
             f"letters stand for whole ratings, at most {MAX_LETTERS}; the scale {low:g} to {high:g}"
@@ -55,7 +55,8 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[Point, ...]:
         )
     ends = {0: ", the lowest rating", steps: ", the highest rating"}
     return tuple(
-        Point(chr(ord("A") + i), low + i, f"{low + i:g}{ends.get(i, '')}") for i in range(steps + 1)
+        ScalePoint(chr(ord("A") + i), low + i, f"{low + i:g}{ends.get(i, '')}")
+        for i in range(steps + 1)
     )
 
 

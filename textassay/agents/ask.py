@@ -38,7 +38,7 @@ DECLINED = "Declined"
 R = TypeVar("R")
 
 
-class Answer(NamedTuple, Generic[R]):
+class Parsed(NamedTuple, Generic[R]):
     """What a model answered to one prompt.
 
     Attributes:
@@ -125,7 +125,7 @@ class Ask:
         logprobs: int | None = None,
         json_schema: Json | None = None,
         dry_run_answer: str = "",
-    ) -> Answer[R]:
+    ) -> Parsed[R]:
         """Ask, and once more with more room if every sample was cut off.
 
         Args:
@@ -176,17 +176,17 @@ class Ask:
             server_limit = _server_limit(response, room) if cut else None
             if not cut or server_limit is not None:
                 break  # more room does not help where the server holds less than it was given
-        return Answer(tuple(samples), parsed, usage, truncated, room, cut, server_limit)
+        return Parsed(tuple(samples), parsed, usage, truncated, room, cut, server_limit)
 
     async def until_usable(
         self,
         prompt: Prompt,
         read: Callable[[Sample], R],
-        problem: Callable[[Answer[R]], str | None],
+        problem: Callable[[Parsed[R]], str | None],
         *,
         retries: int,
         **request: Any,
-    ) -> list[Answer[R]]:
+    ) -> list[Parsed[R]]:
         """Ask for one sample, and again until it is usable, retries run out, or the judge declines.
 
         Args:
@@ -199,7 +199,7 @@ class Ask:
         Returns:
             All answers; only the last one can be usable.
         """
-        answers: list[Answer[R]] = []
+        answers: list[Parsed[R]] = []
         for repeat in range(retries + 1):
             answers.append(await self.answer(prompt, read, repeat=repeat, **request))
             # A judge that declines has answered; asking again until it gives in would bias the

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from textassay.agents.ask import MAX_QUOTED, Answer, Ask
+from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
 from textassay.agents.reading.statements import parse_statements
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Message, ScoreError, Usage
@@ -112,7 +112,7 @@ def _read(sample: Sample) -> tuple[str, ...] | None:
     return parse_statements(sample.text, cut=sample.finish_reason == "length")
 
 
-def _problem(answer: Answer[tuple[str, ...] | None]) -> str | None:
+def _problem(answer: Parsed[tuple[str, ...] | None]) -> str | None:
     return "NoClaimList" if answer.read[0] is None else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.ask import MAX_QUOTED, Answer, Ask
+from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
 from textassay.agents.material import fenced
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.choice import parse_choice
@@ -16,7 +16,7 @@ from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Sample
 
-Order = Literal["forth", "back"]
+OptionOrder = Literal["forth", "back"]
 """`forth` shows `output` first, `back` shows `output_b` first."""
 _DRY = (
     "Both say what happened, and one of them says it in an order that is easier to"
@@ -24,10 +24,10 @@ _DRY = (
 )
 
 
-class Choice(Message):
+class Preference(Message):
     """What a judge chose in one order."""
 
-    order: Order
+    order: OptionOrder
     """Which text came first."""
     value: float | None = None
     """How much better `output` is than `output_b`: 1, 0.5 or 0; `None` if the answer is
@@ -54,11 +54,11 @@ class Comparer:
     """
 
     ask: Ask
-    order: Order = "forth"
+    order: OptionOrder = "forth"
     ties: bool = False
     parse_retries: int = 1
 
-    async def __call__(self, example: Example, aspect: Aspect) -> Choice:
+    async def __call__(self, example: Example, aspect: Aspect) -> Preference:
         """Return the choice.
 
         Raises:
@@ -67,7 +67,7 @@ class Comparer:
             ModelError: The model could not be asked.
         """
         if not (example.output.strip() and other_output(example).strip()):
-            return Choice(
+            return Preference(
                 order=self.order, problem="EmptyOutput", message="one of the two texts is empty"
             )
         answers = await self.ask.until_usable(
@@ -80,7 +80,7 @@ class Comparer:
         usage = sum((answer.usage for answer in answers), NO_USAGE)
         reply, rating = answers[-1].samples[0].text.strip(), _rating_of(answers[-1])
         if isinstance(rating, NoRating):
-            return Choice(
+            return Preference(
                 order=self.order,
                 reply=reply,
                 problem=rating.reason,
@@ -89,7 +89,7 @@ class Comparer:
             )
         # A and B are places, not texts: shown back to front, A is `output_b`.
         value = rating if self.order == "forth" else 1 - rating
-        return Choice(order=self.order, value=value, reply=reply, usage=usage)
+        return Preference(order=self.order, value=value, reply=reply, usage=usage)
 
     def _prompt(self, example: Example, aspect: Aspect) -> Prompt:
         prepare = self.ask.template.prepare_text
@@ -133,7 +133,7 @@ class Settler:
     signature: str
 
     async def __call__(
-        self, example: Example, aspect: Aspect, first: Choice, second: Choice | None = None
+        self, example: Example, aspect: Aspect, first: Preference, second: Preference | None = None
     ) -> Score:
         """Return the score: 1 if `output` is better, 0 if `output_b` is, 0.5 if neither."""
         choices = [first] if second is None else [first, second]
@@ -168,18 +168,18 @@ def other_output(example: Example) -> str:
     return str(example.meta.get(OTHER_OUTPUT) or "")
 
 
-def _rating_of(answer: Answer[float | NoRating]) -> float | NoRating:
+def _rating_of(answer: Parsed[float | NoRating]) -> float | NoRating:
     if answer.cut and not isinstance(answer.read[0], NoRating):
         return NoRating("NoScoreFound", "the answer was cut before its end; raise max_tokens")
     return answer.read[0]
 
 
-def _problem(answer: Answer[float | NoRating]) -> str | None:
+def _problem(answer: Parsed[float | NoRating]) -> str | None:
     rating = _rating_of(answer)
     return rating.reason if isinstance(rating, NoRating) else None
 
 
-def _in_words(choice: Choice) -> str:
+def _in_words(choice: Preference) -> str:
     first = "output" if choice.order == "forth" else OTHER_OUTPUT
     better = {1.0: "output", 0.0: OTHER_OUTPUT}.get(choice.value or 0.0, "neither")
     return f"{first} shown first: {better} is better"

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from textassay.agents.ask import MAX_QUOTED, Answer, Ask
+from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
 from textassay.agents.prompt_template import Prompt, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
@@ -133,7 +133,7 @@ class Decomposer:
 
     async def _ask(
         self, prompt: Prompt, aspect: Aspect, unwanted: Sequence[str]
-    ) -> Answer[Listing]:
+    ) -> Parsed[Listing]:
         return await self.ask.answer(
             prompt,
             lambda sample: self._read(sample, aspect, unwanted),

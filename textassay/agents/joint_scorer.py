@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Answer, Ask, truncation_note
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, truncation_note
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import NoRating
 from textassay.agents.reading.wording import Form
@@ -111,7 +111,7 @@ class JointScorer:
 
     async def _ask(
         self, example: Example, aspects: tuple[Aspect, ...], repeat: int
-    ) -> Answer[JointAnswer]:
+    ) -> Parsed[JointAnswer]:
         # Only the aspects that are left: a prompt with all of them would invite all ratings again.
         prompt = self.ask.render(
             example,
@@ -197,7 +197,7 @@ def _key(aspect: Aspect) -> str:
     return slug(aspect.name).replace("-", "_")
 
 
-def _incomplete(answer: Answer[JointAnswer], left: tuple[Aspect, ...]) -> Json:
+def _incomplete(answer: Parsed[JointAnswer], left: tuple[Aspect, ...]) -> Json:
     """Return the note on an answer that leaves ratings out."""
     names = ", ".join(aspect.name for aspect in left)
     text = whole_lines(answer.samples[0]).strip()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from textassay.agents.answer_form import Point, is_whole, points_of
+from textassay.agents.answer_form import ScalePoint, is_whole, points_of
 from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.labels import MIN_MASS
@@ -43,7 +43,7 @@ class LabelScorer(Scorer):
     def _asked_scale(self, aspect: Aspect) -> Scale:
         return self.ask.profile.scale or aspect.scale
 
-    def _check_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> None:
+    def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
         if not is_whole(self._asked_scale(aspect)) or len(points) > MAX_LABELS:
             low, high = aspect.scale
             raise ConfigurationError(
@@ -66,7 +66,7 @@ class LabelScorer(Scorer):
         self,
         response: ChoicesResponse,
         aspect: Aspect,
-        points: tuple[Point, ...],
+        points: tuple[ScalePoint, ...],
         about: dict[str, Any],
     ) -> Score:
         logprobs = {point.label: response.logprobs.get(point.label) for point in points}

@@ -15,7 +15,7 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 
-Weights = Literal["mean", "sum"]
+TokenWeights = Literal["mean", "sum"]
 """Every token weighs 1/m, m being their number, or 1."""
 Means = Literal["mean", "harmonic"]
 """How the two directions under one reference are put together."""
@@ -42,7 +42,7 @@ class Likelihood(Message):
     """Tokens of the source that the model was not shown, where truncation was asked for."""
     usage: Usage = Usage()
 
-    def value(self, weights: Weights) -> float:
+    def value(self, weights: TokenWeights) -> float:
         """Return the weighted sum of log-probabilities, minus the text's own if that is known."""
         given = self.logprob / (self.tokens if weights == "mean" else 1)
         return (
@@ -116,7 +116,7 @@ class LikelihoodScorer:
         signature: What the scores carry.
     """
 
-    weights: Weights = "mean"
+    weights: TokenWeights = "mean"
     over_references: OverReferences = "mean"
     over_directions: Means = "mean"
     signature: str = ""

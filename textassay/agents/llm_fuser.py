@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from textassay.agents.ask import DECLINED, Answer, Ask, never_cut, truncation_note
+from textassay.agents.ask import DECLINED, Ask, Parsed, never_cut, truncation_note
 from textassay.agents.joint_scorer import whole_lines
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
 from textassay.agents.prompt_template import Prompt
@@ -197,7 +197,7 @@ class LLMFuser:
             lines.append(f"Evaluation Summary:\nOverall {_dry_run_rating(self._overall)}")
         return "\n\n".join(lines)
 
-    async def _answers(self, prompt: Prompt) -> list[Answer[JointAnswer]]:
+    async def _answers(self, prompt: Prompt) -> list[Parsed[JointAnswer]]:
         """Ask for `n` samples; a single incomplete one is retried."""
         aspects = len(self.ask.task.aspects)
         answers = [

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from pydantic import Field
 
-from textassay.agents.ask import Answer, Ask
+from textassay.agents.ask import Ask, Parsed
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.plan import PlanReading, parse_plan
 from textassay.agents.tool_descriptions import Assistant
@@ -111,7 +111,7 @@ class Planner:
             problem="the plan " + "; it ".join(problems), text=text[:MAX_PLAN_QUOTED]
         )
 
-    async def _ask(self, prompt: Prompt, criteria: tuple[Aspect, ...]) -> Answer[None]:
+    async def _ask(self, prompt: Prompt, criteria: tuple[Aspect, ...]) -> Parsed[None]:
         return await self.ask.answer(
             prompt, _refuse_filtered, dry_run_answer=self._dry_run_answer(criteria)
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Answer, Ask
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import find_json, key_of
 from textassay.agents.reading.rating import blank_thoughts
@@ -18,7 +18,7 @@ from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
 
-Verdict = Literal["yes", "no", "unsure"]
+AnswerVerdict = Literal["yes", "no", "unsure"]
 SCHEMA: Json = {
     "type": "object",
     "properties": {
@@ -35,7 +35,7 @@ DRY_RUN_ANSWER = (
 )
 MAX_TOKENS = 256
 
-_VERDICTS: dict[str, Verdict] = {
+_VERDICTS: dict[str, AnswerVerdict] = {
     "yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no",
     "unsure": "unsure", "cannot tell": "unsure", "unknown": "unsure", "not sure": "unsure",
 }  # fmt: skip
@@ -47,7 +47,7 @@ class QuotedAnswer(Message):
 
     question: Aspect
     """What was asked."""
-    verdict: Verdict | None = None
+    verdict: AnswerVerdict | None = None
     """The answer; `None` if none could be read."""
     quote: str = ""
     """The passage that it names as evidence."""
@@ -60,7 +60,7 @@ class QuotedAnswer(Message):
 
 
 class _Read(Message):
-    verdict: Verdict | None = None
+    verdict: AnswerVerdict | None = None
     quote: str = ""
     problem: str | None = None
 
@@ -193,7 +193,7 @@ def _fields(text: str) -> Json:
     }
 
 
-def _problem(answer: Answer[_Read]) -> str | None:
+def _problem(answer: Parsed[_Read]) -> str | None:
     if answer.read[0].verdict is not None:
         return None
     return "CutOff" if answer.cut else answer.read[0].problem

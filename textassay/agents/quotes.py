@@ -32,7 +32,7 @@ _PLAIN = str.maketrans(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class QuoteMatch:
     """Where a quotation stands."""
 
     where: str
@@ -41,7 +41,7 @@ class Found:
     """First token of the first part, from 0."""
 
 
-def find_quote(quote: str, texts: Mapping[str, str]) -> Found | None:
+def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
     """Return where a quotation stands, or `None` if no text holds it word for word.
 
     A quotation with an ellipsis is found if all of its parts stand in one text, in order.
@@ -60,7 +60,7 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> Found | None:
             continue
         start = _in_order(parts, source)
         if start is not None:
-            return Found(where, start)
+            return QuoteMatch(where, start)
     return None
 
 

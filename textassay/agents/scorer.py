@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from textassay.agents.answer_form import Point, dry_run_answer_of, is_whole, points_of, schema_of
-from textassay.agents.ask import MAX_QUOTED, Answer, Ask, never_cut, truncation_note
+from textassay.agents.answer_form import (
+    ScalePoint,
+    dry_run_answer_of,
+    is_whole,
+    points_of,
+    schema_of,
+)
+from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, never_cut, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import NoRating, Rating, parse_rating
@@ -75,7 +81,7 @@ class Scorer:
                 f"JSON answers do not go with how={self.how}; use n=1 and how=text"
             )
 
-    def _check_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> None:
+    def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
         if self.how == "logprob" and not self._has_labels(aspect, points):
             low, high = aspect.scale
             raise ConfigurationError(
@@ -270,7 +276,7 @@ class Scorer:
             "signature": self.signature,
         }
 
-    def _has_labels(self, aspect: Aspect, points: tuple[Point, ...]) -> bool:
+    def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
         return (
             is_whole(aspect.scale)
             and len(points) <= MAX_LABELS
@@ -278,7 +284,7 @@ class Scorer:
         )
 
 
-def _rating_in(answer: Answer[Rating | NoRating]) -> Rating | NoRating:
+def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
     """Return the rating in an answer.
 
     An answer that is cut off has none, whatever it says before its end.
@@ -295,17 +301,17 @@ def _rating_in(answer: Answer[Rating | NoRating]) -> Rating | NoRating:
     return NoRating("NoScoreFound", f"the answer was cut after {limit}")
 
 
-def _problem(answer: Answer[Rating | NoRating]) -> str | None:
+def _problem(answer: Parsed[Rating | NoRating]) -> str | None:
     rating = _rating_in(answer)
     return rating.reason if isinstance(rating, NoRating) else None
 
 
-def _as_note(answer: Answer[Rating | NoRating]) -> Json:
+def _as_note(answer: Parsed[Rating | NoRating]) -> Json:
     return {"text": answer.samples[0].text.strip()[:MAX_QUOTED], "problem": _problem(answer)}
 
 
 def _unusable(
-    answers: list[Answer[Rating | NoRating]], problem: NoRating, about: dict[str, Any]
+    answers: list[Parsed[Rating | NoRating]], problem: NoRating, about: dict[str, Any]
 ) -> Score:
     """Return the score if no answer is usable, with the problem of the last one."""
     text = answers[-1].samples[0].text.strip()

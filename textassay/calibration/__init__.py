@@ -43,7 +43,7 @@ from textassay.calibration.folder import Calibration, load, save
 from textassay.calibration.intervals import Estimate, Linearized, holm, tie_groups
 from textassay.calibration.isotonic import fit_isotonic, fit_line, fit_shift
 from textassay.calibration.label_plan import LabelPlan, next_rows, plan_labels
-from textassay.calibration.maps import Learned, Scales, learn_map
+from textassay.calibration.maps import LearnedMap, Scales, learn_map
 from textassay.calibration.ordinal import Ordinal, fit_ordinal
 from textassay.calibration.paired import PairedDifference, paired_difference, sign_flip_p
 from textassay.calibration.prepared import scales_of
@@ -65,7 +65,7 @@ __all__ = [
     "Grid",
     "Judged",
     "LabelPlan",
-    "Learned",
+    "LearnedMap",
     "Linearized",
     "Ordinal",
     "PairedDifference",

@@ -13,7 +13,7 @@ import numpy as np
 
 from textassay.calibration.columns import Columns
 from textassay.calibration.conformal import Grid, ScoreRanges, fit_cells, grid_of
-from textassay.calibration.maps import Learned, Map, Scales, learn_map, read_map
+from textassay.calibration.maps import LearnedMap, Map, Scales, learn_map, read_map
 from textassay.calibration.prepared import one_signature
 from textassay.learning.splits import Mask, folds
 from textassay.meta.correlation import kendall, pearson, spearman
@@ -221,7 +221,7 @@ def _weights(columns: Columns) -> Floats | None:
     return np.asarray(1.0 / (sizes[columns.groups[rated]] * columns.probabilities[rated]))
 
 
-def _agreement(x: Floats, y: Floats, learned: Learned) -> dict[str, Any]:
+def _agreement(x: Floats, y: Floats, learned: LearnedMap) -> dict[str, Any]:
     """Return agreement and error before and after; after is cross-fitted."""
     after = learned.cross_fitted
     return {

@@ -30,7 +30,7 @@ PROBABILITY = "sampling_probability"
 """Field of the data with the probability by which a row was drawn for rating."""
 _TABLES = (".csv", ".tsv", ".parquet")
 
-Scale = tuple[float, float]
+RatingScale = tuple[float, float]
 AspectMap = Iterable[str] | Mapping[str, str]
 
 
@@ -48,10 +48,10 @@ class Judged:
     values: dict[str, float | None] = field(default_factory=dict)
     outcomes: dict[str, str] = field(default_factory=dict)
     signatures: dict[str, None] = field(default_factory=dict)
-    scales: dict[Scale | None, None] = field(default_factory=dict)
+    scales: dict[RatingScale | None, None] = field(default_factory=dict)
 
     @property
-    def scale(self) -> Scale | None:
+    def scale(self) -> RatingScale | None:
         """The scale, if all rows have the same one."""
         return next(iter(self.scales)) if len(self.scales) == 1 else None
 
@@ -91,7 +91,7 @@ class Columns:
     systems: list[str | None]
     words: Floats
     probabilities: Floats | None
-    scale: Scale | None
+    scale: RatingScale | None
     signatures: tuple[str, ...]
     outcomes: dict[str, int]
     unjudged: int

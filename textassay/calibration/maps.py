@@ -20,8 +20,8 @@ from textassay.learning.splits import folds
 from textassay.meta.ranks import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 
-Method = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
-METHODS: tuple[Method, ...] = get_args(Method)
+MapMethod = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
+METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
 MIN_LABELS = 8
 MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
 """Rated rows and sources from which a monotone curve, or a line, may be chosen."""
@@ -64,7 +64,7 @@ _Fit = Callable[[Floats, Floats, Floats | None, Scales], Map]
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class LearnedMap:
     """A map, with its values for rows of sources that it was not learned from.
 
     Attributes:
@@ -97,7 +97,7 @@ def learn_map(
     weights: Floats | None = None,
     method: str = "auto",
     seed: int = 0,
-) -> Learned:
+) -> LearnedMap:
     """Learn how ratings follow from scores.
 
     `auto` takes the monotone curve from 60 rows of 8 sources on, a line from 20 rows of 4, else a
@@ -132,7 +132,7 @@ def learn_map(
     squared = {name: (values - ratings) ** 2 for name, (values, _) in fitted.items()}
     chosen = _unless_clearly_better(names[0], squared, groups)
     values, parts = fitted[chosen]
-    return Learned(
+    return LearnedMap(
         map=_FITS[chosen](scores, ratings, weights, scales),
         kind=chosen,
         cross_fitted=values,

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Columns, Scale
+from textassay.calibration.columns import Columns, RatingScale
 from textassay.calibration.maps import Scales
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
 
@@ -21,7 +21,7 @@ MAX_UNSCORED = 0.05
 """Share of rows without a score above which bounds are reported."""
 
 
-def scales_of(columns: Columns, given: Mapping[str, Scale]) -> Scales:
+def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
     """Return the scales of judge and raters.
 
     Args:
@@ -85,7 +85,7 @@ def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
     return lines
 
 
-def _refuse_off(columns: Columns, scale: Scale, what: str) -> None:
+def _refuse_off(columns: Columns, scale: RatingScale, what: str) -> None:
     ratings = columns.ratings
     off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
     if len(off):

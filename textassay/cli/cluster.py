@@ -7,13 +7,13 @@ import asyncio
 from textassay.cli.console import say
 from textassay.cli.exits import Interrupted, Stopped
 from textassay.cli.progress import shown
-from textassay.cli.score import Order, calibrating, print_result
+from textassay.cli.score import ScoreCommand, calibrating, print_result
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import Followed, run_on_cluster
 from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
 
 
-async def carry_out_on_cluster(order: Order, cluster: Cluster) -> int:
+async def carry_out_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
     """Judge on a cluster, print the result and return the exit status.
 
     Raises:

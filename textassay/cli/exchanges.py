@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from textassay.cli.console import printable, say
-from textassay.cli.score import Order
+from textassay.cli.score import ScoreCommand
 from textassay.evaluation.exchanges import Exchange, exchanges_ahead, exchanges_of_run
 from textassay.runtime.errors import StorageError
 
@@ -31,7 +31,7 @@ async def show_exchanges(
     await _print(exchanges)
 
 
-async def show_prompts(order: Order, count: int) -> None:
+async def show_prompts(order: ScoreCommand, count: int) -> None:
     """Print what an order of `score` would ask for the first so many examples.
 
     Raises:

@@ -41,7 +41,7 @@ OF_A_TREE = {name: name for name in ("layers", "children", "keep", "saliency", "
 """Flags that shape what grows, with the names of the fields that they set."""
 
 
-def carry_out(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
+def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
     """Do what the flags of `fit` and its `--set` pairs say, and return the exit status.
 
     Raises:

@@ -21,7 +21,7 @@ from textassay.tools import ToolScorer
 
 
 @dataclass(frozen=True)
-class PlanOrder:
+class PlanCommand:
     """One `plan`, read from the command line."""
 
     out: Path
@@ -33,7 +33,7 @@ class PlanOrder:
     settings: Settings = field(default_factory=Settings)
 
 
-async def carry_out(order: PlanOrder) -> None:
+async def execute(order: PlanCommand) -> None:
     """Have the plan written, save it, and print it.
 
     Raises:

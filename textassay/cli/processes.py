@@ -19,7 +19,7 @@ from textassay.cli.console import say
 from textassay.cli.exits import Interrupted, Stopped
 from textassay.cli.merge import merge_shards
 from textassay.cli.progress import shown
-from textassay.cli.score import Order, order_to_resume
+from textassay.cli.score import ScoreCommand, command_to_resume
 from textassay.cli.shard_worker import order_as_json, progress_from_json
 from textassay.evaluation.progress import Progress, summed
 from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
@@ -38,7 +38,7 @@ STOP_SECONDS = 60.0
 LINE_BYTES = 1 << 20
 
 
-async def score_in_processes(order: Order) -> int:
+async def score_in_processes(order: ScoreCommand) -> int:
     """Judge in `order.processes` processes, merge their shards, and return the exit status.
 
     Raises:
@@ -61,7 +61,7 @@ async def score_in_processes(order: Order) -> int:
         )
         for number in range(1, count + 1)
     }
-    return await _carry_out(run, shards, order)
+    return await _execute(run, shards, order)
 
 
 async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool) -> int:
@@ -89,7 +89,7 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         )
         split = divided(Settings(limits=limits, **{name: flags[name] for name in given}), count)
         flags = {**flags, **{name: getattr(split, name) for name in given}}
-    orders = {shard: order_to_resume(path, flags) for shard, path in begun.items()}
+    orders = {shard: command_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
     for number in range(1, count + 1):
         shard = Shard(number, count)
@@ -100,7 +100,7 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
                 resume=False,
                 spec=pattern.spec.model_copy(update={"shard": str(shard)}),
             )
-    return await _carry_out(run, dict(sorted(orders.items())), replace(pattern, as_json=as_json))
+    return await _execute(run, dict(sorted(orders.items())), replace(pattern, as_json=as_json))
 
 
 def divided(settings: Settings, count: int) -> Settings:
@@ -122,8 +122,8 @@ def divided(settings: Settings, count: int) -> Settings:
     return settings.model_copy(update=parts)
 
 
-async def _carry_out(run: Path, orders: Mapping[Shard, Order], order: Order) -> int:
-    workers = [Worker(shard, each) for shard, each in orders.items()]
+async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: ScoreCommand) -> int:
+    workers = [ShardProcess(shard, each) for shard, each in orders.items()]
     tasks = [asyncio.create_task(worker.work()) for worker in workers]
     try:
         async with shown(lambda: summed(w.progress for w in workers), order.progress):
@@ -145,7 +145,7 @@ async def _carry_out(run: Path, orders: Mapping[Shard, Order], order: Order) -> 
     return merge_shards(run, partial=False, as_json=order.as_json)
 
 
-async def _stop(workers: Sequence[Worker], tasks: Iterable[asyncio.Task[None]]) -> None:
+async def _stop(workers: Sequence[ShardProcess], tasks: Iterable[asyncio.Task[None]]) -> None:
     for worker in workers:
         worker.stop()
     # paid calls in flight get time to be journaled; only what ignores SIGTERM is killed
@@ -156,7 +156,7 @@ async def _stop(workers: Sequence[Worker], tasks: Iterable[asyncio.Task[None]]) 
         await asyncio.wait(late)
 
 
-def _raise_first_failure(run: Path, workers: Sequence[Worker]) -> None:
+def _raise_first_failure(run: Path, workers: Sequence[ShardProcess]) -> None:
     """Raise what stopped or refused a shard; a refusal is no stop if all were refused."""
     failed = [worker for worker in workers if worker.end.get("ended") != "finished"]
     if not failed:
@@ -171,10 +171,10 @@ def _raise_first_failure(run: Path, workers: Sequence[Worker]) -> None:
     raise Stopped from cause
 
 
-class Worker:
+class ShardProcess:
     """A process that judges one shard."""
 
-    def __init__(self, shard: Shard, order: Order) -> None:
+    def __init__(self, shard: Shard, order: ScoreCommand) -> None:
         self.shard, self.order = shard, order
         self.progress: Progress | None = None
         self.end: dict[str, Any] = {}
@@ -212,7 +212,7 @@ class Worker:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
-    async def _run(self, order: Order) -> None:
+    async def _run(self, order: ScoreCommand) -> None:
         # a session of its own: Ctrl-C in the terminal reaches the parent alone, which tells all
         process = self._process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -52,7 +52,7 @@ MAX_PROCESSES = 1024
 
 
 @dataclass(frozen=True)
-class Order:
+class ScoreCommand:
     """One `score` or `resume`, read from the command line."""
 
     spec: RunSpec
@@ -69,8 +69,10 @@ class Order:
     """The cluster whose workers judge; `None` to judge on this machine."""
 
 
-def order_from(flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score") -> Order:
-    """Make an order of `score` from its flags and its `--set` pairs.
+def command_from(
+    flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
+) -> ScoreCommand:
+    """Make the command of `score` from its flags and its `--set` pairs.
 
     Args:
         flags: The flags by name.
@@ -110,7 +112,7 @@ def order_from(flags: dict[str, Any], chosen: dict[str, Any], *, command: str = 
         calibration=None if flags.get("calibration") is None else str(flags["calibration"]),
         shard=flags.get("shard"),
     )
-    return Order(
+    return ScoreCommand(
         spec=spec,
         settings=Settings(**runtime),
         out=None if flags.get("out") is None else Path(flags["out"]),
@@ -180,7 +182,7 @@ def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str,
     return {**settings_in({**configured, **runtime}), **flags}
 
 
-def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
+def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
     """Make an order that resumes a run; flags that are given replace the run's settings.
 
     Raises:
@@ -198,7 +200,7 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
             "evaluate(examples, ..., out=..., resume=True)"
         )
     settings = settings_to_resume(folder, manifest, spec, settings_in(flags))
-    return Order(
+    return ScoreCommand(
         spec=spec,
         settings=settings,
         out=folder,
@@ -208,7 +210,7 @@ def order_to_resume(folder: Path, flags: dict[str, Any]) -> Order:
     )
 
 
-async def carry_out(order: Order) -> int:
+async def execute(order: ScoreCommand) -> int:
     """Run the order, print the result and return the exit status.
 
     Raises:
@@ -220,7 +222,7 @@ async def carry_out(order: Order) -> int:
 
 
 async def run_order(
-    order: Order, watch: Callable[[Callable[[], Progress]], object] | None = None
+    order: ScoreCommand, watch: Callable[[Callable[[], Progress]], object] | None = None
 ) -> Run | int:
     """Run the order in this process; return the run, or the exit status of a dry run.
 
@@ -313,7 +315,7 @@ def calibrating(folder: str | None) -> Callable[[Judge], Callable[[Score], Score
     return adjusting
 
 
-def _say_which_task(session: Session, order: Order) -> None:
+def _say_which_task(session: Session, order: ScoreCommand) -> None:
     task = session.method.task
     if Shard.parse(order.spec.shard or "1/1").number > 1:
         return  # the first shard says it for all
@@ -321,7 +323,7 @@ def _say_which_task(session: Session, order: Order) -> None:
         say(f"task: {task}, the first that has these aspects (--task names another)")
 
 
-async def _dry_run(session: Session, order: Order) -> int:
+async def _dry_run(session: Session, order: ScoreCommand) -> int:
     async with (
         shown(lambda: session.engine.progress, order.progress, dry=True),
         aclosing(session.engine.scores()) as scores,

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from textassay.cli.exits import Stopped, run_async
 from textassay.cli.gc import raise_gc_threshold
-from textassay.cli.score import Order, run_order
+from textassay.cli.score import ScoreCommand, run_order
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.calls.limit import LimiterState
@@ -36,7 +36,7 @@ from textassay.runtime.settings import Settings
 REPORT_SECONDS = 0.25
 
 
-def order_as_json(order: Order) -> dict[str, Any]:
+def order_as_json(order: ScoreCommand) -> dict[str, Any]:
     """Return an order as JSON values; keys stay in the environment, which the worker shares."""
     return {
         "spec": order.spec.model_dump(mode="json"),
@@ -46,9 +46,9 @@ def order_as_json(order: Order) -> dict[str, Any]:
     }
 
 
-def order_from_json(content: dict[str, Any]) -> Order:
+def order_from_json(content: dict[str, Any]) -> ScoreCommand:
     """Return the order that `order_as_json` wrote."""
-    return Order(
+    return ScoreCommand(
         spec=RunSpec(**content["spec"]),
         settings=Settings(**content["settings"]),
         out=Path(content["out"]),
@@ -70,7 +70,7 @@ def progress_from_json(content: dict[str, Any]) -> Progress:
     return Progress(**{**content, "usage": Usage(**content["usage"]), "limiters": limiters})
 
 
-async def judge(order: Order) -> dict[str, Any]:
+async def judge(order: ScoreCommand) -> dict[str, Any]:
     """Judge the shard; return how it ended."""
     progress: list[Callable[[], Progress]] = []
     reporting = asyncio.create_task(_report(progress))

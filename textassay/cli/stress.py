@@ -11,7 +11,7 @@ from textassay.cli.console import results, say
 from textassay.cli.decisions import check_confidence, interval, name, number, print_json, table
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import Style, shown
-from textassay.cli.score import Order, order_from, print_estimate
+from textassay.cli.score import ScoreCommand, command_from, print_estimate
 from textassay.evaluation.session import Session
 from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
 from textassay.stress.run import StressOrder, StressRun
@@ -50,7 +50,7 @@ def stress_order(
         ConfigurationError: A flag is missing or does not fit.
     """
     check_confidence(confidence)
-    read = order_from(flags, chosen, command="stress")
+    read = command_from(flags, chosen, command="stress")
     if read.spec.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     order = StressOrder(
@@ -66,7 +66,7 @@ def stress_order(
     return StressRequest(order, read.dry, read.progress)
 
 
-def request_to_resume(order: Order) -> StressRequest:
+def request_to_resume(order: ScoreCommand) -> StressRequest:
     """Make a request that continues a stress run.
 
     Raises:
@@ -82,7 +82,7 @@ def request_to_resume(order: Order) -> StressRequest:
     return StressRequest(recalled, progress=order.progress)
 
 
-async def carry_out(request: StressRequest, *, as_json: bool = False) -> int:
+async def execute(request: StressRequest, *, as_json: bool = False) -> int:
     """Run the tests, print the verdicts and return the exit status.
 
     Raises:

@@ -34,7 +34,7 @@ a checklist's questions."""
 
 
 @dataclass(frozen=True)
-class TreeOrder:
+class TreeCommand:
     """One `tree`, read from the command line."""
 
     method: str
@@ -46,7 +46,7 @@ class TreeOrder:
     settings: Settings = field(default_factory=Settings)
 
 
-async def carry_out(order: TreeOrder) -> None:
+async def execute(order: TreeCommand) -> None:
     """Grow the tree, write it, and print it; what could not be used goes to standard error.
 
     Raises:

@@ -17,7 +17,7 @@ _POLITE = 10
 """Steps by which the viewer's priority is lower than that of other processes."""
 
 
-def carry_out(run: Path, *, human: Path | None, host: str, port: int) -> None:
+def execute(run: Path, *, human: Path | None, host: str, port: int) -> None:
     """Serve until Ctrl-C, which is how this command ends.
 
     Raises:

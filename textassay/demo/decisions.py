@@ -21,7 +21,7 @@ from textassay.calibration import (
     read_judged,
     scales_of,
 )
-from textassay.demo.layout import Layout
+from textassay.demo.layout import DemoFolder
 
 JUDGE = "g-eval"
 RATED = 4
@@ -47,7 +47,7 @@ class Decided:
     kind: str
 
 
-def decided(layout: Layout) -> list[Decided]:
+def decided(layout: DemoFolder) -> list[Decided]:
     """Calibrate and estimate each aspect of the first task.
 
     Raises:

@@ -20,7 +20,7 @@ MARK = "demo.json"
 
 
 @dataclass(frozen=True)
-class Layout:
+class DemoFolder:
     """The demo's folder.
 
     Attributes:

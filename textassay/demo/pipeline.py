@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from textassay.demo.bundled import data_file
-from textassay.demo.layout import Layout
+from textassay.demo.layout import DemoFolder
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, Recipe
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import EvaluationRequest, session_of
@@ -31,11 +31,11 @@ from textassay.runtime.storage.files import write_text
 LEARNING = Learning(train_fraction=0.5, seed=0)
 """Half of the sources to learn from, the other half to judge; rows of one source stay together."""
 
-Watch = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
+WatchSession = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
 """Shows how a session goes while its block runs, given the task, what is run, and the session."""
 
 
-def steps_of(layout: Layout) -> int:
+def steps_of(layout: DemoFolder) -> int:
     """Return how many sessions a demo has."""
     return len(layout.tasks) * (len(RECIPES) + 3)
 
@@ -43,7 +43,7 @@ def steps_of(layout: Layout) -> int:
 class Pipeline:
     """The demo's runs, in order; one that is finished already is only read."""
 
-    def __init__(self, layout: Layout, model: Model, watch: Watch) -> None:
+    def __init__(self, layout: DemoFolder, model: Model, watch: WatchSession) -> None:
         """Store what to run on.
 
         Args:

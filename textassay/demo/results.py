@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare
-from textassay.demo.layout import Layout
+from textassay.demo.layout import DemoFolder
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES
 from textassay.meta.score_files import Recorded
 from textassay.meta.score_files import read_scores as read_values
@@ -54,7 +54,7 @@ class ShownExample:
     scores: dict[str, Score]
 
 
-def result_of(layout: Layout, task: str) -> TaskResult:
+def result_of(layout: DemoFolder, task: str) -> TaskResult:
     """Read what came out for a task.
 
     Raises:
@@ -75,7 +75,7 @@ def result_of(layout: Layout, task: str) -> TaskResult:
     )
 
 
-def shown_example(layout: Layout) -> ShownExample:
+def shown_example(layout: DemoFolder) -> ShownExample:
     """Read one example with the evidence behind its scores.
 
     Raises:
@@ -97,7 +97,7 @@ def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
     }
 
 
-def outcomes(layout: Layout) -> Counter[str]:
+def outcomes(layout: DemoFolder) -> Counter[str]:
     """Count the scores of all runs by outcome."""
     counts: Counter[str] = Counter()
     for folder in _runs(layout):
@@ -105,7 +105,7 @@ def outcomes(layout: Layout) -> Counter[str]:
     return counts
 
 
-def usage(layout: Layout) -> Usage:
+def usage(layout: DemoFolder) -> Usage:
     """Return what all runs asked."""
     return sum(
         (score.usage for folder in _runs(layout) for score in read_scores(layout.run(*folder))),
@@ -113,16 +113,16 @@ def usage(layout: Layout) -> Usage:
     )
 
 
-def _runs(layout: Layout) -> list[tuple[str, str]]:
+def _runs(layout: DemoFolder) -> list[tuple[str, str]]:
     names = (BASELINES.name, *(recipe.name for recipe in RECIPES), NODES.name, FITTED)
     return [(task, name) for task in layout.tasks for name in names]
 
 
-def _values(layout: Layout, task: str, name: str) -> Recorded:
+def _values(layout: DemoFolder, task: str, name: str) -> Recorded:
     return read_values(layout.run(task, name))
 
 
-def _score(layout: Layout, task: str, name: str) -> Score:
+def _score(layout: DemoFolder, task: str, name: str) -> Score:
     return next(
         s for s in read_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT)
     )

@@ -57,7 +57,7 @@ class Settled(Protocol):
         ...
 
 
-class Engine:
+class EvaluationEngine:
     """One session of one run.
 
     What stops a run lets the examples in work finish and be journaled, for their calls are paid

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.data import open_examples
-from textassay.evaluation.engine import Engine, Settled
+from textassay.evaluation.engine import EvaluationEngine, Settled
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
 from textassay.evaluation.resuming import check_manifest
@@ -46,7 +46,7 @@ idle."""
 class Session:
     """An open run."""
 
-    engine: Engine
+    engine: EvaluationEngine
     method: Method
     examples: Iterable[Example]
     """The examples; none if another process feeds them."""
@@ -168,7 +168,7 @@ async def open_session(
             data, info, spec, folder, manifest, method.aspects, resume=resume
         )
         connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
-        engine = Engine(
+        engine = EvaluationEngine(
             judged,
             method,
             total=total,

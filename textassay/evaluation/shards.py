@@ -55,7 +55,7 @@ class Shard:
         )
 
 
-class Part:
+class DataShard:
     """Some neighboring examples of a data set, as often as they are iterated."""
 
     def __init__(self, examples: Iterable[Example], start: int, stop: int) -> None:
@@ -78,7 +78,7 @@ def part_of(
         shard: Of those, only this part; `None` for all.
     """
     start, stop = bounds_of(count, limit=limit, shard=shard)
-    return (examples if stop - start == count else Part(examples, start, stop)), stop - start
+    return (examples if stop - start == count else DataShard(examples, start, stop)), stop - start
 
 
 def bounds_of(count: int, *, limit: int | None, shard: str | None) -> tuple[int, int]:

@@ -37,9 +37,9 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
 
-Ratings = Mapping[str, Mapping[str, float | None]]
+NodeValues = Mapping[str, Mapping[str, float | None]]
 """Value by node's id and example's id."""
-Rate = Callable[[int, AspectTree, Sequence[Aspect]], Awaitable[Ratings]]
+Rate = Callable[[int, AspectTree, Sequence[Aspect]], Awaitable[NodeValues]]
 """Rates a layer's nodes of the tree on all rows, training and held-out."""
 TakeApart = Callable[[int, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]]
 """Yields the parts of criteria that become a layer."""
@@ -219,7 +219,7 @@ def rehearse(
         ) from error
 
 
-def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Ratings:
+def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> NodeValues:
     """Return placeholder ratings like those of a fair judge.
 
     Each is a row's mean human rating plus as much noise as signal.
@@ -235,7 +235,7 @@ def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Rati
     }
 
 
-def parts_of(people: FeatureTable, train: Mask, ratings: Ratings) -> Parts:
+def parts_of(people: FeatureTable, train: Mask, ratings: NodeValues) -> Parts:
     """Return training and held-out rows with the ratings as features.
 
     Rows without any are left out.

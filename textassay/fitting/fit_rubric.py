@@ -74,7 +74,7 @@ class Rubric(Alignment):
         folder: Path,
         models: Mapping[str, Model],
         connected: Mapping[str, Model],
-        watch: Watch,
+        watch: WatchSession,
     ) -> Rounds:
         return Rounds(self, folder, models, connected, watch)
 
@@ -131,7 +131,7 @@ class Rubric(Alignment):
         return fenced(shown, number)
 
     async def _ask_all(
-        self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: Watch
+        self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: WatchSession
     ) -> None:
         tree, growth = AspectTree(aspects=self.roots), self.order.rubric
         learned = rows_of(self, self.train)
@@ -179,7 +179,7 @@ class Rounds(Layers):
 
     async def rate_on(
         self, name: str, tree: AspectTree, nodes: Sequence[Aspect], rows: Mask
-    ) -> Ratings:
+    ) -> NodeValues:
         """Return the criteria's ratings on some rows."""
         return await self.rated(name, tree, nodes, rows_of(self._alignment, rows))
 

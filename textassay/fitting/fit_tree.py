@@ -53,7 +53,7 @@ from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder
 
-Watch = Callable[[Session], AbstractAsyncContextManager[Any]]
+WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 """Shows how a session goes while its block runs."""
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
 OF_THE_TREE = ("tree", "depth", "output")
@@ -123,7 +123,7 @@ class Alignment:
         self.people = self.people.rows(used)
         return train[used]
 
-    async def run(self, watch: Watch = _unwatched) -> Fit:
+    async def run(self, watch: WatchSession = _unwatched) -> Fit:
         """Run the alignment, or resume one that was stopped.
 
         A folder may be resumed with the same request, or with other aggregators.
@@ -159,12 +159,12 @@ class Alignment:
         folder: Path,
         models: Mapping[str, Model],
         connected: Mapping[str, Model],
-        watch: Watch,
+        watch: WatchSession,
     ) -> Layers:
         """Return what rates criteria and has them proposed."""
         return Layers(self, folder, models, connected, watch)
 
-    async def dry_run(self, watch: Watch = _unwatched) -> Usage:
+    async def dry_run(self, watch: WatchSession = _unwatched) -> Usage:
         """Return the greatest usage: every criterion with as many parts as it may have.
 
         Raises:
@@ -184,7 +184,7 @@ class Alignment:
             return sum(ledgers.values(), Usage())
 
     async def _ask_all(
-        self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: Watch
+        self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: WatchSession
     ) -> None:
         """Ask dry models everything that may be asked."""
         tree, nodes = AspectTree(aspects=self.roots), self.roots
@@ -201,7 +201,7 @@ class Alignment:
         self,
         method: NodeRatings,
         connected: Mapping[str, Model],
-        watch: Watch,
+        watch: WatchSession,
         examples: Sequence[Example] | None = None,
     ) -> None:
         """Count what rating the examples would ask; nothing is asked."""
@@ -409,7 +409,7 @@ class Layers:
         folder: Path,
         models: Mapping[str, Model],
         connected: Mapping[str, Model],
-        watch: Watch,
+        watch: WatchSession,
     ) -> None:
         self._alignment, self._folder, self._watch = alignment, folder, watch
         self._models, self._connected = models, connected
@@ -436,7 +436,7 @@ class Layers:
             given=alignment.tree is not None,
         )
 
-    async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> Ratings:
+    async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> NodeValues:
         """Return the ratings of a layer's nodes; the judge is asked for those that are missing."""
         return await self.rated(str(layer), tree, nodes)
 
@@ -446,7 +446,7 @@ class Layers:
         tree: AspectTree,
         nodes: Sequence[Aspect],
         examples: Sequence[Example] | None = None,
-    ) -> Ratings:
+    ) -> NodeValues:
         """Return ratings from the run of that name, on all examples or on those given."""
         self.rating = True
         method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from textassay.agents.decomposer import Decomposition
-from textassay.fitting.alignment import Aligned, Ratings, parts_of
+from textassay.fitting.alignment import Aligned, NodeValues, parts_of
 from textassay.fitting.curves import agreement
 from textassay.fitting.learn import Fitter, choose, importance_over_folds, predicted_by
 from textassay.fitting.table import FeatureTable, refuse_leaks
@@ -36,7 +36,7 @@ Shown = Mapping[str, Sequence[str]]
 """Ids of the rated texts that are shown, by human aspect."""
 Propose = Callable[[int, Shown, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]]
 """Yields the criteria of a round, given the texts to show and the criteria that were tried."""
-RateOn = Callable[[str, AspectTree, Sequence[Aspect], Mask], Awaitable[Ratings]]
+RateOn = Callable[[str, AspectTree, Sequence[Aspect], Mask], Awaitable[NodeValues]]
 """Rates criteria on some rows; the first argument names the run."""
 
 
@@ -143,7 +143,7 @@ def weed(
     train: FeatureTable,
     roots: Sequence[Aspect],
     criteria: Sequence[Aspect],
-    ratings: Ratings,
+    ratings: NodeValues,
     fitter: Fitter,
 ) -> dict[str, _Verdict]:
     """Return what becomes of each criterion: the least important goes until all others matter.
@@ -185,7 +185,7 @@ def _importance(
     train: FeatureTable,
     roots: Sequence[Aspect],
     criteria: Sequence[Aspect],
-    ratings: Ratings,
+    ratings: NodeValues,
     fitter: Fitter,
     confidence: float,
 ) -> dict[str, tuple[float, tuple[float, float]]]:
@@ -210,7 +210,7 @@ def _importance(
 
 
 def texts_to_show(
-    train: FeatureTable, features: Ratings, number: int, growth: RubricGrowth, seed: int
+    train: FeatureTable, features: NodeValues, number: int, growth: RubricGrowth, seed: int
 ) -> dict[str, list[str]]:
     """Return the ids of the rated texts that a round shows, by human aspect.
 
@@ -253,7 +253,7 @@ def _residuals(human: Floats, features: Floats) -> Floats:
     return np.asarray(np.abs(design @ weights - human), float)
 
 
-def _known(ratings: Ratings, roots: Sequence[Aspect], kept: Sequence[Aspect]) -> Ratings:
+def _known(ratings: NodeValues, roots: Sequence[Aspect], kept: Sequence[Aspect]) -> NodeValues:
     return {node.id: ratings[node.id] for node in (*roots, *kept)}
 
 

@@ -26,7 +26,7 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.storage.cache_folder import prepared_folder
 from textassay.runtime.storage.files import read_regular, write_json
 
-Mode = Literal["record", "replay", "live"]
+RecordingMode = Literal["record", "replay", "live"]
 """`record` asks what has no recorded answer, `replay` asks nothing, `live` asks everything."""
 MODELS = "models"
 
@@ -37,7 +37,7 @@ class Judge:
     How they are asked, where answers are kept, what they cost.
     """
 
-    def __init__(self, mode: Mode, folder: Path, *, max_cost: float | None = None) -> None:
+    def __init__(self, mode: RecordingMode, folder: Path, *, max_cost: float | None = None) -> None:
         """Store how models are asked.
 
         Args:
@@ -45,7 +45,7 @@ class Judge:
             folder: Where answers are kept.
             max_cost: The most that the session may cost, in US dollars.
         """
-        self.mode: Mode = mode
+        self.mode: RecordingMode = mode
         self.folder, self.max_cost = folder, max_cost
         self.usage = Usage()
         # one budget for the session: the limit is on the test suite, not on each test

@@ -15,9 +15,9 @@ from textassay.meta.bootstrap import Interval
 from textassay.meta.correlation import Coefficient
 from textassay.meta.intervals import Intervals, intervals_at
 from textassay.meta.levels import (
-    Labels,
     Level,
     Pairs,
+    RowLabels,
     dataset_level,
     group_coefficients,
     mean_over_groups,
@@ -64,8 +64,8 @@ def correlate(
     scores: ArrayLike | Sequence[float | None],
     human: ArrayLike | Sequence[float | None],
     *,
-    groups: Labels | None = None,
-    systems: Labels | None = None,
+    groups: RowLabels | None = None,
+    systems: RowLabels | None = None,
     level: Level = "dataset",
     bootstrap: int = 0,
     seed: int = 0,

@@ -28,7 +28,7 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 Level = Literal["dataset", "group", "system"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-Labels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
+RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 """What each row belongs to, one hashable per row; `None` where it belongs to nothing."""
 
 
@@ -61,8 +61,8 @@ def pair_up(
     scores: ArrayLike | Sequence[float | None],
     human: ArrayLike | Sequence[float | None],
     *,
-    groups: Labels | None = None,
-    systems: Labels | None = None,
+    groups: RowLabels | None = None,
+    systems: RowLabels | None = None,
     level: Level = "dataset",
 ) -> Pairs:
     """Leave out the rows without both numbers, and number groups and systems.
@@ -158,7 +158,7 @@ def _over_points(x: Floats, y: Floats) -> dict[Coefficient, float | None]:
 
 
 def _numbered(
-    labels: Labels | None, kept: Codes, n: int, kind: str, *, needed: bool
+    labels: RowLabels | None, kept: Codes, n: int, kind: str, *, needed: bool
 ) -> Codes | None:
     """Return codes in order of appearance.
 

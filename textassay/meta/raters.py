@@ -27,10 +27,10 @@ from textassay.meta.correlation import kendall, pearson, spearman
 from textassay.meta.ranks import Floats
 from textassay.runtime.errors import DataError, UnknownName
 
-Measurement = Literal["nominal", "ordinal", "interval"]
-MEASUREMENTS: tuple[Measurement, ...] = get_args(Measurement)
+MeasurementLevel = Literal["nominal", "ordinal", "interval"]
+MEASUREMENTS: tuple[MeasurementLevel, ...] = get_args(MeasurementLevel)
 
-Ratings = ArrayLike | Sequence[Sequence[float | None]]
+RatingsLike = ArrayLike | Sequence[Sequence[float | None]]
 """Ratings of shape (items, raters); `None` or NaN where a rater did not rate an item. Rows may be
 of different lengths: missing ends are gaps."""
 
@@ -79,7 +79,7 @@ class RaterAgreement:
     raters: int
     items: int
     ratings: int
-    alpha: dict[Measurement, float | None]
+    alpha: dict[MeasurementLevel, float | None]
     between_raters: PairAgreement | None
     ceiling: PairAgreement | None
     judge_rater: PairAgreement | None = None
@@ -90,7 +90,7 @@ class RaterAgreement:
         return asdict(self)
 
 
-def rating_table(ratings: Ratings) -> Floats:
+def rating_table(ratings: RatingsLike) -> Floats:
     """Return ratings as an array of shape (items, raters), with NaN in the gaps.
 
     Args:
@@ -123,7 +123,9 @@ def rating_table(ratings: Ratings) -> Floats:
     return table
 
 
-def krippendorff_alpha(ratings: Ratings, *, level: Measurement = "interval") -> float | None:
+def krippendorff_alpha(
+    ratings: RatingsLike, *, level: MeasurementLevel = "interval"
+) -> float | None:
     """Return Krippendorff's alpha: 1 for full agreement, 0 for what chance gives.
 
     Items with fewer than two ratings say nothing of agreement and are left out.
@@ -173,7 +175,7 @@ def _coincidences(counts: Floats) -> Floats:
     return np.asarray(pairs - np.diag(weights @ counts))
 
 
-def _squared_distance(values: Floats, totals: Floats, level: Measurement) -> Floats:
+def _squared_distance(values: Floats, totals: Floats, level: MeasurementLevel) -> Floats:
     if level == "nominal":
         return 1.0 - np.eye(len(values))
     if level == "interval":
@@ -207,7 +209,7 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
     )
 
 
-def mean_of_others(ratings: Ratings) -> Floats:
+def mean_of_others(ratings: RatingsLike) -> Floats:
     """Return for each rating the mean of the item's other ratings, shape (items, raters).
 
     NaN where the rater did not rate the item, or nobody else did.
@@ -224,7 +226,7 @@ def mean_of_others(ratings: Ratings) -> Floats:
 
 
 def rater_agreement(
-    ratings: Ratings, judge: ArrayLike | Sequence[float | None] | None = None
+    ratings: RatingsLike, judge: ArrayLike | Sequence[float | None] | None = None
 ) -> RaterAgreement:
     """Return how well raters agree with each other, and a judge with them on the same items.
 

@@ -34,7 +34,7 @@ from textassay.meta.intervals import (
     standard_error,
     t_quantile,
 )
-from textassay.meta.levels import Labels, Level, Pairs, pair_up, system_means
+from textassay.meta.levels import Level, Pairs, RowLabels, pair_up, system_means
 from textassay.meta.ranks import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 
@@ -101,8 +101,8 @@ def compare(
     b: ArrayLike | Sequence[float | None],
     human: ArrayLike | Sequence[float | None],
     *,
-    groups: Labels | None = None,
-    systems: Labels | None = None,
+    groups: RowLabels | None = None,
+    systems: RowLabels | None = None,
     level: Level = "dataset",
     bootstrap: int = 1000,
     seed: int = 0,
@@ -193,8 +193,8 @@ def _same_rows(
     a: ArrayLike | Sequence[float | None],
     b: ArrayLike | Sequence[float | None],
     human: ArrayLike | Sequence[float | None],
-    groups: Labels | None,
-    systems: Labels | None,
+    groups: RowLabels | None,
+    systems: RowLabels | None,
     level: Level,
 ) -> tuple[Pairs, Pairs]:
     x, y = finite_array(a, "scores a"), finite_array(b, "scores b")

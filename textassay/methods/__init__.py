@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from textassay.methods.claims import ClaimCheck
     from textassay.methods.coascore import CoAScore
     from textassay.methods.decomp_eval import DecompEval
-    from textassay.methods.fitted.scores import Learned
+    from textassay.methods.fitted.scores import FittedMethod
     from textassay.methods.fitted.tree import LearnedTree
     from textassay.methods.fusion_eval import FusionEval
     from textassay.methods.g_eval import GEval
@@ -42,7 +42,7 @@ _HOME = {
     "Jury": "jury",
     "LLMScore": "llm_score",
     "LLMScoreCoT": "llm_score",
-    "Learned": "fitted.scores",
+    "FittedMethod": "fitted.scores",
     "LearnedTree": "fitted.tree",
     "Method": "method",
     "Models": "method",
@@ -65,6 +65,7 @@ __all__ = [
     "ClaimCheck",
     "CoAScore",
     "DecompEval",
+    "FittedMethod",
     "FusionEval",
     "GEval",
     "GPTScore",
@@ -72,7 +73,6 @@ __all__ = [
     "Jury",
     "LLMScore",
     "LLMScoreCoT",
-    "Learned",
     "LearnedTree",
     "Method",
     "Models",

@@ -209,7 +209,7 @@ def _fitted(
             f"{parameter('task', str(task))}"
         )
     from textassay.methods.fitted.evaluator import load
-    from textassay.methods.fitted.scores import Learned, LearnedOptions
+    from textassay.methods.fitted.scores import FittedMethod, LearnedOptions
     from textassay.methods.fitted.tree import LearnedTree, LearnedTreeOptions
 
     evaluator = load(folder)
@@ -220,7 +220,7 @@ def _fitted(
             f"{folder} was fitted on recorded scores and asks no model; leave out "
             f"{parameter('model')}"
         )
-    return Learned(evaluator, aspects, LearnedOptions.read(options))
+    return FittedMethod(evaluator, aspects, LearnedOptions.read(options))
 
 
 def _with_tools() -> list[str]:

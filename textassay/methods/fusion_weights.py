@@ -24,7 +24,7 @@ from textassay.tools.dry_run import DryRunTool
 AT_ONCE = 64
 """Rated examples that are measured at the same time."""
 
-Judge = Callable[[Example], Awaitable[list[Score | Failure]]]
+DirectJudge = Callable[[Example], Awaitable[list[Score | Failure]]]
 """Judges an example directly, on all aspects in order."""
 
 
@@ -42,7 +42,7 @@ class RatedWeights:
         assistants: Sequence[Assistant],
         tools: Sequence[Tool],
         ranges: dict[str, Scale],
-        direct: Judge | None,
+        direct: DirectJudge | None,
     ) -> None:
         """Check the file.
 

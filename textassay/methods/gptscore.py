@@ -48,7 +48,7 @@ class GPTScoreOptions(PromptOptions):
     """Number of demonstrations of each aspect, from the beginning of the file; all if not given."""
     seed: int | None = None
     """Draw the `k` demonstrations of each aspect at random with this seed instead."""
-    weights: Weights = "mean"
+    weights: TokenWeights = "mean"
     """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
     direction: Directions = "default"
     """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from textassay.agents.ask import Ask
-from textassay.agents.comparer import Comparer, Order, Settler
+from textassay.agents.comparer import Comparer, OptionOrder, Settler
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
 from textassay.runtime.data.dataset import DataInfo
@@ -56,7 +56,7 @@ class Pairwise(PromptMethod):
 
     def nodes(self) -> list[Node]:
         """Compare in each order, side by side, and settle what they say."""
-        orders: tuple[Order, ...] = (
+        orders: tuple[OptionOrder, ...] = (
             ("forth", "back") if self.options.orders == "both" else (self.options.orders,)
         )
         # a node per order: the graph asks both at the same time, and each is cached for itself
@@ -106,5 +106,5 @@ class Pairwise(PromptMethod):
             max_tokens=self.options.max_tokens,
         )
 
-    def _comparer(self, order: Order) -> Comparer:
+    def _comparer(self, order: OptionOrder) -> Comparer:
         return Comparer(self._ask, order, self.options.ties, self.options.parse_retries)

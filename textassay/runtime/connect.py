@@ -22,7 +22,7 @@ from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.plugins import checked_model
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
-from textassay.runtime.calls.endpoints import Endpoint, EndpointsModel
+from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
@@ -124,7 +124,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             self.price = (0.0, 0.0)
         calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
         self._endpoints = [
-            Endpoint(
+            EndpointState(
                 number,
                 self._open_limiter(own, own.concurrency if settings.endpoints else calls),
                 weight,

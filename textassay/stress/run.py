@@ -49,7 +49,7 @@ from textassay.stress.families.position import (
 )
 from textassay.stress.suite import EDITS, REPEAT, chosen_tests
 from textassay.stress.summary import StressResult
-from textassay.stress.table import Answered, Joined
+from textassay.stress.table import Answered, JoinedSessions
 from textassay.stress.variants import Variants
 from textassay.stress.verdicts import verdicts
 
@@ -375,7 +375,7 @@ class StressRun:
         if copies is not None:
             answered[""].add_copies(copies)
         sources = {one.id: one.group for one in self._originals()}
-        joined = Joined(
+        joined = JoinedSessions(
             sources,
             answered[""],
             answered[REPEAT],

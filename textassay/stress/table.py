@@ -64,7 +64,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedSessions:
     """The sessions of a stress run.
 
     Attributes:
@@ -101,7 +101,7 @@ class Joined:
 class _OneAspect:
     """Joins the scores of one aspect."""
 
-    def __init__(self, joined: Joined, aspect: Aspect) -> None:
+    def __init__(self, joined: JoinedSessions, aspect: Aspect) -> None:
         self._joined, self._name = joined, aspect.label
         self._better = 1 if aspect.higher_is_better else -1
         self._ids = list(joined.sources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Sample = tuple[Mapping[str, str], float]
+MetricSample = tuple[Mapping[str, str], float]
 
 
 def prometheus_text(progress: Any, *, run: str = "") -> str:
@@ -44,7 +44,7 @@ def prometheus_text(progress: Any, *, run: str = "") -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _metric(name: str, kind: str, text: str, samples: Iterable[Sample]) -> list[str]:
+def _metric(name: str, kind: str, text: str, samples: Iterable[MetricSample]) -> list[str]:
     rows = [
         f"textassay_{name}{_labels(labels)} {value:g}"
         if isinstance(value, float)
@@ -58,11 +58,11 @@ def _metric(name: str, kind: str, text: str, samples: Iterable[Sample]) -> list[
     return [f"# HELP textassay_{name} {text}", f"# TYPE textassay_{name} {kind}", *rows]
 
 
-def _known(labels: Mapping[str, str], value: float | None) -> list[Sample]:
+def _known(labels: Mapping[str, str], value: float | None) -> list[MetricSample]:
     return [] if value is None else [(labels, value)]
 
 
-def _by(labels: Mapping[str, str], name: str, counts: Mapping[str, int]) -> list[Sample]:
+def _by(labels: Mapping[str, str], name: str, counts: Mapping[str, int]) -> list[MetricSample]:
     return [({**labels, name: key}, count) for key, count in counts.items()]
 
 

@@ -30,7 +30,7 @@ DEFAULT_UNIEVAL = {
 }
 """The published models by task."""
 
-Part = Literal["source", "context", "references"]
+InputPart = Literal["source", "context", "references"]
 
 
 class BooleanQuestion(NamedTuple):
@@ -39,16 +39,16 @@ class BooleanQuestion(NamedTuple):
     text: str
     output_label: str
     """How the output is introduced."""
-    others: tuple[tuple[str, Part], ...] = ()
+    others: tuple[tuple[str, InputPart], ...] = ()
     """Further texts with how they are introduced."""
     sentences: Literal["whole", "mean", "sum"] = "whole"
     """Whether the output is judged sentence by sentence, and how the values are put together."""
 
 
-_DOCUMENT: tuple[str, Part] = ("document", "source")
-_HISTORY: tuple[str, Part] = ("dialogue history", "source")
-_FACT: tuple[str, Part] = ("fact", "context")
-_REFERENCE: tuple[str, Part] = ("reference", "references")
+_DOCUMENT: tuple[str, InputPart] = ("document", "source")
+_HISTORY: tuple[str, InputPart] = ("dialogue history", "source")
+_FACT: tuple[str, InputPart] = ("fact", "context")
+_REFERENCE: tuple[str, InputPart] = ("reference", "references")
 _CONSISTENCY = BooleanQuestion(
     "Is this claim consistent with the document?", "claim", (_DOCUMENT,), "mean"
 )
@@ -184,7 +184,7 @@ class UniEval(ModelTool):
         end = engine.config.get("eos_token_id")
         if not isinstance(end, int):
             raise ConfigurationError(f"config.json of {self.runner.label} names no eos_token_id")
-        given: dict[Part, str] = {
+        given: dict[InputPart, str] = {
             "source": example.source or "",
             "context": example.context or "",
             "references": next(iter(references(example)), ""),

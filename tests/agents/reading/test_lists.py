@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.reading.lists import MAX_ANSWER, Entry, parse_listing
+from textassay.agents.reading.lists import MAX_ANSWER, ListItem, parse_listing
 from textassay.runtime.messages import slug
 
-FLOW_AND_STOP = (Entry("Flow", "it goes."), Entry("Full stop", "it ends."))
+FLOW_AND_STOP = (ListItem("Flow", "it goes."), ListItem("Full stop", "it ends."))
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,15 @@ def test_the_usual_shapes_of_a_list_are_read(answer):
 
 def test_names_and_definitions_may_be_in_any_script():
     listing = parse_listing("1、流暢性：文章是否流暢。\n2、一致性：與來源一致。")
-    assert listing.entries == (Entry("流暢性", "文章是否流暢。"), Entry("一致性", "與來源一致。"))
+    assert listing.entries == (
+        ListItem("流暢性", "文章是否流暢。"),
+        ListItem("一致性", "與來源一致。"),
+    )
 
 
 def test_half_a_surrogate_pair_is_replaced():
     assert parse_listing("1. Flow \ud83d: it goes \ud83d\ude00.").entries == (
-        Entry("Flow \ufffd", "it goes 😀."),
+        ListItem("Flow \ufffd", "it goes 😀."),
     )
 
 

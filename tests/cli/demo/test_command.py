@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import Outcome, rows_of, textassay
-from textassay.demo.layout import Layout
+from textassay.demo.layout import DemoFolder
 from textassay.demo.pipeline import LEARNING
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, TASKS, TRIVIAL
 from textassay.fitting.fit_from_scores import split
@@ -40,7 +40,7 @@ pytestmark = [
 class Done:
     """The demo's folder and what it printed."""
 
-    layout: Layout
+    layout: DemoFolder
     outcome: Outcome
 
 
@@ -48,7 +48,7 @@ class Done:
 def done(tmp_path_factory) -> Done:
     """The demo of one task, run once to its end."""
     folder = tmp_path_factory.mktemp("demo") / "out"
-    return Done(Layout(folder, (TASK,)), textassay("demo", "--quick", "--out", folder))
+    return Done(DemoFolder(folder, (TASK,)), textassay("demo", "--quick", "--out", folder))
 
 
 def agreement_of(done: Done) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from textassay.runtime.backends.llamacpp.chunks import (
 )
 from textassay.runtime.backends.llamacpp.digest import file_digest, parts
 from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
-from textassay.runtime.backends.llamacpp.order import PATIENCE, Order
+from textassay.runtime.backends.llamacpp.order import PATIENCE, PrefixOrder
 from textassay.runtime.backends.llamacpp.source import HubFile, locate, parse
 from textassay.runtime.backends.llamacpp.worker import Worker
 from textassay.runtime.calls.conversation import conversation
@@ -323,7 +323,7 @@ async def test_others_that_keep_asking_do_not_make_a_wait_longer():
 
 def test_the_longest_waiting_goes_first_but_once_in_many_turns():
     """What came next to it then runs beside it, whoever else has waited long."""
-    order: Order[Waiting] = Order()
+    order: PrefixOrder[Waiting] = PrefixOrder()
     ran = []
     for turn in range(2 * PATIENCE + 8):
         order.push(Waiting(b"bbb", turn))

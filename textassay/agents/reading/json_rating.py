@@ -15,7 +15,7 @@ from typing import Any
 from textassay.agents.reading.asides import own_words
 from textassay.agents.reading.json_in_prose import FoundJson, JsonObject, find_json, key_of
 from textassay.agents.reading.letters import stated_letters
-from textassay.agents.reading.other_numbers import Found, blank_distractors
+from textassay.agents.reading.other_numbers import NumberMatch, blank_distractors
 from textassay.agents.reading.wording import (
     DECLINED,
     Contradiction,
@@ -64,7 +64,7 @@ def json_rating(
         aspect: Name of the judged aspect; a field of that name counts before `score` and the like.
     """
     own = key_of(aspect or "")
-    outcomes: list[Found | Contradiction | Unusable] = []
+    outcomes: list[NumberMatch | Contradiction | Unusable] = []
     end = 0
     for part in find_json(text):
         fields = list(_fields(part, own, text, scale, form))
@@ -98,7 +98,7 @@ def _is_quoted(text: str, part: FoundJson) -> bool:
 
 def _fields(
     part: FoundJson, own: str, text: str, scale: tuple[float, float], form: Form
-) -> Iterator[Found | Contradiction | Unusable]:
+) -> Iterator[NumberMatch | Contradiction | Unusable]:
     """Yield what each rating field of one JSON value says, those of the highest rank only."""
     held = _about(part.value, own)
     if not isinstance(held, JsonObject):
@@ -148,7 +148,7 @@ def _field(
     form: Form,
     *,
     nested: bool,
-) -> Found | Contradiction | Unusable:
+) -> NumberMatch | Contradiction | Unusable:
     value = held[key]
     if key in held.contradicted:
         return Contradiction(f"the answer holds the field {key!r} twice, with different values")
@@ -171,7 +171,7 @@ def _field(
 
 def _text_field(
     value: str, key: str, start: int, text: str, scale: tuple[float, float], form: Form
-) -> Found | Contradiction | None:
+) -> NumberMatch | Contradiction | None:
     """Read a field such as `"4"`, `"4 out of 5"` or `"C"`."""
     if form == "letters":
         points = [

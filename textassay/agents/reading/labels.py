@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from textassay.agents.answer_form import Point
+from textassay.agents.answer_form import ScalePoint
 from textassay.runtime.model import Sample, TokenLogprob
 
 MIN_MASS = 0.1
@@ -49,7 +49,7 @@ class NoExpectation:
 
 
 def expected_rating(
-    sample: Sample, start: int, points: Sequence[Point]
+    sample: Sample, start: int, points: Sequence[ScalePoint]
 ) -> Expectation | NoExpectation:
     """Return the mean rating over labels at the token that holds character `start` of the answer.
 
@@ -120,7 +120,7 @@ def _token_at(sample: Sample, start: int) -> int | None:
     return None
 
 
-def _mass_by_label(token: TokenLogprob, points: Sequence[Point]) -> dict[str, float]:
+def _mass_by_label(token: TokenLogprob, points: Sequence[ScalePoint]) -> dict[str, float]:
     """Return the probability of each label as one token, over all its spellings."""
     alternatives = dict(token.top)
     # Some servers leave the sampled token out of its alternatives.
@@ -135,7 +135,7 @@ def _mass_by_label(token: TokenLogprob, points: Sequence[Point]) -> dict[str, fl
 
 
 def _split_longer_labels(
-    mass: dict[str, float], tokens: Sequence[TokenLogprob], index: int, points: Sequence[Point]
+    mass: dict[str, float], tokens: Sequence[TokenLogprob], index: int, points: Sequence[ScalePoint]
 ) -> dict[str, float] | None:
     """Divide the mass of `1` between `1` and `10` where digits are tokens.
 

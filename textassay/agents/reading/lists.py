@@ -27,7 +27,7 @@ QUOTED = 120
 """Characters of an unusable entry that are kept."""
 
 
-class Entry(NamedTuple):
+class ListItem(NamedTuple):
     """One thing of a list."""
 
     name: str
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 class Listing:
     """What an answer lists."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ListItem, ...]
     """Usable entries in order; their slugs differ."""
     dropped: tuple[Json, ...] = ()
     """`{text, problem}` for each entry that is not used."""
@@ -58,12 +58,12 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
     items = _from_json(reply)
     if items is None:
         items = _from_table(reply) or _from_lines(reply)
-    entries: list[Entry] = []
+    entries: list[ListItem] = []
     dropped: list[Json] = []
     seen: set[str] = set()
     refused = {slug(name) for name in unwanted}
     for raw_name, raw_definition in items:
-        entry = Entry(_name(raw_name), _definition(raw_definition))
+        entry = ListItem(_name(raw_name), _definition(raw_definition))
         problem = _problem(entry, seen, refused, full=most is not None and len(entries) >= most)
         if problem is None:
             entries.append(entry)
@@ -81,7 +81,7 @@ def _well_formed(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _problem(entry: Entry, seen: set[str], refused: set[str], *, full: bool) -> str | None:
+def _problem(entry: ListItem, seen: set[str], refused: set[str], *, full: bool) -> str | None:
     if not re.search(r"[^\W_]", entry.name) or len(entry.name) > MAX_NAME:
         return "no name"
     if not re.search(r"[^\W_]", entry.definition):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-Found = tuple[float | None, tuple[int, int]]
+NumberMatch = tuple[float | None, tuple[int, int]]
 """A number's value and place; the value is `None` for a range and for a number on another scale."""
 
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -96,7 +96,7 @@ _SPELLED = compiled(
 _A_WORD = compiled(rf"\b{_WORD}")
 
 
-def found_in(m: re.Match[str], offset: int = 0) -> Found:
+def found_in(m: re.Match[str], offset: int = 0) -> NumberMatch:
     """Return the number of a match of a pattern that holds `NUMBER`.
 
     Places are moved by `offset`.

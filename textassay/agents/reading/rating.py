@@ -37,7 +37,7 @@ from textassay.agents.reading.letters import stated_letters
 from textassay.agents.reading.other_numbers import (
     FOREIGN,
     OUT_OF,
-    Found,
+    NumberMatch,
     blank_distractors,
     compiled,
 )
@@ -166,7 +166,7 @@ def _read(
 
 
 def _on_scale(
-    shown: str, statement: Found, scale: tuple[float, float], form: Form
+    shown: str, statement: NumberMatch, scale: tuple[float, float], form: Form
 ) -> Rating | NoRating:
     value, (start, end) = statement
     if value is None:

@@ -17,7 +17,7 @@ from textassay.agents.reading.other_numbers import (
     FOREIGN,
     NUMBER,
     OUT_OF,
-    Found,
+    NumberMatch,
     compiled,
     found_in,
 )
@@ -35,7 +35,7 @@ class Contradiction:
     """What stands against what, for people."""
 
 
-Statement = Found | Contradiction | None
+Statement = NumberMatch | Contradiction | None
 """What a rule makes of an answer: a rating, two that differ, or none."""
 
 # what may stand between a label and its number: **  "  (  $\\boxed{
@@ -159,7 +159,7 @@ def first_rating(
 def _shares(text: str, aspect: str | None) -> Statement:
     """Return the rating given as `3 out of 5`, of several the one whose clause names the aspect."""
     matches, named, end = list(_SHARE.finditer(text)), _named(aspect), 0
-    own: list[Found] = []
+    own: list[NumberMatch] = []
     for match in matches:
         if named is not None and named.search(text, end, match.start()):
             own.append(found_in(match))
@@ -195,7 +195,7 @@ def stated_rating(
     return None
 
 
-def agreed(statements: Sequence[Found]) -> Statement:
+def agreed(statements: Sequence[NumberMatch]) -> Statement:
     """Return the last of several statements of equal rank if all give the same rating."""
     values = list(dict.fromkeys(value for value, _ in statements))
     if len(values) < 2:
@@ -209,7 +209,7 @@ def agreed(statements: Sequence[Found]) -> Statement:
 _FIRST_LINE = re.compile(rf"\A\s{{0,4}}{_MARKUP}{NUMBER}(?:{OUT_OF})?[ \t*_`\"')\]}}]{{0,8}}\n")
 
 
-def _held_against_first_line(text: str, labelled: Found | Contradiction) -> Statement:
+def _held_against_first_line(text: str, labelled: NumberMatch | Contradiction) -> Statement:
     first = _FIRST_LINE.match(text)
     if first is None or isinstance(labelled, Contradiction):
         return labelled
@@ -218,7 +218,7 @@ def _held_against_first_line(text: str, labelled: Found | Contradiction) -> Stat
 
 def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> Statement:
     """Return the last rating given in a phrase, one that is on the scale if there is one."""
-    stated: list[tuple[Found, bool]] = []
+    stated: list[tuple[NumberMatch, bool]] = []
     for pattern in _phrases(aspect):
         for m in pattern.finditer(text):
             rating = found_in(m)
@@ -239,7 +239,7 @@ def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> State
     return ordered[-1] if ordered else None
 
 
-def _at_the_edge(text: str) -> Found | None:
+def _at_the_edge(text: str) -> NumberMatch | None:
     """Return a rating that stands out by its place.
 
     It opens or closes the answer, or is the only number in parentheses or after a label.
@@ -259,7 +259,7 @@ def _at_the_edge(text: str) -> Found | None:
     return found_in(opening) if opening else None
 
 
-def _is_on(scale: tuple[float, float], statement: Found) -> bool:
+def _is_on(scale: tuple[float, float], statement: NumberMatch) -> bool:
     return statement[0] is not None and scale[0] <= statement[0] <= scale[1]
 
 
@@ -392,7 +392,7 @@ def _before_next_heading(text: str, plain: Matches) -> Matches:
     return plain
 
 
-def _glyphs(text: str) -> Found | None:
+def _glyphs(text: str) -> NumberMatch | None:
     if stars := _ASTERISKS.match(text):
         return float(len(stars[1])), stars.span(1)
     if (last := last_of(_GLYPHS.finditer(text))) is not None:

@@ -39,6 +39,6 @@ def demo(
     given: Annotated[Given, PROGRESS],
 ) -> int:
     """Run the whole pipeline on bundled examples: offline, with the embedded model."""
-    from textassay.cli.demo.command import carry_out
+    from textassay.cli.demo.command import execute
 
-    return run_async(carry_out(out, given.get("progress") or "auto", quick=quick, as_json=as_json))
+    return run_async(execute(out, given.get("progress") or "auto", quick=quick, as_json=as_json))

@@ -201,8 +201,8 @@ def fit(
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Learn from human ratings how to judge, and write an evaluator folder."""
-    from textassay.cli.fit import carry_out
+    from textassay.cli.fit import execute
 
     flags = {"data": data, "more": more, "method": method, "model": model, "out": out, **given}
     known = (*FLAGS.flags, "data", "method", "model", "out", "fields")
-    return carry_out(*arguments.with_config(flags, known), as_json=as_json)
+    return execute(*arguments.with_config(flags, known), as_json=as_json)

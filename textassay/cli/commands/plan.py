@@ -42,7 +42,7 @@ def plan(
     from textassay.cli import plan as plans
 
     flags, options, settings = arguments.for_models({**given, "model": model})
-    order = plans.PlanOrder(
+    order = plans.PlanCommand(
         out,
         flags["model"],
         flags.get("task"),
@@ -51,4 +51,4 @@ def plan(
         options,
         settings,
     )
-    run_async(plans.carry_out(order))
+    run_async(plans.execute(order))

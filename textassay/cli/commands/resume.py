@@ -42,7 +42,7 @@ def resume(
     Flags that are given replace the settings that the run was made with, and so do those of
     --config: headers, certificates and addresses per role are never taken from a run folder.
     """
-    from textassay.cli.score import carry_out, flags_to_resume, order_to_resume
+    from textassay.cli.score import command_to_resume, execute, flags_to_resume
     from textassay.evaluation.shards import is_divided
 
     read = flags_to_resume({**given, "data": data}, score_keys())
@@ -55,17 +55,17 @@ def resume(
         from textassay.cli.processes import resume_in_processes
 
         return run_async(resume_in_processes(run, read, as_json=as_json))
-    order = order_to_resume(run, read)
+    order = command_to_resume(run, read)
     if order.spec.stress is not None:
         if order.cluster is not None:
             raise ConfigurationError("a stress run cannot be resumed on a cluster")
-        from textassay.cli.stress import carry_out as carry_out_stress
+        from textassay.cli.stress import execute as execute_stress
         from textassay.cli.stress import request_to_resume
 
-        return run_async(carry_out_stress(request_to_resume(order), as_json=as_json))
+        return run_async(execute_stress(request_to_resume(order), as_json=as_json))
     order = replace(order, as_json=as_json)
     if order.cluster is not None:
         from textassay.cli.cluster import carry_out_on_cluster
 
         return run_async(carry_out_on_cluster(order, order.cluster))
-    return run_async(carry_out(order))
+    return run_async(execute(order))

@@ -87,7 +87,7 @@ def score(
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
-    from textassay.cli.score import carry_out, order_from
+    from textassay.cli.score import command_from, execute
 
     flags = {
         "data": data,
@@ -103,9 +103,9 @@ def score(
     if show_prompts is not None:
         from textassay.cli.exchanges import show_prompts as show
 
-        run_async(show(order_from({**read, "dry_run": True}, chosen), show_prompts))
+        run_async(show(command_from({**read, "dry_run": True}, chosen), show_prompts))
         return 0
-    order = replace(order_from(read, chosen), as_json=as_json)
+    order = replace(command_from(read, chosen), as_json=as_json)
     # a dry run only counts, which one process does as well
     if order.cluster is not None and not order.dry:
         from textassay.cli.cluster import carry_out_on_cluster
@@ -115,7 +115,7 @@ def score(
         from textassay.cli.processes import score_in_processes
 
         return run_async(score_in_processes(order))
-    return run_async(carry_out(order))
+    return run_async(execute(order))
 
 
 def score_keys() -> tuple[str, ...]:

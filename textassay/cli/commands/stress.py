@@ -75,7 +75,7 @@ def stress(
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Test whether a judge holds: edit the texts in known ways and see what the scores do."""
-    from textassay.cli.stress import carry_out, stress_order
+    from textassay.cli.stress import execute, stress_order
 
     flags = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
@@ -89,4 +89,4 @@ def stress(
         confidence=confidence,
         seed=stress_seed,
     )
-    return run_async(carry_out(request, as_json=as_json))
+    return run_async(execute(request, as_json=as_json))

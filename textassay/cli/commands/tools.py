@@ -46,10 +46,10 @@ def tools_score(
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder."""
-    from textassay.cli.score import carry_out, order_from
+    from textassay.cli.score import command_from, execute
 
     flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *FLAGS.flags, "fields")
     read, chosen = arguments.with_config(flags, known)
-    order = order_from({**read, "method": "tools"}, chosen)
-    return run_async(carry_out(replace(order, as_json=as_json)))
+    order = command_from({**read, "method": "tools"}, chosen)
+    return run_async(execute(replace(order, as_json=as_json)))

@@ -47,7 +47,7 @@ def tree(
     from textassay.cli import tree as trees
 
     flags, options, settings = arguments.for_models({**given, "model": model})
-    order = trees.TreeOrder(
+    order = trees.TreeCommand(
         method, out, flags["model"], flags.get("task"), flags.get("aspects"), options, settings
     )
-    run_async(trees.carry_out(order))
+    run_async(trees.execute(order))

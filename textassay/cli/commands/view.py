@@ -34,6 +34,6 @@ def view(
     ] = 0,
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows."""
-    from textassay.cli.view import carry_out
+    from textassay.cli.view import execute
 
-    carry_out(run, human=human, host=host, port=port)
+    execute(run, human=human, host=host, port=port)

@@ -20,7 +20,7 @@ from textassay.cli.demo.report import closing, commands, opening, report
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import Style
 from textassay.demo.decisions import decided
-from textassay.demo.layout import Layout
+from textassay.demo.layout import DemoFolder
 from textassay.demo.pipeline import Pipeline, steps_of
 from textassay.demo.recipes import TASKS
 from textassay.demo.results import agreement_as_dict, outcomes, result_of, shown_example, usage
@@ -31,7 +31,7 @@ from textassay.runtime.model import Model
 MODEL = "embedded"
 
 
-async def carry_out(
+async def execute(
     out: Path | None, style: Style, *, quick: bool = False, as_json: bool = False
 ) -> int:
     """Run the demo, print what came out and return the exit status.
@@ -49,7 +49,7 @@ async def carry_out(
     """
     console, began = results(), time.monotonic()
     async with connect(MODEL) as model:
-        layout = Layout(
+        layout = DemoFolder(
             out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-")),
             TASKS[:1] if quick else TASKS,
         )
@@ -82,7 +82,7 @@ async def carry_out(
     return _status(layout)
 
 
-async def _run(layout: Layout, model: Model, style: Style) -> None:
+async def _run(layout: DemoFolder, model: Model, style: Style) -> None:
     try:
         async with DemoSteps(steps_of(layout), style) as steps:
             await Pipeline(layout, model, steps.watch).run()
@@ -96,7 +96,7 @@ async def _run(layout: Layout, model: Model, style: Style) -> None:
         raise Stopped from stop
 
 
-def _status(layout: Layout) -> int:
+def _status(layout: DemoFolder) -> int:
     """Say what is unscored, and return the exit status."""
     unscored = {kind: count for kind, count in outcomes(layout).items() if kind != "scored"}
     if not unscored:
@@ -106,7 +106,7 @@ def _status(layout: Layout) -> int:
     return UNSCORED
 
 
-def _how_to_go_on(layout: Layout) -> str:
+def _how_to_go_on(layout: DemoFolder) -> str:
     return f"what is finished is kept; go on with: textassay demo --out {layout.folder}"
 
 

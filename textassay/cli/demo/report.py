@@ -19,7 +19,7 @@ from textassay.cli.demo.evidence import evidence
 from textassay.cli.demo.tables import NOT_ABOVE, agreement_table, treatments_table
 from textassay.demo.comparison import TaskComparison
 from textassay.demo.decisions import Decided
-from textassay.demo.layout import Layout
+from textassay.demo.layout import DemoFolder
 from textassay.demo.recipes import FITTED, NODES, RECIPES
 from textassay.demo.results import ShownExample, TaskResult
 from textassay.runtime.messages import Usage
@@ -133,7 +133,7 @@ def chance(count: int) -> float:
     return 1.96 / math.sqrt(count - 1)
 
 
-def closing(layout: Layout, usage: Usage, seconds: float) -> RenderableType:
+def closing(layout: DemoFolder, usage: Usage, seconds: float) -> RenderableType:
     """Return where everything is."""
     files = plain_table("", "", left=2)
     for file, what in FILES:
@@ -149,7 +149,7 @@ def closing(layout: Layout, usage: Usage, seconds: float) -> RenderableType:
     )
 
 
-def commands(layout: Layout, program: str) -> tuple[str, ...]:
+def commands(layout: DemoFolder, program: str) -> tuple[str, ...]:
     """Return what to try next, as it is typed.
 
     Args:

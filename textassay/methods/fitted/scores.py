@@ -30,7 +30,7 @@ from textassay.runtime.messages import Aspect, Assignment, Example, How, Score, 
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
-Row = tuple[Sequence[float], str | None]
+FeatureRow = tuple[Sequence[float], str | None]
 """Features in order, and the system that wrote the text."""
 
 _PERMUTATIONS = 16
@@ -120,7 +120,7 @@ class FittedScorer:
             for value in [min(max(float(verdict.raw[at]), aspect.scale[0]), aspect.scale[1])]
         ]
 
-    def _of_rows(self, rows: Sequence[Row]) -> list[_Verdict]:
+    def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_Verdict]:
         features, systems = (
             np.array([row for row, _ in rows], float),
             [system for _, system in rows],
@@ -140,7 +140,9 @@ class FittedScorer:
             )
         ]
 
-    def _evidence(self, row: Row, verdict: _Verdict, at: int, value: float) -> tuple[Json, ...]:
+    def _evidence(
+        self, row: FeatureRow, verdict: _Verdict, at: int, value: float
+    ) -> tuple[Json, ...]:
         """Return the baseline, the contributions by size, and what clipping to the scale cut."""
         features, system = row
         assert verdict.moved is not None  # it was asked for
@@ -175,7 +177,7 @@ class FittedScorer:
         return tuple(evidence)
 
 
-class Learned:
+class FittedMethod:
     """A fitted evaluator over recorded scores.
 
     1. An example's features are taken from its `metrics`, or from files of scores joined by id.

@@ -67,7 +67,7 @@ class EstimatedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRuns:
     """The first run minus the second on one aspect.
 
     Attributes:
@@ -98,7 +98,7 @@ class Decisions:
     curves: list[Curve]
     estimates: dict[str, list[EstimatedRow]]
     differences: list[SystemDifference]
-    compared: list[Compared]
+    compared: list[ComparedRuns]
     agreement: list[dict[str, Any]]
     stand_ins: list[dict[str, Any]]
     stress: list[dict[str, Any]]
@@ -192,7 +192,7 @@ def _compare(
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
     for row in rows:
         drawn = (row.difference.value, row.difference.low, row.difference.high)
-        section.compared.append(Compared(row, svg.interval(drawn, (-most, most), mark=0.0)))
+        section.compared.append(ComparedRuns(row, svg.interval(drawn, (-most, most), mark=0.0)))
     if people is not None and people.aspects:
         names = [row.aspect for row in rows]
         section.agreement.extend(agreement_difference(first, second, people, names))

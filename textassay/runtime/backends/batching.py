@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 from textassay.runtime.errors import ModelClosed
 
 Item = TypeVar("Item")
-Encoded = TypeVar("Encoded")
+EncodedItem = TypeVar("EncodedItem")
 Result = TypeVar("Result")
 
 _PADDING_SHARE = 0.15  # of a batch's tokens that may be padding
@@ -28,15 +28,15 @@ _SMALL_BATCH_TOKENS = 512  # below this a larger batch is worth any padding
 
 
 @dataclass(slots=True)
-class _Waiting(Generic[Item, Encoded, Result]):
+class _Waiting(Generic[Item, EncodedItem, Result]):
     number: int
     item: Item
     future: Future[Result] = field(default_factory=Future)
-    encoded: Encoded | None = None
+    encoded: EncodedItem | None = None
     length: int = 0
 
 
-class Batcher(Generic[Item, Encoded, Result]):
+class Batcher(Generic[Item, EncodedItem, Result]):
     """Answers single requests in batches.
 
     Usable from any number of tasks, threads and event loops.
@@ -44,10 +44,10 @@ class Batcher(Generic[Item, Encoded, Result]):
 
     def __init__(
         self,
-        encode: Callable[[Item], Encoded],
-        answer: Callable[[Sequence[Encoded]], Sequence[Result]],
+        encode: Callable[[Item], EncodedItem],
+        answer: Callable[[Sequence[EncodedItem]], Sequence[Result]],
         *,
-        length: Callable[[Encoded], int] = len,  # type: ignore[assignment]
+        length: Callable[[EncodedItem], int] = len,  # type: ignore[assignment]
         batch_tokens: int = 8192,
         batch_size: int = 256,
         linger_seconds: float = 0.002,
@@ -76,7 +76,7 @@ class Batcher(Generic[Item, Encoded, Result]):
         """Batches answered so far."""
         self.requests = 0
         """Requests answered so far."""
-        self._inbox: deque[_Waiting[Item, Encoded, Result]] = deque()
+        self._inbox: deque[_Waiting[Item, EncodedItem, Result]] = deque()
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -107,7 +107,7 @@ class Batcher(Generic[Item, Encoded, Result]):
         with self._condition:
             if self._closed:
                 raise ModelClosed(f"the model of {self.name} was closed")
-            waiting: list[_Waiting[Item, Encoded, Result]] = []
+            waiting: list[_Waiting[Item, EncodedItem, Result]] = []
             for request in requests:
                 self._number += 1
                 waiting.append(_Waiting(self._number, request))
@@ -133,7 +133,7 @@ class Batcher(Generic[Item, Encoded, Result]):
             await asyncio.to_thread(thread.join)
 
     def _work(self) -> None:
-        ready: list[_Waiting[Item, Encoded, Result]] = []  # in order of length
+        ready: list[_Waiting[Item, EncodedItem, Result]] = []  # in order of length
         while True:
             with self._condition:
                 while not (self._inbox or ready or self._closed):
@@ -158,8 +158,8 @@ class Batcher(Generic[Item, Encoded, Result]):
 
     def _admit(
         self,
-        arrived: list[_Waiting[Item, Encoded, Result]],
-        ready: list[_Waiting[Item, Encoded, Result]],
+        arrived: list[_Waiting[Item, EncodedItem, Result]],
+        ready: list[_Waiting[Item, EncodedItem, Result]],
     ) -> None:
         for waiting in arrived:
             if waiting.future.cancelled():
@@ -174,7 +174,7 @@ class Batcher(Generic[Item, Encoded, Result]):
             # Sorted by length, a batch is a stretch of the list: neighbors need the least padding.
             insort(ready, waiting, key=lambda w: w.length)
 
-    def _answer_next(self, ready: list[_Waiting[Item, Encoded, Result]]) -> None:
+    def _answer_next(self, ready: list[_Waiting[Item, EncodedItem, Result]]) -> None:
         ready[:] = [w for w in ready if not w.future.cancelled()]
         if not ready:
             return
@@ -197,7 +197,7 @@ class Batcher(Generic[Item, Encoded, Result]):
         for waiting, answer in zip(batch, answers, strict=True):
             waiting.future.set_result(answer)
 
-    def _window(self, ready: list[_Waiting[Item, Encoded, Result]]) -> tuple[int, int]:
+    def _window(self, ready: list[_Waiting[Item, EncodedItem, Result]]) -> tuple[int, int]:
         """Return the slice of `ready` that fills a batch with the least padding.
 
         It contains the oldest request.
@@ -219,7 +219,7 @@ class Batcher(Generic[Item, Encoded, Result]):
 
     def _padding(
         self,
-        ready: list[_Waiting[Item, Encoded, Result]],
+        ready: list[_Waiting[Item, EncodedItem, Result]],
         low: int,
         high: int,
         tokens: int,

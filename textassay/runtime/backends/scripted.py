@@ -27,10 +27,12 @@ from textassay.runtime.model import (
     Sample,
 )
 
-Reply = str | Sample | Response | BaseException
+ScriptedReply = str | Sample | Response | BaseException
 """An answer's text, one sample, all samples with usage, or an error to raise."""
 
-Replies = Iterable[Reply] | Callable[[Request], Reply | Awaitable[Reply]]
+ScriptedReplies = (
+    Iterable[ScriptedReply] | Callable[[Request], ScriptedReply | Awaitable[ScriptedReply]]
+)
 T = TypeVar("T")
 
 
@@ -45,7 +47,7 @@ class ScriptedModel:
 
     def __init__(
         self,
-        replies: Replies = (),
+        replies: ScriptedReplies = (),
         *,
         name: str = "scripted",
         capabilities: Capabilities | None = None,
@@ -120,9 +122,9 @@ class ScriptedModel:
             samples=tuple(samples), usage=self._usage(request, samples), model=self._name
         )
 
-    async def _drawn(self, request: Request) -> list[Reply]:
+    async def _drawn(self, request: Request) -> list[ScriptedReply]:
         assert self._function is not None
-        replies: list[Reply] = []
+        replies: list[ScriptedReply] = []
         for index in range(request.n):
             one = (
                 request
@@ -136,7 +138,7 @@ class ScriptedModel:
                 break
         return replies
 
-    def _next(self) -> Reply:
+    def _next(self) -> ScriptedReply:
         assert self._left is not None
         for reply in self._left:
             return reply

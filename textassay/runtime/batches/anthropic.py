@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import BatchStatus, Limits, Prepared, Row, joined
+from textassay.runtime.batches.provider import BatchResult, BatchStatus, Limits, Prepared, joined
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -154,24 +154,24 @@ class AnthropicBatches:
 
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
-    ) -> AsyncIterator[Row]:
+    ) -> AsyncIterator[BatchResult]:
         """Yield the lines."""
         for place in status.places:
             async for line in self._http.lines(place):
                 if isinstance(line, Mapping) and isinstance(line.get("custom_id"), str):
                     yield self._row(line["custom_id"], line.get("result") or {})
 
-    def _row(self, key: str, result: Mapping[str, Any]) -> Row:
+    def _row(self, key: str, result: Mapping[str, Any]) -> BatchResult:
         kind = result.get("type")
         if kind == "succeeded":
-            return Row(key, payload=result.get("message"))
+            return BatchResult(key, payload=result.get("message"))
         if kind == "errored":
             error = result.get("error") or {}
             # The error is wrapped once more than those of single calls.
             error = error.get("error") or error
             status = _STATUS.get(str(error.get("type")), 500)
-            return Row(key, error=self._http.row_error(status, {"error": error}))
-        return Row(
+            return BatchResult(key, error=self._http.row_error(status, {"error": error}))
+        return BatchResult(
             key,
             error=RequestRefused(f"the batch did not answer this request: {kind}"),
             unrun=kind in ("expired", "canceled"),

@@ -32,7 +32,7 @@ State = Literal["prepared", "uploaded", "submitted", "ended", "collected"]
 
 
 @dataclass
-class Entry:
+class BatchEntry:
     """One batch, as the journal has it."""
 
     tag: str
@@ -62,7 +62,7 @@ class BatchBook:
     """The batches of one run; one process writes to it."""
 
     run: Path
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, BatchEntry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read the journal.
@@ -81,12 +81,12 @@ class BatchBook:
             except (KeyError, TypeError) as error:
                 raise DataError(f"{path}: a line is damaged or was edited: {error!r}") from error
 
-    def open_entries(self, model: str) -> list[Entry]:
+    def open_entries(self, model: str) -> list[BatchEntry]:
         """Return a model's batches that are not collected yet, oldest first."""
         return [e for e in self.entries.values() if e.model == model and e.state != "collected"]
 
     async def prepare(
-        self, entry: Entry, requests: Iterable[KeyedRequest], lines: Iterable[bytes]
+        self, entry: BatchEntry, requests: Iterable[KeyedRequest], lines: Iterable[bytes]
     ) -> None:
         """Write a batch down, before anything of it is sent.
 
@@ -133,7 +133,7 @@ class BatchBook:
         for row in read_rows(self._requests(tag)):
             yield KeyedRequest(row["key"], kinds[row["kind"]](**row["request"]))
 
-    def prepared(self, entry: Entry, keys: Iterable[str]) -> Prepared:
+    def prepared(self, entry: BatchEntry, keys: Iterable[str]) -> Prepared:
         """Return a batch as its provider takes it."""
         return Prepared(
             tag=entry.tag,
@@ -171,7 +171,7 @@ class BatchBook:
     def _note(self, row: dict[str, Any]) -> None:
         tag, state = row["tag"], row["state"]
         if state == "prepared":
-            self.entries[tag] = Entry(
+            self.entries[tag] = BatchEntry(
                 tag=tag,
                 model=row["model"],
                 group=row["group"],

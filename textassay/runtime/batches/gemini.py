@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import BatchStatus, Limits, Prepared, Row, joined
+from textassay.runtime.batches.provider import BatchResult, BatchStatus, Limits, Prepared, joined
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -125,7 +125,7 @@ class GeminiBatches:
 
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
-    ) -> AsyncIterator[Row]:
+    ) -> AsyncIterator[BatchResult]:
         """Yield the answers that came with the status."""
         response = status.answer or {}
         for source in (
@@ -137,9 +137,11 @@ class GeminiBatches:
                 error = entry.get("error")
                 if error:
                     status_code = _CODES.get(error.get("code"), 500)
-                    yield Row(key, error=self._http.row_error(status_code, {"error": error}))
+                    yield BatchResult(
+                        key, error=self._http.row_error(status_code, {"error": error})
+                    )
                 else:
-                    yield Row(key, payload=entry.get("response"))
+                    yield BatchResult(key, payload=entry.get("response"))
             # One of the two places, never both: the same rows again would be reported as repeated.
             if inlined:
                 return

@@ -15,7 +15,7 @@ import orjson
 
 from textassay.runtime.backends import openai_format
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import BatchStatus, Limits, Prepared, Row
+from textassay.runtime.batches.provider import BatchResult, BatchStatus, Limits, Prepared
 from textassay.runtime.errors import MalformedResponse, RequestRefused
 from textassay.runtime.model import Request, Response
 
@@ -123,7 +123,7 @@ class OpenAIBatches:
 
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
-    ) -> AsyncIterator[Row]:
+    ) -> AsyncIterator[BatchResult]:
         """Yield the lines of both files."""
         for file in status.places:
             async for line in self._http.lines(f"/files/{file}/content"):
@@ -138,15 +138,15 @@ class OpenAIBatches:
         """Close all connections."""
         await self._http.aclose()
 
-    def _row(self, line: Mapping[str, Any]) -> Row:
+    def _row(self, line: Mapping[str, Any]) -> BatchResult:
         key, answer, error = line["custom_id"], line.get("response"), line.get("error")
         if isinstance(answer, Mapping):
             status, body = answer.get("status_code", 200), answer.get("body")
             if status == 200:
-                return Row(key, payload=body)
-            return Row(key, error=self._http.row_error(int(status), body))
+                return BatchResult(key, payload=body)
+            return BatchResult(key, error=self._http.row_error(int(status), body))
         details = error if isinstance(error, Mapping) else {}
-        return Row(
+        return BatchResult(
             key,
             error=RequestRefused(
                 "the batch did not answer this request:"

@@ -35,7 +35,7 @@ class BatchStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BatchResult:
     """One line of a batch's results."""
 
     key: str
@@ -115,7 +115,7 @@ class BatchProvider(Protocol):
 
     def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
-    ) -> AsyncIterator[Row]:
+    ) -> AsyncIterator[BatchResult]:
         """Yield the lines of an ended batch, in any order.
 
         Args:

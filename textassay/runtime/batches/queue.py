@@ -21,8 +21,8 @@ from itertools import islice
 from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import openai_format
-from textassay.runtime.batches.book import BatchBook, Entry, KeyedRequest
-from textassay.runtime.batches.provider import BatchProvider, BatchStatus, ResultsGone, Row
+from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
+from textassay.runtime.batches.provider import BatchProvider, BatchResult, BatchStatus, ResultsGone
 from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import (
@@ -252,7 +252,7 @@ class BatchQueue:
         self._bytes.pop(group, None)
         if not rows:
             return
-        entry = Entry(
+        entry = BatchEntry(
             tag=f"textassay-{secrets.token_hex(8)}",
             model=self._model,
             group=group[0],
@@ -267,7 +267,7 @@ class BatchQueue:
 
     def _start_batch(
         self,
-        entry: Entry,
+        entry: BatchEntry,
         requests: dict[str, KeyedRequest],
         *,
         lines: list[bytes] | None = None,
@@ -282,7 +282,7 @@ class BatchQueue:
 
     async def _whole(
         self,
-        entry: Entry,
+        entry: BatchEntry,
         requests: dict[str, KeyedRequest],
         lines: list[bytes] | None,
         resumed: bool,
@@ -322,7 +322,7 @@ class BatchQueue:
         return {key for rows in self._queued.values() for key in rows}
 
     async def _submitted(
-        self, entry: Entry, requests: Mapping[str, KeyedRequest], *, look_first: bool
+        self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], *, look_first: bool
     ) -> str:
         """Submit a batch, unless that was done already, and return its id."""
 
@@ -354,7 +354,7 @@ class BatchQueue:
             pause = min(2 * pause, MAX_PAUSE)
             await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
 
-    async def _ended(self, entry: Entry) -> BatchStatus:
+    async def _ended(self, entry: BatchEntry) -> BatchStatus:
         """Return the status of the batch once it has ended."""
         assert entry.id is not None
         pause, failing_since = min(FIRST_POLL, self._patience.poll), time.monotonic()
@@ -388,7 +388,7 @@ class BatchQueue:
             )
 
     async def _collected(
-        self, entry: Entry, requests: Mapping[str, KeyedRequest], status: BatchStatus
+        self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], status: BatchStatus
     ) -> None:
         """Store all answers, wake their waiters, and put what was not run into another batch."""
         failing_since = time.monotonic()
@@ -443,7 +443,9 @@ class BatchQueue:
         if future is not None and not future.done():
             future.set_result(answer)
 
-    def results(self, entry: Entry, status: BatchStatus, keys: Iterable[str]) -> AsyncIterator[Row]:
+    def results(
+        self, entry: BatchEntry, status: BatchStatus, keys: Iterable[str]
+    ) -> AsyncIterator[BatchResult]:
         """Return the lines of an ended batch."""
         assert entry.id is not None
         return self._provider.results(entry.id, status, tuple(keys))
@@ -475,7 +477,7 @@ class _Rows:
         self.ignored = 0
         self._lost: ModelError | None = None
 
-    async def read(self, entry: Entry, status: BatchStatus) -> None:
+    async def read(self, entry: BatchEntry, status: BatchStatus) -> None:
         """Read all lines, and keep the answers among them."""
         pending: dict[str, Any] = {}
         try:

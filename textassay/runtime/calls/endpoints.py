@@ -47,7 +47,7 @@ _ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, Fat
 _log = logging.getLogger(__name__)
 
 
-class Endpoint:
+class EndpointState:
     """What is known of one endpoint; shared by all stacks around its model."""
 
     def __init__(self, number: int, limiter: Limiter, weight: float) -> None:
@@ -116,7 +116,7 @@ class EndpointsModel(Wrapper):
     are asked before the failure is raised. If all rest, the one whose rest ends first is asked.
     """
 
-    def __init__(self, models: Sequence[Model], endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, models: Sequence[Model], endpoints: Sequence[EndpointState]) -> None:
         """Store the endpoints and the model behind each, limited by its limiter.
 
         Name, identity and capabilities are those of the first model.
@@ -164,7 +164,7 @@ class EndpointsModel(Wrapper):
                 endpoint.succeeded()
                 return answer
 
-    def _chosen(self, left: Sequence[Endpoint], now: float) -> Endpoint:
+    def _chosen(self, left: Sequence[EndpointState], now: float) -> EndpointState:
         awake = [endpoint for endpoint in left if not endpoint.rests(now)]
         if not awake:
             return min(left, key=lambda endpoint: endpoint.ends_rest_at)

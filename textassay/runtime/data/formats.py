@@ -76,9 +76,11 @@ def open_table(source: Any) -> Table:
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
         return Frame(source, kind)
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
-        return Columns(_Again(lambda: source.iter_rows(named=True)), kind)
+        return TableColumns(_Again(lambda: source.iter_rows(named=True)), kind)
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
-        return Columns(_Again(lambda: _from_batches(source.to_batches(max_chunksize=_BATCH))), kind)
+        return TableColumns(
+            _Again(lambda: _from_batches(source.to_batches(max_chunksize=_BATCH))), kind
+        )
     if isinstance(source, Mapping):
         parts = list(source.values())
         if len(parts) == 1 and hasattr(parts[0], "column_names"):  # a DatasetDict of one split
@@ -125,7 +127,7 @@ class Rows:
         return None
 
 
-class Columns(Rows):
+class TableColumns(Rows):
     """A polars frame or an arrow table, row by row."""
 
     text_lists = True

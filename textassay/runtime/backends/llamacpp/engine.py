@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from textassay.runtime.backends.llamacpp.chunks import SMALLEST_LIMIT, plan, reusable
 from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation, Row
+from textassay.runtime.backends.llamacpp.logprobs import Evaluation, LogitRow
 from textassay.runtime.backends.llamacpp.weights import Ids, Weights
 from textassay.runtime.errors import ConfigurationError, FatalModelError
 
@@ -152,9 +152,9 @@ class LlamaEngine:
 
     def last_row(
         self, ids: Ids, abandoned: Callable[[], bool] = never, *, sequence: int = 0
-    ) -> Row:
+    ) -> LogitRow:
         """Evaluate `ids` and return a copy of the logits of what follows, shape (vocabulary,)."""
-        last: Row | None = None
+        last: LogitRow | None = None
         for _, rows in self.rows(ids, len(ids) - 1, abandoned, sequence=sequence):
             last = rows[-1].copy()
         assert last is not None

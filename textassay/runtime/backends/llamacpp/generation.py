@@ -9,7 +9,7 @@ import numpy as np
 
 from textassay.runtime.backends.llamacpp.engine import Abandoned, LlamaEngine
 from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
-from textassay.runtime.backends.llamacpp.logprobs import Row, log_total
+from textassay.runtime.backends.llamacpp.logprobs import LogitRow, log_total
 from textassay.runtime.backends.llamacpp.sampling import Grammar, Sampler
 from textassay.runtime.backends.llamacpp.weights import Ids, Weights
 from textassay.runtime.errors import ContextTooLong
@@ -33,7 +33,7 @@ class Draft:
         self.tokens: list[int] = []
         self.finish: FinishReason | None = None
 
-    def grow(self, row: Row) -> int | None:
+    def grow(self, row: LogitRow) -> int | None:
         """Pick the next token from its logits; return it, or `None` once the answer is finished."""
         total = log_total(row)
         token = self._sampler.pick(row)
@@ -61,7 +61,7 @@ class Draft:
                 return True
         return False
 
-    def _described(self, row: Row, token: int, total: float) -> TokenLogprob:
+    def _described(self, row: LogitRow, token: int, total: float) -> TokenLogprob:
         count = min(self._alternatives or 0, len(row))
         best = np.argpartition(-row, count - 1)[:count] if count else np.empty(0, np.intp)
         best = best[np.argsort(-row[best], kind="stable")]
@@ -138,7 +138,7 @@ class Generation:
         """
         try:
             for draft in self.begin():
-                row: Row = engine.last_row(self.ids, abandoned)
+                row: LogitRow = engine.last_row(self.ids, abandoned)
                 try:
                     self._write(engine, draft, row, abandoned)
                 finally:
@@ -149,7 +149,7 @@ class Generation:
             self.close()
 
     def _write(
-        self, engine: LlamaEngine, draft: Draft, row: Row, abandoned: Callable[[], bool]
+        self, engine: LlamaEngine, draft: Draft, row: LogitRow, abandoned: Callable[[], bool]
     ) -> None:
         position = len(self.ids)
         while (token := draft.grow(row)) is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from textassay.runtime.backends.llamacpp.chat import ChatTemplate
 from textassay.runtime.backends.llamacpp.engine import BATCH, KvType, LlamaEngine
 from textassay.runtime.backends.llamacpp.memory import check_memory
-from textassay.runtime.backends.llamacpp.tokens import Tokenizer
+from textassay.runtime.backends.llamacpp.tokens import GGUFTokenizer
 from textassay.runtime.backends.llamacpp.weights import Weights
 from textassay.runtime.errors import ConfigurationError
 
@@ -26,7 +26,7 @@ class LoadedGGUF:
 
     weights: Weights
     engine: LlamaEngine
-    tokenizer: Tokenizer
+    tokenizer: GGUFTokenizer
 
     def close(self) -> None:
         """Free the context before the weights."""
@@ -85,7 +85,7 @@ class Loader:
         except BaseException:
             weights.close()
             raise
-        return LoadedGGUF(weights, engine, Tokenizer(weights, self._template(weights)))
+        return LoadedGGUF(weights, engine, GGUFTokenizer(weights, self._template(weights)))
 
     def _context(self, weights: Weights) -> int:
         trained = weights.trained_context

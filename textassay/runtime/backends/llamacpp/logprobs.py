@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.errors import FatalModelError
 
-Row = NDArray[np.float32]
+LogitRow = NDArray[np.float32]
 
 
-def log_total(row: Row) -> float:
+def log_total(row: LogitRow) -> float:
     """Return the natural log of the sum of exponentials of a row, the softmax normalizer.
 
     Exponentials are in single precision, their sum in double: within 1e-6 of double precision

@@ -36,7 +36,7 @@ class Queued(Protocol):
 E = TypeVar("E", bound=Queued)
 
 
-class Order(Generic[E]):
+class PrefixOrder(Generic[E]):
     """Entries in the order of their keys."""
 
     def __init__(self) -> None:

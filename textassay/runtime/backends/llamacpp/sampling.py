@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
-from textassay.runtime.backends.llamacpp.logprobs import Row
+from textassay.runtime.backends.llamacpp.logprobs import LogitRow
 from textassay.runtime.backends.llamacpp.weights import Weights
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 
@@ -97,7 +97,7 @@ class Sampler:
         entropy = None if seed is None else [seed[0] % 2**64, seed[1]]
         self._rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
-    def pick(self, row: Row) -> int:
+    def pick(self, row: LogitRow) -> int:
         """Return the next token's id.
 
         The grammar is asked about the drawn token first, and about all tokens only if it refuses
@@ -122,7 +122,7 @@ class Sampler:
         if self._grammar is not None:
             self._grammar.accept(token)
 
-    def _draw(self, row: Row) -> int:
+    def _draw(self, row: LogitRow) -> int:
         if self._temperature == 0:
             return int(row.argmax())
         with np.errstate(over="ignore"):  # at tiny temperatures all but the best become exp(-inf)
@@ -138,7 +138,7 @@ class Sampler:
         return place if order is None else int(order[place])
 
 
-def nucleus(weights: Row, top_p: float) -> NDArray[np.intp]:
+def nucleus(weights: LogitRow, top_p: float) -> NDArray[np.intp]:
     """Return the fewest tokens that hold `top_p` of the probability, the likeliest first.
 
     Sorts the likeliest few only, and more of them until they hold enough: a full sort of 128,000

@@ -16,7 +16,7 @@ import numpy as np
 
 from textassay.runtime.backends.llamacpp.engine import common_prefix
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation
-from textassay.runtime.backends.llamacpp.tokens import Prompt
+from textassay.runtime.backends.llamacpp.tokens import TokenizedPrompt
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.messages import Usage
@@ -48,7 +48,7 @@ class ScoringPlan(Protocol[A_co]):
 class ContinuationPlan:
     """How to score one given text."""
 
-    def __init__(self, prompt: Prompt, continuation: str) -> None:
+    def __init__(self, prompt: TokenizedPrompt, continuation: str) -> None:
         """Tokenize.
 
         Raises:
@@ -87,7 +87,7 @@ class ContinuationPlan:
 class ChoicesPlan:
     """How to score several given answers: a tree of token paths, each inner node evaluated once."""
 
-    def __init__(self, prompt: Prompt, choices: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, prompt: TokenizedPrompt, choices: Mapping[str, Sequence[str]]) -> None:
         """Tokenize every surface form in its place after the prompt.
 
         Raises:
@@ -190,7 +190,7 @@ class ChoicesPlan:
         return whole[path] + (math.log1p(-going_on) if going_on < 1 else -math.inf)
 
 
-def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
+def _base(prompt: TokenizedPrompt, joints: Sequence[Ids]) -> int:
     """Return the place from which on continuations are counted."""
     # Text that follows may change the prompt's last tokens ("the" + "re"): what counts as
     # continuation begins where the ids part.

@@ -19,7 +19,7 @@ import numpy as np
 from textassay.runtime.backends.llamacpp.chunks import reusable
 from textassay.runtime.backends.llamacpp.engine import Abandoned, LlamaEngine, common_prefix
 from textassay.runtime.backends.llamacpp.generation import Draft, Generation
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation, Row
+from textassay.runtime.backends.llamacpp.logprobs import Evaluation, LogitRow
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.errors import TextassayError
 
@@ -151,7 +151,7 @@ def _write_all(
     abandoned: Callable[[], bool],
 ) -> None:
     growing: dict[int, _Growing] = {}
-    first_rows: dict[int, Row] = {}  # what follows each prompt, for its further samples
+    first_rows: dict[int, LogitRow] = {}  # what follows each prompt, for its further samples
     try:
         while waiting or growing:
             if abandoned():
@@ -176,8 +176,12 @@ def _write_all(
 
 
 def _begin(
-    engine: LlamaEngine, sequence: int, ids: Ids, known: Row | None, abandoned: Callable[[], bool]
-) -> Row:
+    engine: LlamaEngine,
+    sequence: int,
+    ids: Ids,
+    known: LogitRow | None,
+    abandoned: Callable[[], bool],
+) -> LogitRow:
     """Bring a sequence to exactly `ids` and return the logits that follow.
 
     If another sequence holds more of `ids`, its memory is copied.
@@ -210,7 +214,7 @@ def _step(
             growing[sequence] = _Growing(one.sample, token, one.position + 1)
 
 
-def _grown(sample: _Waiting, row: Row, errors: list[TextassayError | None]) -> int | None:
+def _grown(sample: _Waiting, row: LogitRow, errors: list[TextassayError | None]) -> int | None:
     """Return the sample's next token, `None` if it is finished or its request has failed."""
     if errors[sample.number] is not None:
         return None

@@ -12,7 +12,7 @@ from textassay.runtime.backends.llamacpp.loading import LoadedGGUF
 from textassay.runtime.backends.llamacpp.queued_task import WorkerTask
 from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, ScoringPlan
 from textassay.runtime.backends.llamacpp.streams import generate_together, score_together
-from textassay.runtime.backends.llamacpp.tokens import Tokenizer
+from textassay.runtime.backends.llamacpp.tokens import GGUFTokenizer
 from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import (
@@ -33,12 +33,12 @@ class Rules:
     seed: int | None
 
 
-def plan_choices(tokenizer: Tokenizer, request: ChoicesRequest) -> ChoicesPlan:
+def plan_choices(tokenizer: GGUFTokenizer, request: ChoicesRequest) -> ChoicesPlan:
     """Tokenize a request for choices."""
     return ChoicesPlan(tokenizer.prompt(request), request.choices)
 
 
-def plan_continuation(tokenizer: Tokenizer, request: ContinuationRequest) -> ContinuationPlan:
+def plan_continuation(tokenizer: GGUFTokenizer, request: ContinuationRequest) -> ContinuationPlan:
     """Tokenize a request for a continuation."""
     return ContinuationPlan(tokenizer.prompt(request), request.continuation)
 
@@ -53,7 +53,7 @@ class Scoring(Generic[Q, A]):
     plan: ScoringPlan[A]
 
     def __init__(
-        self, rules: Rules, request: Q, plan: Callable[[Tokenizer, Q], ScoringPlan[A]]
+        self, rules: Rules, request: Q, plan: Callable[[GGUFTokenizer, Q], ScoringPlan[A]]
     ) -> None:
         """Take a request, and what tokenizes it."""
         self._rules, self._request = rules, request

@@ -23,10 +23,10 @@ from textassay.runtime.model import ChatMessage, Prompted
 _MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # noncharacters: no text has a use for them
 
 
-class Prompt:
+class TokenizedPrompt:
     """A tokenized prompt that knows how its ids change when text follows it."""
 
-    def __init__(self, tokenizer: Tokenizer, head: Ids, text: str) -> None:
+    def __init__(self, tokenizer: GGUFTokenizer, head: Ids, text: str) -> None:
         """Take the ids up to the last control token, and the plain text after it."""
         self._tokenizer, self._head, self._text = tokenizer, head, text
         self.ids: Ids = np.concatenate([head, tokenizer.plain(text)])
@@ -47,7 +47,7 @@ class Prompt:
         return self.ids[: len(self.ids) - changing], rest
 
 
-class Tokenizer:
+class GGUFTokenizer:
     """Tokenizes requests for one model file."""
 
     def __init__(self, weights: Weights, template: ChatTemplate) -> None:
@@ -70,7 +70,7 @@ class Tokenizer:
         self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
         self._encoder = PrefixEncoder(weights)
 
-    def prompt(self, request: Prompted) -> Prompt:
+    def prompt(self, request: Prompted) -> TokenizedPrompt:
         """Tokenize a request's prompt or messages.
 
         Raises:
@@ -80,12 +80,12 @@ class Tokenizer:
         bos = self._weights.bos if self._weights.adds_bos else None
         head: list[Ids] = [] if bos is None else [np.array([bos], np.int32)]
         if request.prompt is not None:
-            return Prompt(self, self._joined(head), request.prompt)
+            return TokenizedPrompt(self, self._joined(head), request.prompt)
         parts, text = self._messages(request.messages)
         # Many templates write the token that begins a text themselves; no training text has two.
         if head and parts and parts[0][0] == bos:
             head = []
-        return Prompt(self, self._joined([*head, *parts]), text)
+        return TokenizedPrompt(self, self._joined([*head, *parts]), text)
 
     def plain(self, text: str, *, remember: bool = True) -> Ids:
         """Return the ids of text in which nothing is a control token.

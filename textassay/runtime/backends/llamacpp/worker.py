@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from textassay.runtime.backends.llamacpp.order import Order
+from textassay.runtime.backends.llamacpp.order import PrefixOrder
 from textassay.runtime.backends.llamacpp.queued_task import QueuedTask, Resource, WorkerTask
 from textassay.runtime.calls.conversation import Conversation
 from textassay.runtime.errors import ModelClosed
@@ -68,7 +68,7 @@ class Worker(Generic[R]):
         self._ready: deque[QueuedTask[R]] = deque()
         self._submitted = self._prepared = 0
         self._stopping = False
-        self._queue = Order[QueuedTask[R]]()
+        self._queue = PrefixOrder[QueuedTask[R]]()
         self._thread = threading.Thread(target=self._main, name=f"textassay {name}", daemon=True)
         self._preparing = threading.Thread(
             target=self._prepare_all, name=f"textassay {name}: prepares", daemon=True

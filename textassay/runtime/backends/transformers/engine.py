@@ -33,7 +33,7 @@ MAX_LOGITS = 2**26
 
 
 @dataclass
-class Row:
+class BatchRow:
     """One row to evaluate.
 
     Attributes:
@@ -73,7 +73,7 @@ class TransformersEngine:
         self._keeps_logits = "logits_to_keep" in accepted
         self._vocabulary = int(loaded.model.config.get_text_config().vocab_size)
 
-    def score(self, sequences: Sequence[Row]) -> None:
+    def score(self, sequences: Sequence[BatchRow]) -> None:
         """Fill in the wanted log-probabilities of all sequences."""
         with self._torch.inference_mode():
             for batch in self._batches(sequences):
@@ -104,9 +104,9 @@ class TransformersEngine:
 
     # ---- scoring ----
 
-    def _batches(self, sequences: Sequence[Row]) -> Iterator[list[Row]]:
+    def _batches(self, sequences: Sequence[BatchRow]) -> Iterator[list[BatchRow]]:
         """Yield batches of like lengths whose padded tokens and logits stay within bounds."""
-        batch: list[Row] = []
+        batch: list[BatchRow] = []
         # By length, so that padding is small, and by ids, so that neighbors share their beginnings.
         for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.evaluation.ids))):
             longest = max(one.length for one in [*batch, sequence])
@@ -120,7 +120,7 @@ class TransformersEngine:
         if batch:
             yield batch
 
-    def _score_causal(self, batch: list[Row]) -> None:
+    def _score_causal(self, batch: list[BatchRow]) -> None:
         ids = [one.evaluation.ids for one in batch]
         shared = self._shared(batch)
         past = None
@@ -136,7 +136,7 @@ class TransformersEngine:
         for number, one in enumerate(batch):
             self._take(one.evaluation, logits[number, width - one.predicted :])
 
-    def _shared(self, batch: Sequence[Row]) -> int:
+    def _shared(self, batch: Sequence[BatchRow]) -> int:
         """Return how many leading tokens all rows share, 0 if too few to be worth a pass."""
         if len(batch) < 2:
             return 0
@@ -148,7 +148,7 @@ class TransformersEngine:
             limit = int(np.argmin(same)) if not same.all() else limit
         return limit if limit >= MIN_SHARED else 0
 
-    def _score_seq2seq(self, batch: list[Row]) -> None:
+    def _score_seq2seq(self, batch: list[BatchRow]) -> None:
         hidden, mask, rows = self._encode([one.encoded for one in batch])
         tokens, _ = self._padded([one.evaluation.ids for one in batch], left=False)
         self.evaluated_tokens += sum(len(one.evaluation.ids) for one in batch)

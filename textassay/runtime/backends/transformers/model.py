@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from textassay.runtime.backends.batching import Batcher
 from textassay.runtime.backends.llamacpp.chat import ChatTemplate
 from textassay.runtime.backends.llamacpp.fitting import Truncate
-from textassay.runtime.backends.llamacpp.tokens import Tokenizer
+from textassay.runtime.backends.llamacpp.tokens import GGUFTokenizer
 from textassay.runtime.backends.transformers.engine import TransformersEngine
 from textassay.runtime.backends.transformers.loading import NO_LIMIT, DType, LoadedTransformer, load
 from textassay.runtime.backends.transformers.source import folder_digest, locate
@@ -177,7 +177,7 @@ class TransformersModel(InProcessModel):
             bos=vocabulary.tokenizer.bos_token or "",
             eos=vocabulary.tokenizer.eos_token or "",
         )
-        tokenizer = Tokenizer(vocabulary, template)  # type: ignore[arg-type]  # has what is needed
+        tokenizer = GGUFTokenizer(vocabulary, template)  # type: ignore[arg-type]  # has what is needed
         engine = TransformersEngine(loaded, batch_tokens=self._batch_tokens)
         self._loaded, self._engine, self._digest = loaded, engine, digest
         self._batcher = Batcher(
@@ -191,7 +191,7 @@ class TransformersModel(InProcessModel):
     def _task(
         self,
         loaded: LoadedTransformer,
-        tokenizer: Tokenizer,
+        tokenizer: GGUFTokenizer,
         request: Request | ChoicesRequest | ContinuationRequest,
     ) -> Scoring[Any] | Writing:
         """Tokenize a request; its own errors are its own."""

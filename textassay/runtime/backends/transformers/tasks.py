@@ -14,9 +14,9 @@ import numpy as np
 from textassay.runtime.backends.llamacpp.fitting import Truncate, fit
 from textassay.runtime.backends.llamacpp.generation import Generation
 from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, ScoringPlan
-from textassay.runtime.backends.llamacpp.tokens import Tokenizer
+from textassay.runtime.backends.llamacpp.tokens import GGUFTokenizer
 from textassay.runtime.backends.llamacpp.weights import Ids
-from textassay.runtime.backends.transformers.engine import Row, TransformersEngine
+from textassay.runtime.backends.transformers.engine import BatchRow, TransformersEngine
 from textassay.runtime.backends.transformers.loading import LoadedTransformer
 from textassay.runtime.errors import ContextTooLong
 from textassay.runtime.model import (
@@ -50,7 +50,7 @@ class EncodedPrompt:
         prompt: The prompt's ids, without the encoder's end mark.
     """
 
-    def __init__(self, loaded: LoadedTransformer, tokenizer: Tokenizer, prompt: Ids) -> None:
+    def __init__(self, loaded: LoadedTransformer, tokenizer: GGUFTokenizer, prompt: Ids) -> None:
         assert loaded.start is not None
         self._tokenizer = tokenizer
         self.encoded = np.concatenate([prompt, np.array(loaded.vocabulary.end_mark, np.int32)])
@@ -92,7 +92,7 @@ class Scoring(Generic[A]):
         self,
         rules: Rules,
         loaded: LoadedTransformer,
-        tokenizer: Tokenizer,
+        tokenizer: GGUFTokenizer,
         request: ChoicesRequest | ContinuationRequest,
         plan: Callable[[Any, Any], ScoringPlan[A]],
     ) -> None:
@@ -120,7 +120,7 @@ class Scoring(Generic[A]):
             raise ContextTooLong(
                 f"{rules.name} does not cut prompts of encoder-decoder models; shorten the source"
             )
-        self.rows = [Row(evaluation, encoded[0]) for evaluation in self._plan.evaluations]
+        self.rows = [BatchRow(evaluation, encoded[0]) for evaluation in self._plan.evaluations]
         self.length = sum(row.length for row in self.rows)
 
     def finish(self) -> A:
@@ -142,7 +142,7 @@ class Writing:
     """
 
     def __init__(
-        self, rules: Rules, loaded: LoadedTransformer, tokenizer: Tokenizer, request: Request
+        self, rules: Rules, loaded: LoadedTransformer, tokenizer: GGUFTokenizer, request: Request
     ) -> None:
         self._rules = rules
         answer = request.max_tokens or 1
@@ -175,7 +175,7 @@ MAX_ANSWER = 1024
 """Longest answer in tokens, if the request names none."""
 
 
-def tokenized(loaded: LoadedTransformer, tokenizer: Tokenizer, request: Prompted) -> PromptLike:
+def tokenized(loaded: LoadedTransformer, tokenizer: GGUFTokenizer, request: Prompted) -> PromptLike:
     """Return a request's prompt as its model reads it."""
     prompt = tokenizer.prompt(request)
     return EncodedPrompt(loaded, tokenizer, prompt.ids) if loaded.is_encoder_decoder else prompt

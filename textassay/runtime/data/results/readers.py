@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from textassay.runtime.data.results.rows import Row, listed, number, numbers, row, text
+from textassay.runtime.data.results.rows import ResultRow, listed, number, numbers, row, text
 
 
-def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
+def inspect_rows(log: Mapping[str, Any]) -> Iterator[ResultRow]:
     """Yield the samples of an Inspect log; `group` is the sample, epochs are texts of their own."""
     model = log.get("eval", {}).get("model")
     for sample in log.get("samples") or ():
@@ -35,7 +35,7 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[Row]:
         )
 
 
-def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
+def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[ResultRow]:
     """Yield the results of promptfoo; `group` is the test, `system` the provider and the prompt."""
     inner = summary.get("results", summary)
     results = inner if isinstance(inner, list) else inner["results"]
@@ -66,7 +66,7 @@ def _assertion(assertion: Mapping[str, Any]) -> str:
     return str(assertion.get("metric") or assertion.get("type") or "assertion")
 
 
-def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
+def deepeval_rows(run: Mapping[str, Any]) -> Iterator[ResultRow]:
     """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
     run = run.get("testRunData", run)  # the file of the latest run wraps it
     for at, one in enumerate(_either(run, "testCases", "test_results") or ()):
@@ -82,7 +82,7 @@ def deepeval_rows(run: Mapping[str, Any]) -> Iterator[Row]:
         )
 
 
-def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[ResultRow]:
     """Yield the samples of lm-evaluation-harness.
 
     Where choices were weighed, the likeliest is the text.

@@ -19,10 +19,10 @@ from textassay.runtime.data.results.readers import (
     lm_eval_rows,
     promptfoo_rows,
 )
-from textassay.runtime.data.results.rows import Row
+from textassay.runtime.data.results.rows import ResultRow
 from textassay.runtime.errors import DataError, UnknownName
 
-FORMATS: dict[str, Callable[[Any], Iterable[Row]]] = {
+FORMATS: dict[str, Callable[[Any], Iterable[ResultRow]]] = {
     "inspect": inspect_rows,
     "promptfoo": promptfoo_rows,
     "deepeval": deepeval_rows,
@@ -40,7 +40,7 @@ class Imported:
         empty: Results without a text, such as those of failed calls, which are left out.
     """
 
-    rows: list[Row]
+    rows: list[ResultRow]
     empty: int
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
 VERDICTS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters: correct, partially correct, incorrect, no answer."""
 
@@ -21,9 +21,9 @@ def row(
     system: Any = None,
     group: Any = None,
     metrics: Mapping[str, float] | None = None,
-) -> Row:
+) -> ResultRow:
     """Return a row in our format without what is not there."""
-    given: Row = {
+    given: ResultRow = {
         "id": str(id),
         "output": output if isinstance(output, str) else None,
         "source": source,
