@@ -120,7 +120,7 @@ def _zip_reader() -> ModuleType:
         return zipfile
 
 
-def _unique(rows: list[Row]) -> list[Row]:
+def _unique(rows: list[ResultRow]) -> list[ResultRow]:
     """Number the ids that occur more than once, as those of repeated calls do."""
     seen: Counter[str] = Counter()
     for row in rows:
