@@ -17,10 +17,10 @@ import numpy as np
 from textassay.agents.ask import Ask
 from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.material import fenced
-from textassay.fitting.alignment import Aligned, Ratings
+from textassay.fitting.alignment import Aligned, NodeValues
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning, sides
-from textassay.fitting.fit_tree import Alignment, Layers, Watch
+from textassay.fitting.fit_tree import Alignment, Layers, WatchSession
 from textassay.fitting.rubric import RubricGrowth, Shown, grow_rubric
 from textassay.learning.splits import Codes, Mask
 from textassay.methods.fitted.node_ratings import NodeRatings

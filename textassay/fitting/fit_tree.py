@@ -23,7 +23,7 @@ from textassay.evaluation.api import finish
 from textassay.evaluation.opening import open_models, open_store
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
-from textassay.fitting.alignment import Aligned, Ratings, align, in_parallel, rehearse
+from textassay.fitting.alignment import Aligned, NodeValues, align, in_parallel, rehearse
 from textassay.fitting.alignment_order import AlignmentOrder, rated, selection, task_for
 from textassay.fitting.fit_from_scores import (
     Fit,

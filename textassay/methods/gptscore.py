@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from textassay.agents.ask import Ask
-from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, Weights
+from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, TokenWeights
 from textassay.agents.passages import (
     Directed,
     Directions,
