@@ -118,5 +118,5 @@ def _problem(answer: Parsed[tuple[str, ...] | None]) -> str | None:
 
 def _dry_run_answer(example: Example, count: int) -> str:
     """Return as many claims as may be listed, which no other example has."""
-    told = "of this text says that someone did something with somebody at some place"
-    return "\n".join(f"{i}. Claim {i} {told} {example.id}." for i in range(1, count + 1))
+    reply = "of this text says that someone did something with somebody at some place"
+    return "\n".join(f"{i}. Claim {i} {reply} {example.id}." for i in range(1, count + 1))

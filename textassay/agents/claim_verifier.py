@@ -152,5 +152,5 @@ class ToolVerifier:
         Raises:
             ConfigurationError: The tool cannot work at all.
         """
-        asked = example.model_copy(update={"output": claim.text, "references": ()})
-        return await self.tool.score(asked)
+        claimed = example.model_copy(update={"output": claim.text, "references": ()})
+        return await self.tool.score(claimed)

@@ -67,12 +67,12 @@ class SupportedFraction:
             )
         parts = [self._counted(verdict) for verdict in verdicts]
         score = await Average(self.signature, self.required)(example, aspect, parts)
-        told = tuple(
-            _told(claim.text, verdict)
+        evidence = tuple(
+            _as_evidence(claim.text, verdict)
             for claim, verdict in zip(claims.items, verdicts, strict=True)
         )
         update: dict[str, Any] = {
-            "evidence": (*told, *_notes(claims, verdicts)),
+            "evidence": (*evidence, *_notes(claims, verdicts)),
             "usage": claims.usage + score.usage,
         }
         if score.value is not None:
@@ -90,12 +90,12 @@ class SupportedFraction:
         return math.exp(min(0.0, 1 - self.gamma / claims)) if self.gamma else 1.0
 
 
-def _told(claim: str, verdict: Score | Failure) -> Json:
+def _as_evidence(claim: str, verdict: Score | Failure) -> Json:
     """Return one claim with its verdict as evidence."""
     own = verdict.evidence[0] if isinstance(verdict, Score) and verdict.evidence else {}
     kept = {key: own[key] for key in _KEPT if key in own}
-    told: Json = {**as_evidence(verdict), **kept, "text": claim}
-    return {key: value for key, value in told.items() if key not in ("explanation", "scale")}
+    evidence: Json = {**as_evidence(verdict), **kept, "text": claim}
+    return {key: value for key, value in evidence.items() if key not in ("explanation", "scale")}
 
 
 def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:

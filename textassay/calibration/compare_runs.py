@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, Scale
+from textassay.calibration.columns import Judged, People, RatingScale
 from textassay.calibration.intervals import NOTHING, Estimate, holm
 from textassay.calibration.paired import paired_difference
 from textassay.learning.splits import group_codes
@@ -59,7 +59,7 @@ class CompareRow:
     losses: int | None
     unscored: int
     signatures: tuple[str, str]
-    scales: tuple[Scale | None, Scale | None]
+    scales: tuple[RatingScale | None, RatingScale | None]
 
     @property
     def same_scale(self) -> bool:

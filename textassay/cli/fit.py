@@ -51,7 +51,9 @@ def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = Fa
         raise ConfigurationError("fit needs DATA, examples with human ratings")
     if flags.get("more"):
         if not flags.get("scores"):
-            raise ConfigurationError(f"fit takes one DATA; {flags['more'][0]!r} is one too many")
+            raise ConfigurationError(
+                f"fit takes one DATA; {flags['more'][0]!r} is an unexpected argument"
+            )
         flags = {**flags, "scores": [*flags["scores"], *flags["more"]]}  # --scores A B
     if flags.get("method") is not None:
         if flags.get("features") or flags.get("scores"):
@@ -184,7 +186,7 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
     tree = flags.get("tree") or options.pop("tree", BY_MODEL)  # `score` takes it by --set
     if tree != BY_MODEL and "children" in growth:
         raise ConfigurationError("--children is for a tree that the model grows; leave it out")
-    asked: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "data": Examples(flags["data"], fields=flags.get("fields")),
         "models": flags["model"],
         "out": None if flags.get("out") is None else Path(flags["out"]),
@@ -195,8 +197,8 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
         "limit": flags.get("limit"),
     }
     if method == RUBRIC:
-        return RubricOrder(**asked, rubric=RubricGrowth(**growth))
-    return AlignmentOrder(**asked, growth=Growth(**growth), tree=tree)
+        return RubricOrder(**requested, rubric=RubricGrowth(**growth))
+    return AlignmentOrder(**requested, growth=Growth(**growth), tree=tree)
 
 
 def fit_from_recorded(flags: dict[str, Any], as_json: bool) -> int:

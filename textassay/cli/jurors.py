@@ -54,13 +54,13 @@ def show(
 
 def _advice(found: list[Worth]) -> str:
     kept = [one.juror for one in found if not one.leave_out]
-    told = (
+    advice = (
         "gain: growth of the squared error on sources that were left out if the jury has to do"
         " without the juror, in variances of the ratings."
     )
     if len(kept) == len(found):
-        return f"{told} Every juror adds something."
-    return f"{told} A jury of {', '.join(kept)} is no worse, as far as these ratings tell."
+        return f"{advice} Every juror adds something."
+    return f"{advice} A jury of {', '.join(kept)} is no worse, as far as these ratings tell."
 
 
 def costs_of(scores: Path) -> dict[str, float | None]:

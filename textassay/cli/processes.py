@@ -49,7 +49,7 @@ async def score_in_processes(order: ScoreCommand) -> int:
     if run is None or count is None:
         raise ConfigurationError("--processes needs --out")
     if is_divided(run):
-        raise RunFolderError(f"{run} holds shards already; go on with `textassay resume {run}`")
+        raise RunFolderError(f"{run} holds shards already; continue with `textassay resume {run}`")
     RunFolder.check_new(run)
     settings = divided(order.settings, count)
     shards = {

@@ -76,8 +76,8 @@ class Pipeline:
         groups = group_codes(example.group for example in Examples(data_file(task)))
         # the same split as `fit` makes with these settings, so that the file holds exactly its
         # held-out rows
-        learnt = split_rows(groups, LEARNING.train_fraction, seed=LEARNING.seed)
-        held_out = (line for line, used in zip(lines, learnt, strict=True) if not used)
+        trained = split_rows(groups, LEARNING.train_fraction, seed=LEARNING.seed)
+        held_out = (line for line, used in zip(lines, trained, strict=True) if not used)
         try:
             shutil.copyfile(data_file(task), self._layout.data(task))
             write_text(self._layout.data(task, held_out=True), "".join(held_out))

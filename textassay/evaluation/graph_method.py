@@ -30,7 +30,7 @@ class GraphMethod(TaskMethod):
         if graph.input is not Assignment:
             raise ConfigurationError(
                 f"{graph!r} cannot be evaluated: it must take an Assignment (an example and"
-                " aspects) and yield a list of scores, one an aspect; wire its nodes to"
+                " aspects) and yield a list of scores, one per aspect; wire its nodes to"
                 " 'input.example' and each('input.aspects')"
             )
         self.graph, self._task = graph, task

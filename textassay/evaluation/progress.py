@@ -66,8 +66,8 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
 
     Its total is unknown until each process has reported its own.
     """
-    told = list(parts)
-    known = [part for part in told if part is not None]
+    known_parts = list(parts)
+    known = [part for part in known_parts if part is not None]
     outcomes, failures = Counter[str](), Counter[str]()
     limiters: dict[str, LimiterState] = {}
     for part in known:
@@ -77,7 +77,7 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
             limiters[name] = limiters[name] + state if name in limiters else state
     totals = [part.total for part in known]
     # a total that grows while processes report would let the bar run backward
-    complete = len(known) == len(told) and None not in totals
+    complete = len(known) == len(known_parts) and None not in totals
     return Progress(
         done=sum(part.done for part in known),
         total=sum(total or 0 for total in totals) if complete else None,

@@ -35,7 +35,7 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         for model in models.values()
     )
     if not whole:
-        raise _damaged(folder, "'models' does not tell name and identity of each model")
+        raise _damaged(folder, "'models' does not name each model and its identity")
     try:
         Settings(**_mapping(manifest.get("settings")))
     except (TypeError, ValidationError) as error:

@@ -203,9 +203,7 @@ def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
     try:
         return RunSpec(**manifest["spec"])
     except (KeyError, TypeError, ValidationError) as error:
-        raise RunFolderError(
-            f"manifest.json does not tell how the run was made: {error}"
-        ) from error
+        raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
 
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

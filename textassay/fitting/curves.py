@@ -89,8 +89,8 @@ def over_criteria(
     """
     try:
         curves = [
-            _over_one_sample(name, learnt, rest, fitter)
-            for learnt, rest in _samples(train, test, fitter, repeats)
+            _over_one_sample(name, learned, rest, fitter)
+            for learned, rest in _samples(train, test, fitter, repeats)
         ]
     except DataError as error:
         return {"failed": str(error)}
@@ -106,8 +106,8 @@ def _samples(
     for sample in range(1, repeats):
         # the same share as in the report's split, so that all samples measure the same thing
         share = len(train.ids) / len(whole.ids)
-        learnt = split_rows(whole.groups, share, seed=fitter.seed + sample)
-        yield whole.rows(learnt), whole.rows(~learnt)
+        learned = split_rows(whole.groups, share, seed=fitter.seed + sample)
+        yield whole.rows(learned), whole.rows(~learned)
 
 
 def _over_one_sample(

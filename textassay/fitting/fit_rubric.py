@@ -64,7 +64,7 @@ class Rubric(Alignment):
         if learning.test_fraction is None:
             test = spread(test, self.people.groups, 2 * labels, seed)
         used = train | test
-        kept = {id_ for id_, wanted in zip(self.people.ids, used, strict=True) if wanted}
+        kept = {id_ for id_, is_used in zip(self.people.ids, used, strict=True) if is_used}
         self.examples = [example for example in self.examples if example.id in kept]
         self.people = self.people.rows(used)
         return train[used]
@@ -191,16 +191,14 @@ class Rounds(Layers):
         An aspect for which the model has nothing new to propose is left out.
         """
         file = self._folder / f"{number}.json"
-        told = {root.id: list(_ids(shown, root)) for root in self._alignment.roots}
+        ids = {root.id: list(_ids(shown, root)) for root in self._alignment.roots}
         if file.exists():
-            return _read(file, told)
+            return _read(file, ids)
         answers = await gather(
-            [self._proposed(root, told[root.id], known) for root in self._alignment.roots]
+            [self._proposed(root, ids[root.id], known) for root in self._alignment.roots]
         )
         found = [one for one in answers if one is not None]
-        write_json(
-            file, {"shown": told, "proposed": [one.model_dump(mode="json") for one in found]}
-        )
+        write_json(file, {"shown": ids, "proposed": [one.model_dump(mode="json") for one in found]})
         return found
 
     async def _proposed(
@@ -243,8 +241,8 @@ def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
 
 def rows_of(rubric: Rubric, rows: Mask) -> list[Example]:
     """Return the examples of some rows."""
-    wanted = {id_ for id_, one in zip(rubric.people.ids, rows, strict=True) if one}
-    return [example for example in rubric.examples if example.id in wanted]
+    ids = {id_ for id_, one in zip(rubric.people.ids, rows, strict=True) if one}
+    return [example for example in rubric.examples if example.id in ids]
 
 
 def _ids(shown: Shown, root: Aspect) -> Sequence[str]:

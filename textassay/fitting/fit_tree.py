@@ -343,7 +343,7 @@ class Alignment:
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
         table = self.people
         made = made_of(table, aligned.parts, self.order.data.check(), self.order.learning)
-        told = self._grown(aligned)
+        grown = self._grown(aligned)
         # rows without any usable rating are known only after the judge was asked
         made["data"]["left_out"] = (
             len(table.ids) - len(aligned.parts.train.ids) - len(aligned.parts.test.ids)
@@ -354,7 +354,7 @@ class Alignment:
             else {"tree": self.order.tree}
         )
         evaluator = self._evaluator(
-            aligned, models, made | {"growth": told["growth"], **decomposed}
+            aligned, models, made | {"growth": grown["growth"], **decomposed}
         )
         report = report_of(
             aligned.choice,
@@ -364,7 +364,7 @@ class Alignment:
             made={
                 "kind": "hd-eval",
                 **made,
-                **told["report"],
+                **grown["report"],
                 "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
             },

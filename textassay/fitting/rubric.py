@@ -111,7 +111,7 @@ async def grow_rubric(
     table = people.rows(train)
     tree = AspectTree(aspects=tuple(roots))
     ratings = dict(await rate("0", tree, list(roots), train))
-    kept, tried, told = list[Aspect](), list[Aspect](), list[Json]()
+    kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
     for number in range(1, growth.rounds + 1):
         shown = texts_to_show(table, _known(ratings, roots, kept), number, growth, fitter.seed)
         proposed = await propose(number, shown, tried)
@@ -125,7 +125,7 @@ async def grow_rubric(
         verdicts = weed(table, roots, [*kept, *new], ratings, fitter)
         gone = {node.id for node in (*kept, *new) if verdicts[node.id].reason}
         added = [node for node in new if node.id not in gone]
-        told.append(_told(number, shown, kept, new, verdicts, notes))
+        rounds.append(_round_as_json(number, shown, kept, new, verdicts, notes))
         kept = [node for node in (*kept, *new) if node.id not in gone]
         if not added:  # nothing more helps
             break
@@ -134,9 +134,9 @@ async def grow_rubric(
     every = {node.id: {**ratings[node.id], **held_out[node.id]} for node in final}
     parts = parts_of(people, train, every)
     choice = choose(aggregators, parts.train, fitter)
-    told[-1]["agreement"] = agreement(predicted_by(choice.aggregator, parts.test), parts.test)
+    rounds[-1]["agreement"] = agreement(predicted_by(choice.aggregator, parts.test), parts.test)
     warnings = () if kept else (_nothing(growth, len(tried)),)
-    return Aligned(final, choice, parts, told, warnings)
+    return Aligned(final, choice, parts, rounds, warnings)
 
 
 def weed(
@@ -257,7 +257,7 @@ def _known(ratings: NodeValues, roots: Sequence[Aspect], kept: Sequence[Aspect])
     return {node.id: ratings[node.id] for node in (*roots, *kept)}
 
 
-def _told(
+def _round_as_json(
     number: int,
     shown: Shown,
     kept: Sequence[Aspect],

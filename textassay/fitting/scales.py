@@ -40,14 +40,14 @@ def scales_of(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> 
         low, high = float(np.nanmin(ratings)), float(np.nanmax(ratings))
         if low == high:
             raise DataError(
-                f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learnt; leave"
+                f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learned; leave"
                 " it out"
             )
         if name in given:
             if low < given[name][0] or high > given[name][1]:
                 raise DataError(
                     f"aspect {name!r}: ratings go from {low:g} to {high:g}, off the scale "
-                    f"{given[name][0]:g} to {given[name][1]:g} that was told"
+                    f"{given[name][0]:g} to {given[name][1]:g} that was given"
                 )
             scales[name] = given[name]
             continue

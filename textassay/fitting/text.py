@@ -33,7 +33,7 @@ def _head(report: Json) -> str:
     data, split, chosen = report["data"], report["split"], report["aggregators"]
     lines = [
         (
-            f"learnt from {data['path'] or 'data in memory'}: {split['train']['rows']} rows in"
+            f"learned from {data['path'] or 'data in memory'}: {split['train']['rows']} rows in"
             f" {split['train']['groups']} groups; held out: {split['held_out']['rows']} in"
             f" {split['held_out']['groups']} (split by {split['by']}, seed {split['seed']})"
         ),

@@ -183,7 +183,7 @@ class Aggregator:
         # more rows make them steadier
         self._standardizer = Standardizer.learn(x[filled])
         if not self._standardizer.inverse_sds.any():
-            raise DataError("no feature varies over the training rows, so nothing can be learnt")
+            raise DataError("no feature varies over the training rows, so nothing can be learned")
         self.leaks_ = find_leaks(x, y, self.features_, self.targets_)
         named = {*self.targets_, *(aspect_names or ())}
         self.new_systems = new_systems
@@ -453,7 +453,7 @@ class Aggregator:
             )
         if target.min() == target.max():
             raise DataError(
-                f"aspect {name!r}: people rate all rows {target[0]:g}, so nothing can be learnt"
+                f"aspect {name!r}: people rate all rows {target[0]:g}, so nothing can be learned"
             )
         limits = limits_of(target, self.scales.get(name), name)
         return float(target.mean()), float(target.std()), limits

@@ -80,7 +80,7 @@ def learn_auto(training: Training) -> Learned:
     held_out = cross_validate(training, candidates)
     if not held_out.squared:
         raise DataError(
-            "no aggregator can be learnt: "
+            "no aggregator can be learned: "
             + "; ".join(f"{k}: {why}" for k, why in held_out.failed.items())
         )
     allowed = (

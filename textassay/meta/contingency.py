@@ -38,7 +38,7 @@ class Cells:
         self._starts = np.flatnonzero(np.r_[True, (np.diff(rx) != 0) | (np.diff(ry) != 0)])
         first = self._rows[self._starts]
         self._rx, self._ry = rx[self._starts], ry[self._starts]
-        self._values = centred(np.stack([x[first], y[first]]))
+        self._values = centered(np.stack([x[first], y[first]]))
         self._x_starts = np.flatnonzero(np.r_[True, np.diff(self._rx) != 0])
         self._by_y = np.argsort(self._ry, kind="stable")
         self._y_starts = np.flatnonzero(np.r_[True, np.diff(self._ry[self._by_y]) != 0])
@@ -120,7 +120,7 @@ def _tied(weights: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->j", weights, weights - 1) / 2)
 
 
-def centred(rows: Floats) -> Floats:
+def centered(rows: Floats) -> Floats:
     """Return rows of shape (rows, n) with mean 0 and no magnitude above 2.
 
     All scaled, so only ratios mean anything.

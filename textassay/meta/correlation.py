@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textassay.meta.contingency import Cells, centred
+from textassay.meta.contingency import Cells, centered
 from textassay.meta.ranks import Floats, average_ranks
 from textassay.runtime.errors import DataError
 
@@ -72,7 +72,7 @@ def pearson_rows(x: Floats, y: Floats) -> Floats:
     """
     defined = varies(x) & varies(y)
     r = np.full(len(x), np.nan)
-    a, b = centred(x[defined]), centred(y[defined])
+    a, b = centered(x[defined]), centered(y[defined])
     norms = np.sqrt(np.einsum("ij,ij->i", a, a) * np.einsum("ij,ij->i", b, b))
     # rounding can carry a perfect correlation past 1, and Fisher's z would then be NaN
     r[defined] = np.clip(np.einsum("ij,ij->i", a, b) / norms, -1.0, 1.0)

@@ -282,7 +282,7 @@ class Checklist(PromptMethod):
         for name, weight in self.options.weights.items():
             if name not in known and not self._writing:
                 raise ConfigurationError(
-                    f"weights: {name!r} is no question of the checklist; known:"
+                    f"weights: {name!r} is not a question of the checklist; known:"
                     f" {', '.join(sorted(known))}"
                 )
             if weight < 0:

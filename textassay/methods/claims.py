@@ -120,7 +120,7 @@ class ClaimCheck(PromptMethod):
         self.signature = "|".join(
             [
                 f"method:{self.name}",
-                f"model:{self._asked}",
+                f"model:{self._model_name}",
                 f"prompt:{self.prompt_digest}",
                 f"layout:{self.options.prompt_layout}",
                 f"verify:{self._verifies}",
@@ -207,7 +207,7 @@ class ClaimCheck(PromptMethod):
         return self.tools[0].name if self.tools else self.options.verify
 
     @property
-    def _asked(self) -> str:
+    def _model_name(self) -> str:
         """Names of the models that are asked, the judge's first."""
         judge = None if isinstance(self._verifier, ToolVerifier) else self._verifier.ask.model.name
         splitter = self._splitter

@@ -149,20 +149,20 @@ class Jury(RatingMethod):
         """Return the first juror's calibrated rating, or the second one's rating."""
         assert self._rules is not None  # this node exists in cascades only
         rule = self._rules.of(aspect.label, self._jurors[0].signature_as("fused"))
-        told: dict[str, Any] = {**as_evidence(first), "text": self._names[0], "decides": False}
+        evidence: dict[str, Any] = {**as_evidence(first), "text": self._names[0], "decides": False}
         if first.value is not None:
             reading = rule.read(first.value)
-            told |= {
+            evidence |= {
                 "calibrated": reading.value, "low": reading.low, "high": reading.high,
                 "decides": reading.stands,
             }  # fmt: skip
             if reading.stands:
-                update: dict[str, Any] = {"value": reading.value, "evidence": (told,)}
+                update: dict[str, Any] = {"value": reading.value, "evidence": (evidence,)}
                 return self._fused(first, update)
         # a score that cannot be read is no reason to give up: the strong juror was to have the rest
         second = await self._jurors[1](example, aspect)
         own = {**as_evidence(second), "text": self._names[1], "decides": True}
-        update = {"evidence": (told, own), "usage": first.usage + second.usage}
+        update = {"evidence": (evidence, own), "usage": first.usage + second.usage}
         return self._fused(second, update)
 
     def _fused(self, score: Score, update: dict[str, Any]) -> Score:

@@ -60,7 +60,7 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
         values: What the file names.
 
     Raises:
-        PromptFault: There is no such file, it is no valid template, or it names a value that is not
+        PromptFault: There is no such file, it is not a valid template, or it names a value that is not
             given.
     """
     template = _template(name)
@@ -131,7 +131,7 @@ def _parts(name: str) -> tuple[str, ...]:
     try:
         parsed = _environment(_path(name).parent).parse(_source(name))
     except TemplateError as error:
-        raise PromptFault(f"prompt {name!r} is no valid template: {error}") from error
+        raise PromptFault(f"prompt {name!r} is not a valid template: {error}") from error
     return tuple(part for part in meta.find_referenced_templates(parsed) if part is not None)
 
 
@@ -140,7 +140,7 @@ def _template(name: str) -> Template:
     try:
         template = _environment(_path(name).parent).from_string(_source(name))
     except TemplateError as error:
-        raise PromptFault(f"prompt {name!r} is no valid template: {error}") from error
+        raise PromptFault(f"prompt {name!r} is not a valid template: {error}") from error
     strange = [block for block in template.blocks if block not in ROLES]
     if strange:
         raise PromptFault(

@@ -147,7 +147,7 @@ def scale_of(model: str) -> str:
     if "bleurt-20" in low:
         return "About 0 to 1, seldom beyond."
     if any(size in low for size in ("bleurt-tiny", "bleurt-base", "bleurt-large")):
-        return "About -2 to 1, centred near 0."
+        return "About -2 to 1, centered near 0."
     return "The scale is that of the ratings the checkpoint was trained on."
 
 

@@ -32,7 +32,7 @@ class ModelTool(TextTool):
 
         Args:
             name: Name of the tool.
-            model: A folder, or a Hub id with a revision, such as `organisation/name@commit`.
+            model: A folder, or a Hub id with a revision, such as `organization/name@commit`.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             layer: Layer whose states are read, where the tool reads states; the last where `None`.

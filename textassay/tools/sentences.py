@@ -126,8 +126,8 @@ class RuleSplitter:
         mark = match["end"].rstrip(")]}\"'\u2019\u201d\u00bb ")
         if (
             match.start() == start or text[match.start() - 1].isspace()
-        ):  # the mark stands alone: tokenised text
-            return self._ends_tokenised(text, start, match)
+        ):  # the mark stands alone: tokenized text
+            return self._ends_tokenized(text, start, match)
         if mark != ".":
             asks = mark in ("!", "?") and match["end"] == mark
             return asks or not after[0].islower()
@@ -136,7 +136,7 @@ class RuleSplitter:
             before[0] if before else "", text[start : match.start()].strip(), after
         )
 
-    def _ends_tokenised(self, text: str, start: int, match: re.Match[str]) -> bool:
+    def _ends_tokenized(self, text: str, start: int, match: re.Match[str]) -> bool:
         words = text[max(start, match.start() - 30) : match.start()].split()
         return not (
             words

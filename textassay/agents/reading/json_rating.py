@@ -23,7 +23,7 @@ from textassay.agents.reading.wording import (
     Statement,
     agreed,
     first_rating,
-    labelled_rating,
+    labeled_rating,
 )
 
 SCORE_KEYS = ("score", "rating", "value")
@@ -80,7 +80,7 @@ def json_rating(
         return contradiction
     below = None
     if form != "letters":
-        below = labelled_rating(own_words(blank_distractors(text[end:], scale)), aspect)
+        below = labeled_rating(own_words(blank_distractors(text[end:], scale)), aspect)
     if isinstance(below, Contradiction):
         return below
     ratings = [one for one in outcomes if isinstance(one, tuple)]

@@ -26,12 +26,12 @@ def parse_statements(text: str, *, cut: bool = False) -> tuple[str, ...] | None:
         The statements; empty if the model says that there are none, and `None` if the answer is no
         list.
     """
-    said = blank_thoughts(text)[:MAX_ANSWER]
-    found = _from_json(said)
+    reply = blank_thoughts(text)[:MAX_ANSWER]
+    found = _from_json(reply)
     if found is None:
-        found = [item["text"] for line in said.splitlines() if (item := _ITEM.match(line))]
+        found = [item["text"] for line in reply.splitlines() if (item := _ITEM.match(line))]
         if not found:
-            return () if _NOTHING.match(said.strip()) else None
+            return () if _NOTHING.match(reply.strip()) else None
     statements = [" ".join(one.split()).strip("\"'*_ ") for one in (found[:-1] if cut else found)]
     # "1. None" is a list of one entry that says there are none
     if len(statements) == 1 and _NOTHING.match(statements[0]):
@@ -40,10 +40,10 @@ def parse_statements(text: str, *, cut: bool = False) -> tuple[str, ...] | None:
     return tuple(reversed(kept.values()))
 
 
-def _from_json(said: str) -> list[str] | None:
+def _from_json(reply: str) -> list[str] | None:
     """Return the texts of the last JSON list of texts; `None` if there is none."""
     lists = list[list[str]]()
-    for part in find_json(said):
+    for part in find_json(reply):
         value = part.value
         if isinstance(value, dict) and len(value) == 1:  # {"claims": [...]}
             value = next(iter(value.values()))

@@ -183,8 +183,8 @@ def stated_rating(
     # found.
     if bare := BARE.match(text):
         return found_in(bare)
-    if labelled := labelled_rating(text, aspect):
-        return _held_against_first_line(text, labelled)
+    if labeled := labeled_rating(text, aspect):
+        return _held_against_first_line(text, labeled)
     if form == "stars" and (stars := _STARS.search(text)):
         return found_in(stars)
     if _NO_VALUE.search(text):
@@ -209,11 +209,11 @@ def agreed(statements: Sequence[NumberMatch]) -> Statement:
 _FIRST_LINE = re.compile(rf"\A\s{{0,4}}{_MARKUP}{NUMBER}(?:{OUT_OF})?[ \t*_`\"')\]}}]{{0,8}}\n")
 
 
-def _held_against_first_line(text: str, labelled: NumberMatch | Contradiction) -> Statement:
+def _held_against_first_line(text: str, labeled: NumberMatch | Contradiction) -> Statement:
     first = _FIRST_LINE.match(text)
-    if first is None or isinstance(labelled, Contradiction):
-        return labelled
-    return agreed([found_in(first), labelled])
+    if first is None or isinstance(labeled, Contradiction):
+        return labeled
+    return agreed([found_in(first), labeled])
 
 
 def _phrased(text: str, scale: tuple[float, float], aspect: str | None) -> Statement:
@@ -334,7 +334,7 @@ _REMARK = compiled(
 )
 
 
-def labelled_rating(text: str, aspect: str | None) -> Statement:
+def labeled_rating(text: str, aspect: str | None) -> Statement:
     """Return the one rating of an answer.
 
     The first kind that occurs wins: a rating labeled with the aspect's own name, one that is

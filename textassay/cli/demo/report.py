@@ -28,7 +28,7 @@ from textassay.version import __version__
 FILES = (
     ("data/", "the texts and our ratings"),
     ("runs/TASK/NAME/", "a run each; scores.jsonl has every score with its evidence"),
-    ("evaluators/TASK/", "what was learnt; report.txt says how well"),
+    ("evaluators/TASK/", "what was learned; report.txt says how well"),
     ("agreement.json", "the tables of 2 and 3"),
 )
 
@@ -66,9 +66,9 @@ def report(
         Text(f"All tasks: {verdict([result.comparison for result in results])}\n", style="bold"),
         _title("3. Learning from ratings", "`textassay fit` weighs HD-Eval's criteria"),
         _note(
-            "Learnt from the texts of three sources, judged on those of the other three: few, but"
+            "Learned from the texts of three sources, judged on those of the other three: few, but"
             f" enough to show how it is done. {NODES.method} is the plain mean of the criteria,"
-            f" {FITTED} what was learnt."
+            f" {FITTED} what was learned."
         ),
         *(part for result in results for part in _agreement(result.held_out)),
         _title("4. Evidence", f"why {printable(shown.example.id)} got what it got"),

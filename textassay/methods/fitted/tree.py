@@ -103,7 +103,7 @@ class LearnedTree:
         ]
         if changes and not self.options.allow_change:
             raise ConfigurationError(
-                f"this evaluator was learnt from other ratings: {'; '.join(changes)}. What people's"
+                f"this evaluator was learned from other ratings: {'; '.join(changes)}. What people's"
                 " ratings taught of one judge need not hold for another; fit again, or apply it"
                 f" all the same with {option('allow_change', 'true')}"
             )

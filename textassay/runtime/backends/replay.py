@@ -84,7 +84,7 @@ class RecordedModel:
             answers = folder / ANSWERS if cache is None else Path(cache)
         except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
             raise RunFolderError(
-                f"{folder / MANIFEST} does not tell which models were asked: {error}"
+                f"{folder / MANIFEST} does not say which models were asked: {error}"
             ) from error
         if len(models) != 1:
             raise ConfigurationError(

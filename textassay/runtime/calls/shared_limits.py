@@ -207,15 +207,15 @@ class SharedLimiter(Limiter):
     def _ask(self) -> None:
         """Have an exchange with Redis begin, unless one is about to."""
         if self._asking is None and self._beating is not None:
-            self._asking = asyncio.create_task(self._asked())
+            self._asking = asyncio.create_task(self._exchange_reservations())
 
-    async def _asked(self) -> None:
+    async def _exchange_reservations(self) -> None:
         try:
             await self._exchange()
         finally:
             self._asking = None
         # what came meanwhile could not ask again
-        if not self._apart and (self._untold_pause or self._wanted()):
+        if not self._apart and (self._untold_pause or self._weights_to_reserve()):
             now = self._now()
             if not self._reserved and self._paused_until <= now:
                 self._ask()
@@ -227,7 +227,7 @@ class SharedLimiter(Limiter):
             await asyncio.sleep(min(BEAT, left) if left > 0 else BEAT)
             await self._exchange()
 
-    def _wanted(self) -> list[float]:
+    def _weights_to_reserve(self) -> list[float]:
         """Return the tokens of those in the queue for whom a time is worth reserving."""
         if self._apart or not self._is_paced:
             return []
@@ -246,7 +246,7 @@ class SharedLimiter(Limiter):
         # One at a time: of two overlapping answers the older could arrive last, and its share would
         # win.
         async with self._exchanging:
-            tokens = self._wanted()
+            tokens = self._weights_to_reserve()
             # Taken before the await, so that what is owed meanwhile goes with the next exchange.
             correction, self._unsettled = self._unsettled, 0.0
             pause, self._untold_pause = self._untold_pause, 0.0

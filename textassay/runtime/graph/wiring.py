@@ -167,7 +167,7 @@ class Wiring:
         step = Step(node.name, node.agent, slot, classes_of(signature.result), nested)
         edges = {edge.parameter: edge for edge in self._edges(node)}
         for parameter, wire in node.wires.items():
-            expected = self._wanted(node, signature, parameter)
+            expected = self._expected(node, signature, parameter)
             if isinstance(wire, Fixed):
                 self._check_fit(
                     f"the constant {wire.value!r:.60} is",
@@ -191,7 +191,7 @@ class Wiring:
         self._yields[node.name] = _Yield(slot, result, depth)
         return step
 
-    def _wanted(self, node: Node, signature: Signature, parameter: str) -> Any:
+    def _expected(self, node: Node, signature: Signature, parameter: str) -> Any:
         annotation = signature.parameters.get(parameter, signature.others)
         if parameter not in signature.parameters and signature.others is None:
             known = ", ".join(signature.parameters) or "none"

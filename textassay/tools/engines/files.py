@@ -22,7 +22,7 @@ from textassay.tools.engines.extras import need
 PACKAGED_VECTORS = "wordllama"
 """Package whose vectors the extra `static` brings."""
 
-# organisation/name@revision
+# organization/name@revision
 _HUB_ID = re.compile(r"(?P<id>[\w.\-]+/[\w.\-]+)(?:@(?P<revision>[\w.\-/]+))?")
 _TEXT_FILES = ("*.json", "*.txt", "*.model")
 _ONNX_FILES = ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data")
@@ -86,7 +86,7 @@ def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelF
     """Return the files of a model, fetched from the Hub where they are not here yet.
 
     Args:
-        model: A folder, `organisation/name@revision` on the Hub, or `wordllama` for the vectors of
+        model: A folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
             that package.
         engine: Which weights to fetch: `transformers`, `onnx`, `static`, or `auto` for the first.
         download: Whether files may be fetched; if not, a model that is not on this machine is an
@@ -105,7 +105,7 @@ def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelF
     if match is None:
         raise ConfigurationError(
             f"no model at {model!r}: it is neither a folder nor a Hub id such as"
-            " organisation/name@revision"
+            " organization/name@revision"
         )
     fetched = _fetch(match["id"], match["revision"], engine, download=download)
     # the cache names the folder of a snapshot after its commit

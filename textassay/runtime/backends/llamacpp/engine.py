@@ -235,7 +235,7 @@ class _Batch:
             np.zeros(size, np.int32),
             np.ones(size, np.int32),
         )
-        self._wanted = np.zeros(size, np.int8)
+        self._has_logits = np.zeros(size, np.int8)
         self._sequences = np.arange(sequences, dtype=np.int32)
         self._owner = np.zeros(size, np.uintp)
         self._native = lib.llama_batch(
@@ -245,7 +245,7 @@ class _Batch:
             pos=_pointer(self._positions, ctypes.c_int32),
             n_seq_id=_pointer(self._counts, ctypes.c_int32),
             seq_id=_pointer(self._owner, ctypes.POINTER(ctypes.c_int32)),
-            logits=_pointer(self._wanted, ctypes.c_int8),
+            logits=_pointer(self._has_logits, ctypes.c_int8),
         )
 
     def clear(self) -> None:
@@ -260,12 +260,12 @@ class _Batch:
         start, stop = self.tokens, self.tokens + len(ids)
         self._ids[start:stop] = ids
         self._positions[start:stop] = np.arange(position, position + len(ids))
-        self._wanted[start:stop] = self._positions[start:stop] >= output
+        self._has_logits[start:stop] = self._positions[start:stop] >= output
         # Each token points at its list of sequences: here one int32 within the array of all
         # numbers.
         self._owner[start:stop] = self._sequences.ctypes.data + 4 * sequence
         self.tokens = stop
-        self.outputs += int(self._wanted[start:stop].sum())
+        self.outputs += int(self._has_logits[start:stop].sum())
 
     def native(self) -> Any:
         """Return it as llama.cpp takes it."""

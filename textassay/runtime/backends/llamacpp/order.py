@@ -99,9 +99,9 @@ class PrefixOrder(Generic[E]):
         ):
             oldest, self._favoured = self._arrivals[0], self._turn
             return bisect.bisect_left(self._sorted, (oldest.key, oldest.serial))
-        return max(self._neighbours(), key=self._shared_at)
+        return max(self._neighbors(), key=self._shared_at)
 
-    def _neighbours(self) -> list[int]:
+    def _neighbors(self) -> list[int]:
         """Return the places next to where the last key would be inserted.
 
         In a sorted list, the entry with the longest common prefix is always one of them.
