@@ -274,7 +274,7 @@ def test_resume_needs_a_run_whose_data_are_there(data, run, tmp_path):
     assert (gone.code, "there is no such file" in gone.err) == (2, True)
     manifest = json.loads((run / "manifest.json").read_text())
     for spec, message in (
-        (None, "does not tell how the run was made"),
+        (None, "does not say how the run was made"),
         ({"data": None}, "came from memory"),
     ):
         changed = manifest | {"spec": spec and manifest["spec"] | spec}

@@ -134,7 +134,7 @@ async def test_weights_and_their_names_are_checked(file):
     weights = {"coherence/order": 3, "coherence/jumps": 0}
     [score] = await run(saying(table), file, weights=weights)
     assert score.value == pytest.approx(3 / 4)
-    with pytest.raises(ConfigurationError, match=r"'coherence/odrer' is no question"):
+    with pytest.raises(ConfigurationError, match=r"'coherence/odrer' is not a question"):
         await run(saying(table), file, weights={"coherence/odrer": 3})
 
 

@@ -82,8 +82,8 @@ class QuotedVerifier:
             "usage": answer.usage,
         }
         if answer.problem is not None or answer.verdict is None:
-            told = f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}"
-            return Score.unscored(answer.problem or "NoAnswerFound", told, **about)
+            problem = f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}"
+            return Score.unscored(answer.problem or "NoAnswerFound", problem, **about)
         # never in the output: a claim is found there by its nature
         texts = {name: text for name, text in quotable(example).items() if name != "output"}
         found = find_quote(answer.quote, texts)
@@ -93,8 +93,8 @@ class QuotedVerifier:
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
         if answer.verdict == "yes" and found is None and self.required:
-            told = f"the source does not hold what is quoted: {answer.quote[:MAX_QUOTED]!r}"
-            return Score.unscored("QuoteNotFound", told, outcome="abstained", **about)
+            problem = f"the source does not hold what is quoted: {answer.quote[:MAX_QUOTED]!r}"
+            return Score.unscored("QuoteNotFound", problem, outcome="abstained", **about)
         return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
 
 

@@ -103,13 +103,13 @@ def _compare(
         ]
         readings = [rule.read(score) for score, _, _ in triples]
         both = [
-            reading.value if reading.stands else said
-            for reading, (_, said, _) in zip(readings, triples, strict=True)
+            reading.value if reading.stands else strong_value
+            for reading, (_, strong_value, _) in zip(readings, triples, strict=True)
         ]
         people = [rating for _, _, rating in triples]
         row["pearson"] = {
             "cheap": pearson([score for score, _, _ in triples], people),
-            "strong": pearson([said for _, said, _ in triples], people),
+            "strong": pearson([strong_value for _, strong_value, _ in triples], people),
             "cascade": pearson(both, people),
         }
 

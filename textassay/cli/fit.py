@@ -51,9 +51,7 @@ def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = Fa
         raise ConfigurationError("fit needs DATA, examples with human ratings")
     if flags.get("more"):
         if not flags.get("scores"):
-            raise ConfigurationError(
-                f"fit takes one DATA; {flags['more'][0]!r} is an unexpected argument"
-            )
+            raise ConfigurationError(f"fit takes one DATA; {flags['more'][0]!r} is unexpected")
         flags = {**flags, "scores": [*flags["scores"], *flags["more"]]}  # --scores A B
     if flags.get("method") is not None:
         if flags.get("features") or flags.get("scores"):

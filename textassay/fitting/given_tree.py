@@ -1,4 +1,4 @@
-"""Trees that alignment does not grow: a published one, or a file of one's own.
+"""Trees that alignment does not grow: a published one, or a file of the user's.
 
 Knows tree files and tasks; asks no model.
 """

@@ -60,8 +60,8 @@ def render(name: str, **values: Any) -> tuple[Turn, ...]:
         values: What the file names.
 
     Raises:
-        PromptFault: There is no such file, it is not a valid template, or it names a value that is not
-            given.
+        PromptFault: There is no such file, it is not a valid template, or it names a value that
+            is not given.
     """
     template = _template(name)
     try:

@@ -83,7 +83,7 @@ def counted(rows: Sequence[StressRow]) -> str:
     return ", ".join(parts)
 
 
-def told(row: StressRow) -> str:
+def sentence(row: StressRow) -> str:
     """Return one verdict as a sentence.
 
     >>> told(row)  # doctest: +SKIP

@@ -1,0 +1,60 @@
+"""Names and prose keep to the field's words: no private dialect, American spelling."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = sorted((ROOT / "textassay").rglob("*.py"))
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# A participle or a riddle as a name says nothing of what it holds: `rating`, `request`, `context`
+# and `result` do.
+_WORD = r"_?(?:told|asked|said|wanted|rooted\w*|warmth|carry_out|whence|wherein|sequel\w*)\b"
+# Where a name is bound: assignments, definitions, loops and parameters. A regex, since tokenizing
+# the package takes seconds.
+DIALECT = re.compile(
+    rf"^ *(?:self\.)?{_WORD}(?:: [^\n=]+)? = |\b(?:def|class) {_WORD}|\bfor {_WORD} in\b"
+    rf"|^ +(?:\*, )?{_WORD}: [^\n]+,$|^ *(?:async )?def [^\n]*[(,] ?{_WORD}: ",
+    re.MULTILINE,
+)
+BRITISH = re.compile(
+    r"\b(colour|behaviour|favour|honour|neighbour|normalis|optimis|recognis|catalogue|licence"
+    r"|labelled|modelled|judgement|learnt|quantis|tokenis|initialis|serialis|artefact)\w*",
+    re.IGNORECASE,
+)
+RIDDLES = re.compile(
+    r"\bwhat (?:was|is) told\b|\bis one too many\b|\bof one's own\b|\bhow far (?:it|they) bears?\b"
+    r"|\bgoes on where\b|\b(?:a|one) (?:minute|score|request|aspect) each an?\b",
+    re.IGNORECASE,
+)
+KEPT = {
+    # A prompt of a probe and a key of the cache: a change would miss answers that were paid for.
+    "textassay/runtime/backends/doctor.py": {"colours"},
+    "textassay/runtime/backends/llamacpp/model.py": {"quantisation"},
+    "textassay/runtime/backends/llamacpp/weights.py": {"quantisation"},
+    # Data of an example: what a customer wrote.
+    "docs/tasks.md": {"artefact"},
+}
+
+
+def test_no_name_is_private_dialect() -> None:
+    offenders = [
+        f"{file.relative_to(ROOT)}: {match[0].strip()}"
+        for file in PACKAGE
+        for match in DIALECT.finditer(file.read_text(encoding="utf-8"))
+    ]
+    assert not offenders, offenders
+
+
+@pytest.mark.parametrize(("what", "pattern"), [("spelling", BRITISH), ("riddle", RIDDLES)])
+def test_prose_is_plain_american_english(what: str, pattern: re.Pattern[str]) -> None:
+    offenders = [
+        f"{name}: {match[0]}"
+        for file in (*PACKAGE, *DOCS)
+        for name in [file.relative_to(ROOT).as_posix()]
+        for match in pattern.finditer(file.read_text(encoding="utf-8"))
+        if match[0].lower() not in KEPT.get(name, set())
+    ]
+    assert not offenders, (what, offenders)
