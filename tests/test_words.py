@@ -48,7 +48,9 @@ def test_no_name_is_private_dialect() -> None:
     assert not offenders, offenders
 
 
-@pytest.mark.parametrize(("what", "pattern"), [("spelling", BRITISH), ("riddle", RIDDLES)])
+@pytest.mark.parametrize(
+    ("what", "pattern"), [("spelling", BRITISH), ("riddle", RIDDLES)], ids=["spelling", "riddles"]
+)
 def test_prose_is_plain_american_english(what: str, pattern: re.Pattern[str]) -> None:
     offenders = [
         f"{name}: {match[0]}"

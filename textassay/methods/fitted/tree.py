@@ -104,8 +104,8 @@ class LearnedTree:
         if changes and not self.options.allow_change:
             raise ConfigurationError(
                 f"this evaluator was learned from other ratings: {'; '.join(changes)}. What"
-                " people's ratings taught of one judge need not hold for another; fit again, or apply"
-                f" it all the same with {option('allow_change', 'true')}"
+                " people's ratings taught of one judge need not hold for another; fit again, or"
+                f" apply it all the same with {option('allow_change', 'true')}"
             )
 
     async def _criteria(self, example: Example) -> list[Aspect]:
