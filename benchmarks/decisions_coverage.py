@@ -65,15 +65,15 @@ class Tally:
 
 
 def population(
-    rng: np.random.Generator, sources: int, texts: int, skew: float
+    rng: np.random.Generator, sources: int, texts: int, skew: float, judged: float = 3.0
 ) -> tuple[Floats, Floats, Floats, Codes]:
-    """Draw two judges' scores, ratings, and sources, shape (sources * texts,) each."""
+    """Draw two judges' scores, near `judged`, ratings and sources, (sources * texts,) each."""
     source, own = rng.normal(size=(sources, 1)), rng.normal(size=(sources, texts))
     quality = 0.7 * source + 0.7 * own
     ratings = skew + quality + rng.normal(0, 0.5, quality.shape)
     errors = 0.4 * rng.normal(size=(sources, 1))
-    first = 3 + 0.8 * quality + errors + rng.normal(0, 0.8, quality.shape)
-    second = 2.8 + 0.6 * quality + errors + rng.normal(0, 0.8, quality.shape)
+    first = judged + 0.8 * quality + errors + rng.normal(0, 0.8, quality.shape)
+    second = judged - 0.2 + 0.6 * quality + errors + rng.normal(0, 0.8, quality.shape)
     graded = (np.clip(np.round(one), 1, 5).ravel() for one in (first, second, ratings))
     a, b, y = graded
     return a, b, y, np.repeat(np.arange(sources), texts)
@@ -109,12 +109,12 @@ def estimates(draws: int, rated: int, texts: int, skew: float) -> dict[str, Tall
 
 def comparisons(draws: int, sources: int, texts: int, skew: float) -> tuple[Tally, float]:
     """Return coverage of the difference of two judges, and the share of p below .05 without one."""
-    a, b, _, _ = population(np.random.default_rng(99), 200_000, texts, skew)
+    a, b, _, _ = population(np.random.default_rng(99), 200_000, texts, skew, skew)
     truth, found, alarms = float(a.mean() - b.mean()), Tally(), 0
     for draw in range(draws):
-        a, b, _, groups = population(np.random.default_rng(draw), sources, texts, skew)
+        a, b, _, groups = population(np.random.default_rng(draw), sources, texts, skew, skew)
         found.add(paired_difference(a, b, groups, seed=draw).difference, truth)
-        _, c, _, _ = population(np.random.default_rng(draw + 10**6), sources, texts, skew)
+        _, c, _, _ = population(np.random.default_rng(draw + 10**6), sources, texts, skew, skew)
         same = paired_difference(b, c, groups, seed=draw)
         alarms += same.p is not None and same.p < 0.05
     return found, alarms / draws
