@@ -51,7 +51,7 @@ class TransformersModel(InProcessModel):
 
     Decoder-only models (GPT-2, OPT, Llama, ...) and encoder-decoder models (T5, FLAN-T5, BART,
     ...). Requests that wait are evaluated in batches of like lengths; a score depends on its batch
-    by rounding alone (below 1e-5 in float32).
+    by rounding alone (below 1e-4 in float32).
 
     A continuation's log-probabilities are of its own tokens; the end mark that an encoder-decoder
     model would write after it is not among them.
