@@ -26,7 +26,9 @@ ASPECTS = ("coherence", "fluency")
 UNIT = 20
 
 
-async def judge(data, run, server, crew, *, resume=False, method="llm-score", **settings):
+async def judge(
+    data, run, server, crew, *, resume=False, method="llm-score", kept=None, **settings
+):
     """Judge on a crew with units of 20 examples; return the run."""
     settings = {"concurrency": 4, "api_base": server.url, **settings}
     spec = RunSpec(
@@ -38,7 +40,7 @@ async def judge(data, run, server, crew, *, resume=False, method="llm-score", **
     )
     return await run_on_cluster(
         str(data), spec, Settings(**settings), run, Cluster(),
-        resume=resume, crew=crew, unit=UNIT, start_seconds=0.05,
+        resume=resume, crew=crew, unit=UNIT, start_seconds=0.05, **(kept or {}),
     )  # fmt: skip
 
 
@@ -120,6 +122,18 @@ async def test_an_example_that_kills_every_worker_stops_the_run(mock_server, dat
     assert len(crew.hired) <= 4
     await judge(data, run, server, LocalCrew(2), resume=True)
     assert len(rows_of(run)) == len(verdicts(run)) == 140
+
+
+async def test_answers_too_large_for_workers_are_reported(mock_server, data, run):
+    """A resume that cannot send them says so before it asks anything again."""
+    server, lines = await mock_server(), []
+    await judge(data, run, server, LocalCrew(1))
+    sent = {"most_sent": 100, "notify": lines.append}
+    await judge(data, run, server, LocalCrew(1), resume=True, kept=sent)
+    assert any("too large to be sent to workers" in line for line in lines)
+    lines.clear()
+    await judge(data, run, server, LocalCrew(1), resume=True, kept={"notify": lines.append})
+    assert not lines
 
 
 async def test_an_interrupted_run_keeps_what_workers_finished_and_resumes(mock_server, data, run):

@@ -13,7 +13,7 @@ from textassay.cluster.driver import START_SECONDS, UNIT, Driver
 from textassay.cluster.messages import NOTHING, Job
 from textassay.cluster.ray_crew import ray_cluster
 from textassay.cluster.request import Cluster, check, is_local, most_workers
-from textassay.cluster.run_record import Adjusting, RunRecord
+from textassay.cluster.run_record import MAX_SENT, Adjusting, RunRecord
 from textassay.evaluation.api import writing_summary
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.progress import Progress
@@ -59,6 +59,7 @@ async def run_on_cluster(
     crew: Crew | None = None,
     unit: int = UNIT,
     start_seconds: float = START_SECONDS,
+    most_sent: int = MAX_SENT,
 ) -> Run:
     """Judge every example on a cluster and return the run.
 
@@ -71,10 +72,11 @@ async def run_on_cluster(
         resume: Whether to continue the run in `out`.
         adjusting: What is done to each score before it is kept.
         followed: Follows the run.
-        notify: Called with a line about workers that are lost.
+        notify: Called with a line on what the user should know, such as a worker that is lost.
         crew: Workers in place of those of `cluster`.
         unit: Examples that a worker has in hand at most.
         start_seconds: Time between two looks for room for further workers.
+        most_sent: Bytes of a resumed run's answers that are sent to each worker at most.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked.
@@ -87,10 +89,24 @@ async def run_on_cluster(
     judged, total = part_of(data, info.count, limit=spec.limit, shard=None)
     most = most_workers(cluster, spec, settings, total)
     async with AsyncExitStack() as stack:
-        record = RunRecord(out, judged, total, settings=settings, stack=stack, adjusting=adjusting)
+        record = RunRecord(
+            out,
+            judged,
+            total,
+            settings=settings,
+            stack=stack,
+            adjusting=adjusting,
+            most_sent=most_sent,
+        )
         job = Job(spec, settings, info)
         if resume:
             job = Job(spec, settings, info, *await record.resume())
+            if record.unsent_bytes:
+                notify(
+                    f"the {record.unsent_bytes / 2**20:.0f} MB of answers in {out} are too large "
+                    "to be sent to workers: examples without a score are asked in full again; resume "
+                    "without a cluster to use them"
+                )
         else:
             RunFolder.check_new(out)
         if crew is None:

@@ -43,6 +43,7 @@ class RunRecord:
         settings: Settings,
         stack: AsyncExitStack,
         adjusting: Adjusting | None = None,
+        most_sent: int = MAX_SENT,
     ) -> None:
         """Store where the run is kept; nothing is made before `bind`.
 
@@ -53,7 +54,9 @@ class RunRecord:
             settings: Tell where answers are kept.
             stack: Closes what is opened here.
             adjusting: What is done to each score, such as calibrating it.
+            most_sent: Bytes of a resumed run's answers that are sent to each worker at most.
         """
+        self._most_sent = most_sent
         self.folder: RunFolder | None = None
         self.total = total
         self._path, self._examples, self._settings = path, examples, settings
@@ -66,6 +69,8 @@ class RunRecord:
         self._is_answered = False
         self.differing: set[str] = set()
         """Files of the method that differ between workers; the first is kept."""
+        self.unsent_bytes = 0
+        """Size of the earlier run's answers if they are too large to be sent to the workers."""
 
     @property
     def is_begun(self) -> bool:
@@ -167,6 +172,8 @@ class RunRecord:
         settings, place = self._settings, folder.answers
         if settings.cache is not None or settings.no_cache or not place.exists():
             return []
-        if sum(size_on_disk(shard) for shard in place.iterdir() if shard.is_dir()) > MAX_SENT:
+        size = sum(size_on_disk(shard) for shard in place.iterdir() if shard.is_dir())
+        if size > self._most_sent:
+            self.unsent_bytes = size
             return []
         return list(read_answers(place))
