@@ -104,8 +104,8 @@ async def run_on_cluster(
             if record.unsent_bytes:
                 notify(
                     f"the {record.unsent_bytes / 2**20:.0f} MB of answers in {out} are too large "
-                    "to be sent to workers: examples without a score are asked in full again; resume "
-                    "without a cluster to use them"
+                    "to be sent to workers: examples without a score are asked in full again; "
+                    "resume without a cluster to use them"
                 )
         else:
             RunFolder.check_new(out)
