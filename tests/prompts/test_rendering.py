@@ -52,7 +52,7 @@ def test_a_prompt_file_cannot_reach_out_of_the_sandbox(tmp_path, attack):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("{% if %}", "no valid template"), ("{% block other %}x{% endblock %}", "block 'other'")],
+    [("{% if %}", "not a valid template"), ("{% block other %}x{% endblock %}", "block 'other'")],
 )
 def test_a_broken_file_is_an_error(tmp_path, text, says):
     with pytest.raises(PromptFault, match=says):
