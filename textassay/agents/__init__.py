@@ -1,4 +1,4 @@
-"""The agents that methods are made of, ready to be wired into a graph of your own.
+"""The agents that methods are built from, ready to be wired into your own graph.
 
     from textassay.agents import Ask, Scorer
 

@@ -1,7 +1,8 @@
 """People rate texts in a browser.
 
-What is shown to whom, a durable journal, and ratings in our format.
+Decides which text each rater is shown, keeps a durable journal, and writes the ratings in the
+format that other commands read.
 
-Raters see the task's own definitions and scales, which a judge sees too, and never a score, a
+Raters see the same definitions and scales of the task as a judge does, and never a score, a
 system's name or another rater's answer.
 """

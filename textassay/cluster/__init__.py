@@ -1,4 +1,4 @@
-"""Runs on a cluster: workers elsewhere judge, this process journals.
+"""Runs on a cluster: workers on other machines judge, this process records the scores.
 
 run = await textassay.cluster.evaluate("data.jsonl", cluster="ray", method="g-eval",
 model="openai/gpt-4.1-mini", out="runs/large")

@@ -1,4 +1,4 @@
-"""The demo: bundled examples, every method on them by one local model, and what came out of it."""
+"""The demo: bundled examples, methods that one local model runs over them, and the results."""
 
 from __future__ import annotations
 

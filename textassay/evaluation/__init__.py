@@ -1,1 +1,1 @@
-"""Examples x method -> run: the engine, the run's record and the three doors to it."""
+"""Runs a method over examples: the engine, the run, and `evaluate`, `stream`, `evaluate_sync`."""

@@ -1,4 +1,4 @@
-"""Methods from papers, each in a file of its own, and how one is built by name.
+"""Methods from papers, one file each, and how a method is built by its name.
 
 Importing this package loads nothing: a name is imported when it is first used.
 """

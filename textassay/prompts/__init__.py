@@ -1,6 +1,6 @@
-"""The words that are said to models: prompt files, task files, and how texts are put into them.
+"""What models are sent: prompt files, task files, and how texts are inserted into them.
 
-Takes and gives plain values; knows nothing of models, messages or methods.
+Takes and returns plain values; knows nothing of models, messages or methods.
 """
 
 from textassay.prompts.fencing import fence, nonce

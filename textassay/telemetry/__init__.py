@@ -1,4 +1,4 @@
-"""Traces of runs for OpenTelemetry (extra `otel`), and figures for Prometheus.
+"""Traces of runs for OpenTelemetry (extra `otel`), and metrics for Prometheus.
 
     from textassay import telemetry
 

@@ -1,13 +1,13 @@
 """Support for the tests of packages that build on textassay.
 
-A model that answers from a script, and a battery for models.
+A model that answers from a script, and checks for models.
 
     @pytest.mark.parametrize("check", textassay.testing.MODEL_CHECKS)
     async def test_my_model(check):
         await check(lambda: MyModel("my/model"))
 
-`ScriptedModel` needs no network and keeps what it was asked. The battery holds for every backend
-that textassay itself brings.
+`ScriptedModel` needs no network and records its requests. Every built-in backend passes the
+checks.
 """
 
 from textassay.runtime.backends.scripted import ScriptedModel

@@ -1,6 +1,6 @@
 """Assistant evaluators.
 
-NLI, BLEURT, ROUGE and their kin, each with one method `score`, usable without any agent.
+NLI, BLEURT, ROUGE and similar metrics, each with one method `score`, usable without any agent.
 
 A name is imported when it is first used.
 """

@@ -1,6 +1,5 @@
 """One module per command: its flags, help and examples.
 
-Imported for every help, so nothing heavy here.
-
-A command imports what it needs when it runs.
+They are imported whenever help is shown, so they import nothing heavy; a command imports what it
+needs when it runs.
 """

@@ -1,1 +1,1 @@
-"""The command `textassay demo`: what it prints while it runs and at its end."""
+"""The command `textassay demo`: what it prints while it runs and when it ends."""

@@ -1,1 +1,1 @@
-"""Who answers: one module per kind of model, and the probes that find out what a model can do."""
+"""Backends: one module per kind of model, and probes that find out what a model supports."""

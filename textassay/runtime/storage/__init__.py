@@ -1,1 +1,1 @@
-"""What is kept on disk: the run folder, its journal and summary, and the store of answers."""
+"""Persistence: the run folder, its journal and summary, and the store of answers."""

@@ -1,1 +1,1 @@
-"""Families of edits, one a file; each is a tuple of `Edit`."""
+"""Families of edits, one per file; each is a tuple of `Edit`."""

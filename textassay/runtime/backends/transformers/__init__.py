@@ -1,6 +1,6 @@
 """Models of the transformers library in this process.
 
-Decoder-only, and encoder-decoder such as T5.
+Decoder-only models, and encoder-decoder models such as T5.
 """
 
 from textassay.runtime.backends.transformers.model import TransformersModel

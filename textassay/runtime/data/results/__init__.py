@@ -1,6 +1,6 @@
-"""Result files of other evaluation tools as examples.
+"""Reads result files of other evaluation tools as examples.
 
-Their texts to judge, their scores as `metrics`.
+Their texts become outputs to judge, their scores `metrics`.
 """
 
 from textassay.runtime.data.results.reading import FORMATS, Imported, read_results
