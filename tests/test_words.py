@@ -29,6 +29,11 @@ RIDDLES = re.compile(
     r"|\bgoes on where\b|\b(?:a|one) (?:minute|score|request|aspect) each an?\b",
     re.IGNORECASE,
 )
+# The same within one line of a string literal: "contains no", "continue with", "does not have".
+MESSAGE_RIDDLES = re.compile(
+    r'(?<!")f?"(?!"")[^"\n]*\b(?:holds? no|go on (?:with|by)|differ in nothing|anew|mended'
+    r"|which this example lacks)\b"
+)
 KEPT = {
     # A prompt of a probe and a key of the cache: a change would miss answers that were paid for.
     "textassay/runtime/backends/doctor.py": {"colours"},
@@ -60,3 +65,12 @@ def test_prose_is_plain_american_english(what: str, pattern: re.Pattern[str]) ->
         if match[0].lower() not in KEPT.get(name, set())
     ]
     assert not offenders, (what, offenders)
+
+
+def test_messages_use_plain_words() -> None:
+    offenders = [
+        f"{file.relative_to(ROOT)}: {match[0].strip()}"
+        for file in PACKAGE
+        for match in MESSAGE_RIDDLES.finditer(file.read_text(encoding="utf-8"))
+    ]
+    assert not offenders, offenders

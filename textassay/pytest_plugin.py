@@ -34,21 +34,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="textassay_mode",
         choices=MODES,
         help=(
-            "record: ask judges what has no recorded answer; replay: ask nothing; live: ask "
-            "everything. Default: replay if the variable CI is set, record elsewhere."
+            "record: call judges where no answer is recorded; replay: never call them; live: "
+            "always call them. Default: replay if the variable CI is set, record elsewhere."
         ),
     )
     group.addoption(
         "--textassay-inconclusive",
         choices=("warn", "fail"),
         default="warn",
-        help="What a check does whose interval spans the threshold (default: warn).",
+        help="Result of a check whose interval spans the threshold (default: warn).",
     )
     group.addoption(
         "--textassay-max-cost",
         type=float,
         metavar="USD",
-        help="The most that judges may cost in this session, all workers together.",
+        help="Maximum cost of the judges in this session, for all workers together.",
     )
     parser.addini("textassay_answers", "Folder of recorded answers.", default="tests/answers")
 

@@ -85,7 +85,7 @@ async def test_fewer_parts_than_at_most_are_fine():
 async def test_no_list_is_asked_for_once_more_and_then_an_error_that_quotes_it(prose):
     model, agent = decomposer([prose, prose])
     with pytest.raises(
-        MalformedResponse, match=r"take 'coherence' apart and gave no list; it said: "
+        MalformedResponse, match=r"divide 'coherence' into criteria but returned no list; it said: "
     ) as error:
         await agent(COHERENCE)
     assert prose[:40] in str(error.value)

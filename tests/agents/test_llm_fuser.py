@@ -169,7 +169,7 @@ async def test_ratings_that_nobody_asked_for_are_told_once_with_their_number():
     coherence, groundedness, _ = await fused(ScriptedModel([said]))
     assert coherence.evidence[-1] == {
         "text": "Charm: 3",
-        "problem": "nobody asked for it",
+        "problem": "it was not requested",
         "samples": 8,
     }
     assert "Charm" not in str(groundedness.evidence)

@@ -53,7 +53,7 @@ def test_half_a_surrogate_can_be_sent():
         ({"tone": True, "polite": 1}, "tone"),
         ({"tone": "4", "polite": 1}, "tone"),
         ({"tone": 2.5, "polite": 1}, "tone"),
-        ({"tone": 4}, "lack the aspect 'polite'"),
+        ({"tone": 4}, "are missing the aspect 'polite'"),
         ({"tone": 4, "polite": 1, "x": 1}, "unknown aspect 'x'"),
         ([4, 1], "an object"),
     ],

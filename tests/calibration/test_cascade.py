@@ -69,7 +69,7 @@ def test_too_few_sources_and_numbers_out_of_range_are_refused():
     columns = columns_of(rng.integers(1, 6, 30).astype(float), rng.integers(1, 6, 30) * 1.0, 3)
     with pytest.raises(DataError, match="10 rated sources are too few for a bound"):
         learn_rule(columns, scales=SCALES, tolerance=1)
-    with pytest.raises(ConfigurationError, match="risk lies between 0 and 1"):
+    with pytest.raises(ConfigurationError, match="risk must be between 0 and 1"):
         learn_rule(columns, scales=SCALES, tolerance=1, risk=1.5)
 
 
@@ -193,7 +193,7 @@ async def test_a_cascade_of_another_judge_or_with_other_options_is_refused(tmp_p
     two = {"juror1": judge("cheap", 0.0), "juror2": judge("strong", 0.0)}
     with pytest.raises(ConfigurationError, match="learned from scores of 'cheap'"):
         made(two)
-    with pytest.raises(ConfigurationError, match="has two jurors, the cheap one first, not 1"):
+    with pytest.raises(ConfigurationError, match="needs two jurors, the cheap one first, not 1"):
         made({"juror": judge("cheap", 0.0)})
     with pytest.raises(ConfigurationError, match="combine has no effect in a cascade"):
         made(two, combine="median")

@@ -146,7 +146,7 @@ def test_one_source_gives_no_interval(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"value": 4}, "a comparison is 0, 0.5 or 1"),
+        ({"value": 4}, "a comparison must be 0, 0.5 or 1"),
         ({"id": "other"}, "no id occurs in both"),
         ({"value": None}, "all are unscored"),
     ],

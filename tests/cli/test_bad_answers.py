@@ -150,7 +150,7 @@ def test_ratings_that_nobody_asked_for(tmp_path):
     ):
         done, row, _ = judged(tmp_path / f"{method}-1", method, extra, *flags)
         assert (done.code, row["value"]) == (0, 4)
-        assert "nobody asked for it" in told(row)
+        assert "it was not requested" in told(row)
         assert "Humour" in told(row)
         only = {"joint": "Humour: 1\nWit: 5", "fusion": "Humour\nScore: 1\n\nWit\nScore: 5"}
         done, row, _ = judged(tmp_path / f"{method}-2", method, only, *flags)
@@ -273,7 +273,7 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
             "returned no log-probabilities; use a model that sends them",
         ),
         ("gptscore", "ignore_echo", "the server does not echo prompts"),
-        ("gptscore", "refuse_logprobs", "this server cannot tell how likely a given text is"),
+        ("gptscore", "refuse_logprobs", "this server cannot score the likelihood of a given text"),
     ],
 )
 def test_a_model_that_lacks_what_a_method_needs(tmp_path, method, lack, names):

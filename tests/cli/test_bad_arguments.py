@@ -26,8 +26,8 @@ def refused(data, run, *flags, method="llm-score"):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", r"holds no examples"),
-        ("\n\n", r"holds no examples"),
+        ("", r"contains no examples"),
+        ("\n\n", r"contains no examples"),
         ('{"id": "a", "output": "x"', r"line 1: broken JSON"),
         ('{"output": "x"}\n{"output": 3}', r"line 2, field 'output': should be text, not 3"),
         ('{"output": "x"}\n{"source": "y"}', r"line 2, .*output"),
@@ -42,7 +42,7 @@ def refused(data, run, *flags, method="llm-score"):
         ),
         ('{"output": "x", "human": {"coherence": "good"}}', r"line 1, field 'human.coherence'"),
         ('{"output": "x", "metrics": {"rouge": 1e999}}', r"line 1, field 'metrics.rouge': inf"),
-        ('{"output": "a \\ud800 b"}', r"line 1, field 'output': holds \\ud800 at character 2"),
+        ('{"output": "a \\ud800 b"}', r"line 1, field 'output': contains \\ud800 at character 2"),
         (b'\xff\xfe{"output": "x"}', r"line 1: is not UTF-8"),
     ],
 )
@@ -132,7 +132,7 @@ def test_unknown_names_and_values_say_what_there_is(data, run, flags, message):
         (("--model", "direct/mock"), "model 'direct/mock' needs --api-base"),
         (("--model", "no-such-model"), "litellm knows no provider for the model 'no-such-model'"),
         (("--model", "judge=direct/mock", "--api-base", NOBODY), "no model for the role 'scorer'"),
-        (("--model", "replay/nothing"), "holds no run: it has no manifest.json"),
+        (("--model", "replay/nothing"), "contains no run: it has no manifest.json"),
     ],
 )
 def test_models_that_cannot_be_used_are_named(data, run, flags, message):
@@ -150,8 +150,8 @@ def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run
 def test_unknown_methods_and_missing_arguments_are_named(data, run, tmp_path):
     """What is missing is said in the words of the command line."""
     assert (
-        "unknown method 'best'; known: checklist, claims, coascore, decomp-eval, fusion-eval, g-eval, "
-        in refused(data, run, *MODEL, method="best")
+        "unknown method 'best'; known: checklist, claims, coascore, decomp-eval, fusion-eval, "
+        "g-eval, " in refused(data, run, *MODEL, method="best")
     )
     assert "score needs DATA" in textassay("score", "--method", "llm-score").err
     assert "score needs --method" in textassay("score", data, "--out", run).err
@@ -200,7 +200,7 @@ def test_a_task_file_that_does_not_fit_is_named_with_its_key(data, run, tmp_path
         ("method = [", "--config "),
         ("model = 3", "'model' cannot be 3"),
         ("aspects = 3", "'aspects' cannot be 3"),
-        ("set = 3", "'set' is a table of settings, not 3"),
+        ("set = 3", "'set' must be a table of settings, not 3"),
         ("price = 'cheap'", "--price takes IN,OUT"),
         ("concurrency = 'many'", "--concurrency: "),
         ("limit = 'few'", "--limit: "),
@@ -236,8 +236,8 @@ def test_folders_that_cannot_hold_a_run_are_refused(data, tmp_path):
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         for out, message in (
             (data, "is a file; name a folder"),
-            (foreign, "holds other files (letters.txt)"),
-            (tmp_path / "run", "holds a run already; resume it with `textassay resume"),
+            (foreign, "contains other files (letters.txt)"),
+            (tmp_path / "run", "already contains a run; resume it with `textassay resume"),
         ):
             done = textassay("score", data, *flags, "--out", out)
             assert (done.code, message in done.err) == (2, True), done.err
@@ -249,14 +249,14 @@ def test_folders_that_cannot_hold_a_run_are_refused(data, tmp_path):
 def test_folders_that_are_no_cache_are_refused(data, run, tmp_path):
     """A file or somebody else's folder given as a cache."""
     assert "is a file" in refused(data, run, *MODEL, "--cache", data)
-    assert "holds other files and is no cache folder" in refused(
+    assert "contains other files and is not a cache folder" in refused(
         data, run, *MODEL, "--cache", tmp_path
     )
 
 
 def test_resume_needs_a_run_whose_data_are_there(data, run, tmp_path):
     """No run, a manifest by hand, data that are gone or came from memory."""
-    assert "holds no run: it has no manifest.json" in textassay("resume", tmp_path).err
+    assert "contains no run: it has no manifest.json" in textassay("resume", tmp_path).err
     with served() as server:
         flags = (
             "--method",

@@ -163,7 +163,7 @@ def test_calibrate_and_apply(world):
         if score.outside:
             assert score.calibrated is score.low is score.high is None
     again = textassay("estimate", run, world["data"], "--calibration", out)
-    assert "learned anew across sources" in again.err
+    assert "learned again across sources" in again.err
 
 
 def test_a_calibration_is_bound_to_its_judge(world):

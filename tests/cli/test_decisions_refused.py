@@ -56,7 +56,7 @@ def test_compare_refuses_a_file_of_two_judges(tmp_path, data):
         done = textassay("compare", *order, data)
         assert (done.code, done.out) == (2, "")
         assert f"the {which} run's scores of 'tone' come from 2 different judges" in said(done)
-        assert "split them into a file each" in said(done)
+        assert "split them into one file per judge" in said(done)
 
 
 def test_compare_subtracts_nothing_across_scales(tmp_path, data):

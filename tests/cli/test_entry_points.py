@@ -75,7 +75,7 @@ def test_nothing_is_imported_before_it_is_named():
             r"'gone' of their-package cannot be loaded from 'their_package:Gone': AttributeError",
         ),
         ("broken", r"'broken' of their-package cannot be loaded .*: RuntimeError: no licence"),
-        ("number", r"'number' of their-package is no method: .*must be a class"),
+        ("number", r"'number' of their-package is not a method: .*must be a class"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_package_and_the_reason(name, says):

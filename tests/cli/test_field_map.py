@@ -102,4 +102,4 @@ def test_scores_without_a_run_need_data(tmp_path):
     path = tmp_path / "scores.jsonl"
     path.write_text('{"id": "a", "aspect": "fluency", "value": 1}\n')
     done = textassay("meta", path)
-    assert (done.code, "name them" in done.err) == (2, True)
+    assert (done.code, "give DATA after" in done.err) == (2, True)

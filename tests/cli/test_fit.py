@@ -79,7 +79,7 @@ def test_a_fit_and_its_use_from_the_command_line(planted, judge, tmp_path):
     assert done.err == ""
     other = textassay("score", data, *flags, "--model", "direct/other", "--out", tmp_path / "other")
     assert other.code == 2
-    assert "'direct/mock' and is now 'direct/other'" in other.err
+    assert "changed from 'direct/mock' to 'direct/other'" in other.err
     allowed = ("--set", "allow_change=true", "--out", tmp_path / "other")
     assert textassay("score", data, *flags, "--model", "direct/other", *allowed).code == 0
 
@@ -96,7 +96,7 @@ def test_a_spent_budget_stops_resumably(planted, judge, tmp_path):
     data = write(tmp_path / "data.jsonl", planted.rows)
     done = fit(data, tmp_path / "ev", judge, "--price", "100,100", "--max-cost", "5")
     assert done.code == 3
-    assert "go on by giving the same command again" in done.err
+    assert "repeat the same command to continue" in done.err
     before = judge.counters.requests
     assert 0 < before < 60 * 18
     done = fit(data, tmp_path / "ev", judge)
@@ -173,9 +173,9 @@ def test_what_fit_needs_is_named(planted, judge, tmp_path):
         "known: hd-eval"
         in textassay("fit", data, "--method", "g-eval", "--model", "x/y", "--out", "ev").err
     )
-    assert "keep lies between" in fit(data, tmp_path / "ev", judge, "--keep", "0").err
+    assert "keep must be between" in fit(data, tmp_path / "ev", judge, "--keep", "0").err
     assert (
-        "option depth does not go with fit"
+        "option depth cannot be combined with fit"
         in fit(data, tmp_path / "ev", judge, "--set", "depth=3").err
     )
     assert (
@@ -218,7 +218,7 @@ def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp
     data = write(tmp_path / "data.jsonl", rows)
     done = fit(data, tmp_path / "ev", judge, *dry, aggregator="auto")
     assert done.code == 2, done
-    assert "rows to learn from, in 1 groups, do not suffice" in done.err
+    assert "rows to learn from, in 1 groups, are not enough" in done.err
     assert "--aggregator avg" in done.err
     assert judge.counters.requests == 0
     assert not (tmp_path / "ev").exists()

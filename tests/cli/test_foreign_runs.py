@@ -86,7 +86,7 @@ def test_litellm_sends_the_key_it_finds_to_no_address_of_a_manifest(data, run, s
     assert f"--api-base {server.url}" in refused.err
     manifest["spec"]["models"] = {"": "huggingface/http://127.0.0.1:9/x"}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    assert "holds an address" in textassay("resume", run, "--api-base", server.url).err
+    assert "contains an address" in textassay("resume", run, "--api-base", server.url).err
 
 
 def test_a_run_without_a_key_is_resumed_without_flags(data, run, server):

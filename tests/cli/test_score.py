@@ -317,7 +317,7 @@ def test_samples_that_never_differ_are_reported(tmp_path, run, count, varies, sa
         done = score(data, run, judge, "--n", 3, "--temperature", 1)
     assert done.code == 0
     text = " ".join(done.out.split())
-    assert ("the samples of each of 20 scores gave one rating" in text) == said
+    assert ("in each of 20 scores all samples agree" in text) == said
 
 
 def test_errors_are_asked_again_by_resume(data, run):
@@ -326,7 +326,7 @@ def test_errors_are_asked_again_by_resume(data, run):
     with served(p500=1.0, retry_after=0.0) as ill:
         done = score(data, run, ill, "--set", "attempts=2")
         assert done.code == 1
-        assert f"ask again for errors with: textassay resume {run}" in done.out
+        assert f"retry the errors with: textassay resume {run}" in done.out
         assert "0 calls answered, 24 failed, 0 from the cache" in " ".join(done.out.split())
         assert ill.counters.requests == 24
         ill.options.p500 = 0.0
@@ -391,7 +391,7 @@ def test_resume_refuses_what_would_not_be_comparable(server, data, run):
     (run / "manifest.json").write_text(json.dumps(manifest))
     changed = textassay("resume", run)
     assert changed.code == 2
-    assert "method options parse_retries was 7 and is now 1" in changed.err
+    assert "method options parse_retries changed from 7 to 1" in changed.err
     assert (run / "scores.jsonl").read_bytes() == before
 
 

@@ -63,4 +63,4 @@ def test_folder_without_a_run(command, tmp_path):
     """What is no run is a bad request."""
     done = textassay(command, tmp_path)
     assert done.code == 2
-    assert "holds no run" in done.err
+    assert "contains no run" in done.err

@@ -50,7 +50,7 @@ def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
     assert textassay("cache", "info", answers).out.startswith("0 answers ")
     refused = textassay("cache", "clear", data.parent)
     assert (refused.code, data.exists()) == (2, True)
-    assert "is no cache folder" in refused.err
+    assert "is not a cache folder" in refused.err
 
 
 def test_version_and_help_go_to_standard_output():
@@ -129,7 +129,7 @@ def test_a_fitted_evaluator_has_a_picture(tmp_path):
     (tmp_path / "empty").mkdir()
     empty = textassay("graph", tmp_path / "empty")
     assert empty.code == 2
-    assert "holds no evaluator.json" in empty.err
+    assert "contains no evaluator.json" in empty.err
     tasked = textassay("graph", tmp_path / "tree", "--task", "dialogue")
     assert tasked.code == 2
     assert "leave out --task dialogue" in tasked.err
@@ -150,10 +150,10 @@ def test_a_reader_that_goes_away_is_no_crash():
 def test_only_the_command_line_changes_how_garbage_is_collected():
     """The process of whoever imports textassay is left as it is."""
     code = (
-        "import gc, sys; sys.argv = ['textassay', '--version']; before = gc.get_threshold()\n"
-        "import textassay; textassay.evaluate; from textassay.cli import main; print(gc.get_threshold() == before)\n"
-        "try: main()\n"
-        "except SystemExit: print(gc.get_threshold()[0] > before[0])"
+        "import gc, sys; sys.argv = ['textassay', '--version']; before = "
+        "gc.get_threshold()\nimport textassay; textassay.evaluate; from textassay.cli import "
+        "main; print(gc.get_threshold() == before)\ntry: main()\nexcept SystemExit: "
+        "print(gc.get_threshold()[0] > before[0])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     told = done.stdout.split()

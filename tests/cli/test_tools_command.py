@@ -125,10 +125,10 @@ def test_named_tools_are_looked_for_in_the_file_first(data: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("kind = 3", "kind and model are texts"),
+        ("kind = 3", "kind and model must be strings"),
         ('kind = "blue"', "blue"),
         ('kind = "bleu"\nmodle = "x"', "modle"),
-        ('kind = "bleu"\nlowercase = [true]', "no single value"),
+        ('kind = "bleu"\nlowercase = [true]', "not a single value"),
         ('kind = "nli"\nmodel = "a?b"', "cannot be called"),
     ],
 )

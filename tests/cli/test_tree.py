@@ -81,5 +81,5 @@ async def test_nothing_is_written_where_the_model_gives_no_list(mock_server, tmp
     with pytest.raises(Stopped) as stopped:
         await execute(order(server, out))
     assert isinstance(stopped.value.__cause__, MalformedResponse)
-    assert "gave no list" in str(stopped.value.__cause__)
+    assert "returned no list" in str(stopped.value.__cause__)
     assert not out.exists()

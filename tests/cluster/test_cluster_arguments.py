@@ -26,12 +26,12 @@ from textassay.runtime.errors import (
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--cluster", "dask"), "--cluster is 'ray', or 'ray://HOST:PORT'"),
-        (("--cluster", "ray://"), "--cluster is 'ray', or 'ray://HOST:PORT'"),
+        (("--cluster", "dask"), "--cluster must be 'ray' or 'ray://HOST:PORT'"),
+        (("--cluster", "ray://"), "--cluster must be 'ray' or 'ray://HOST:PORT'"),
         (("--cluster", "ray", "--shard", "1/2"), "--cluster and --shard exclude each other"),
         (("--cluster", "ray", "--processes", "2"), "--workers N sets the number of workers"),
         (("--cluster", "ray", "--batch"), "--cluster and --batch exclude each other"),
-        (("--cluster", "ray", "--workers", "0"), "--workers is at least 1, not 0"),
+        (("--cluster", "ray", "--workers", "0"), "--workers must be at least 1, not 0"),
         (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot divide --concurrency 8"),
         (("--workers", "2"), "--workers goes with --cluster"),
     ],
@@ -76,7 +76,7 @@ def test_a_dry_run_needs_no_cluster(server, data, run):
 @pytest.mark.asyncio
 async def test_the_python_function_names_its_parameters(data, tmp_path):
     """In Python's words, not in those of the command line."""
-    with pytest.raises(ConfigurationError, match="cluster= is 'ray'"):
+    with pytest.raises(ConfigurationError, match="cluster= must be 'ray'"):
         await cluster.evaluate(data, cluster="dask", method="llm-score", model="direct/m", out="x")
     with pytest.raises(TypeError, match="did you mean 'workers'"):
         await cluster.evaluate(data, worker=2, method="llm-score", out=tmp_path)

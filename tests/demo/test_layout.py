@@ -30,10 +30,10 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path):
     """So is a file."""
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(
-        RunFolderError, match="holds something else; give --out a folder that is new or empty"
+        RunFolderError, match="contains something else; give --out a folder that is new or empty"
     ):
         DemoFolder(tmp_path).open(MODEL)
-    with pytest.raises(RunFolderError, match="holds something else"):
+    with pytest.raises(RunFolderError, match="contains something else"):
         DemoFolder(tmp_path / "thesis.txt").open(MODEL)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

@@ -204,7 +204,8 @@ async def test_a_method_object_is_used_as_it_is(tmp_path):
         {"aspects": ["coherence"]},
     ):
         with pytest.raises(
-            ConfigurationError, match=f"{next(iter(extra))}= goes with the name of a method"
+            ConfigurationError,
+            match=f"{next(iter(extra))}= can only be given with the name of a method",
         ):
             await evaluate(ROWS, method=method, **extra)
     with pytest.raises(ConfigurationError, match="a name, a method object or a graph, not 3"):
@@ -358,11 +359,10 @@ def test_evaluate_sync_works_in_a_plain_script():
 def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
     """No warning, no hanging thread, exit 0."""
     program = (
-        "import textassay\n"
-        "from textassay.runtime.backends.scripted import ScriptedModel\n"
-        "model = ScriptedModel(lambda request: 'Rating: 3')\n"
-        "run = textassay.evaluate_sync([{'output': 'x'}], method='llm-score', model=model, out='run')\n"
-        "print(len(run.scores))\n"
+        "import textassay\nfrom textassay.runtime.backends.scripted import ScriptedModel\nmodel = "
+        "ScriptedModel(lambda request: 'Rating: 3')\nrun = "
+        "textassay.evaluate_sync([{'output': 'x'}], method='llm-score', model=model, "
+        "out='run')\nprint(len(run.scores))\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "always", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60,
@@ -374,7 +374,7 @@ def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
 def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
     """A folder that is missing, or holds no run, is an error and no empty run."""
     for folder in (tmp_path / "missing", tmp_path):
-        with pytest.raises(RunFolderError, match="holds no run"):
+        with pytest.raises(RunFolderError, match="contains no run"):
             Run(folder=folder)
 
 
@@ -388,7 +388,7 @@ async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
         with pytest.raises(type(refusal)) as stopped:
             await evaluate(ROWS, model=model, **wanted)
         assert not (tmp_path / "run").exists()
-        assert "nothing was answered" in stopped.value.__notes__[0]
+        assert "no request was answered" in stopped.value.__notes__[0]
     calls = iter(["Rating: 3", *[ModelNotFound("gone")] * 9])
     with pytest.raises(ModelNotFound):
         await evaluate(

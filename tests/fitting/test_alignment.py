@@ -46,8 +46,9 @@ async def fitted(planted, out, **order):
 def built_elsewhere(folder):
     """What a new process says when it builds the evaluator; prompts are read once a process."""
     code = (
-        "import sys; from textassay.methods import build; "
-        "from textassay.runtime.backends.scripted import ScriptedModel; build(sys.argv[1], ScriptedModel([]))"
+        "import sys; from textassay.methods import build; from "
+        "textassay.runtime.backends.scripted import ScriptedModel; build(sys.argv[1], "
+        "ScriptedModel([]))"
     )
     return subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
@@ -108,7 +109,7 @@ async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path):
     planted, out = Planted(60), tmp_path / "ev"
     await fitted(planted, out, growth=Growth(layers=1))
     other = planted.model("another")
-    with pytest.raises(ConfigurationError, match="the model was 'scripted' and is now 'another'"):
+    with pytest.raises(ConfigurationError, match="the model changed from 'scripted' to 'another'"):
         await evaluate(planted.rows[:4], method=str(out), model=other)
     run = await evaluate(
         planted.rows[:4], method=str(out), model=other, options={"allow_change": True}
@@ -130,7 +131,7 @@ async def test_a_changed_prompt_is_refused(tmp_path, monkeypatch):
     await evaluate(planted.rows[:2], method=str(out), model=planted.model())
     assert built_elsewhere(out) == ""
     prompt.write_text(words + " Be strict.")
-    assert "the prompt's digest was" in built_elsewhere(out)
+    assert "the prompt's digest changed from" in built_elsewhere(out)
 
 
 @pytest.mark.asyncio
@@ -161,7 +162,7 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
     assert len(answered) == len(set(answered)) == 120 * 18 + 4
     assert found.report["held_out"] == complete.report["held_out"]
     assert found.evaluator.aggregator == complete.evaluator.aggregator
-    with pytest.raises(RunFolderError, match="holds an evaluator already"):
+    with pytest.raises(RunFolderError, match="already contains an evaluator"):
         await fitted(planted, tmp_path / "ev")
 
 
@@ -171,7 +172,7 @@ async def test_another_order_does_not_go_on_in_the_same_folder(tmp_path):
     refused = ScriptedModel(lambda _: AuthenticationFailed("no"), name="scripted")
     with pytest.raises(AuthenticationFailed):
         await alignment(planted, tmp_path / "ev", model=refused).run()
-    with pytest.raises(RunFolderError, match="another alignment: its growth was"):
+    with pytest.raises(RunFolderError, match="another alignment: its growth is"):
         await alignment(planted, tmp_path / "ev", growth=Growth(keep=3)).run()
 
 
@@ -193,7 +194,7 @@ async def test_a_folder_edited_by_hand_is_told(tmp_path):
     for content, message in (
         (
             json.dumps(good[::-1]),
-            "the parts of fluency, coherence, where coherence, fluency are to be taken apart",
+            "the parts of fluency, coherence, but coherence, fluency are to be decomposed",
         ),
         (json.dumps([{"of": 3}]), "(?s)cannot be read.*delete it to ask for the parts again"),
         ("[", "cannot be read"),

@@ -100,8 +100,8 @@ def test_an_evaluator_gives_bit_equal_scores_in_a_new_process(data, tmp_path):
         for s in evaluate_sync(str(data), method=str(tmp_path / "ev"))
     ]
     code = (
-        "import sys, textassay\n"
-        "for s in textassay.evaluate_sync(sys.argv[1], method=sys.argv[2]): print(s.id, s.aspect, s.value.hex())"
+        "import sys, textassay\nfor s in textassay.evaluate_sync(sys.argv[1], "
+        "method=sys.argv[2]): print(s.id, s.aspect, s.value.hex())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(data), str(tmp_path / "ev")],
@@ -321,7 +321,7 @@ BAD = {
         lambda row, i: row["human"].update(charm=3),
         "'charm': people rate all rows 3",
     ),
-    "no ratings": (lambda row, i: row.pop("human"), "holds no human ratings"),
+    "no ratings": (lambda row, i: row.pop("human"), "contains no human ratings"),
     "no metrics": (lambda row, i: row.pop("metrics"), "no feature '*', as neither the data"),
     "two scales": (
         lambda row, i: row["human"].update(
@@ -374,7 +374,7 @@ FLAGS = {
     "unknown feature": (("--features", "bleu"), "unknown feature 'bleu'"),
     "unknown aspect": (("--features", "*", "--aspects", "wit"), "'wit'"),
     "fraction": (("--features", "*", "--train-fraction", "1.5"), "between 0 and 1"),
-    "model": (("--features", "*", "--model", "embedded"), "--model goes with --method hd-eval"),
+    "model": (("--features", "*", "--model", "embedded"), "--model needs --method hd-eval"),
     "off the scale": (("--features", "*", "--scale", "charm=1,5"), "off the scale 1 to 5"),
     "scale": (("--features", "*", "--scale", "charm"), "--scale takes ASPECT=LOW,HIGH"),
 }
@@ -408,7 +408,7 @@ def test_an_evaluator_changed_by_hand_or_of_a_newer_version_is_refused(data, tmp
     )
     file.unlink()
     assert (
-        "holds no evaluator.json"
+        "contains no evaluator.json"
         in run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run")[1]
     )
 
@@ -417,7 +417,7 @@ def test_nothing_is_written_over(data, tmp_path):
     fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
     status, said = fit(data, tmp_path / "ev", "--features", "*")
     assert status == 2
-    assert "holds an evaluator already" in said
+    assert "already contains an evaluator" in said
 
 
 def test_what_does_not_go_with_an_evaluator_is_told(data, tmp_path):

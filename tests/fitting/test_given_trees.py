@@ -117,11 +117,11 @@ async def test_chance_does_not_prune_unless_asked_to(tmp_path):
     stopped = await aligned("stop")
     assert [layer["is_noise"] for layer in stopped["alignment"]] == [False, True]
     assert not any(row["expanded"] for row in stopped["alignment"][1]["importance"])
-    assert "layer 2: the importance of none" in stopped["warnings"][0]
+    assert "layer 2: no criterion has an importance" in stopped["warnings"][0]
     assert "the tree stops at this layer" in text_of(stopped)
     pruned = await aligned("prune", noise="prune")
     assert len(pruned["alignment"]) == 3
-    assert "pruned all the same" in pruned["warnings"][0]
+    assert "pruned anyway" in pruned["warnings"][0]
     everything = await aligned("all", keep=4)
     assert (len(everything["alignment"]), everything["warnings"]) == (3, [])
 
@@ -212,5 +212,5 @@ def test_curves_average_over_as_many_samples_as_asked():
     last = report["criteria_efficiency"][-1]
     assert (last["count"], last["samples"]) == (8, 5)
     assert last["sd"]["pearson"] > 0
-    with pytest.raises(ConfigurationError, match="repeats lies between 1 and 100, not 0"):
+    with pytest.raises(ConfigurationError, match="repeats must be between 1 and 100, not 0"):
         Learning(repeats=0)

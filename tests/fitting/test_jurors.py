@@ -67,7 +67,7 @@ def test_scores_of_no_jury_and_too_few_sources_are_refused():
     fitter = Fitter({"fluency": (1, 5)}, 0, 1)
     rows = rated()
     alone = [{**row, "metrics": {"a/fluency": row["metrics"]["first/fluency"]}} for row in rows]
-    with pytest.raises(ConfigurationError, match="the scores hold 1 jurors"):
+    with pytest.raises(ConfigurationError, match="the scores contain 1 jurors"):
         worths(table_of(alone), fitter)
     with pytest.raises(DataError, match="fewer than 10 rated sources"):
         worths(table_of(rows[:36]), fitter)

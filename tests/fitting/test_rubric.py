@@ -145,7 +145,7 @@ async def test_a_stopped_rubric_goes_on_and_asks_nothing_twice(tmp_path):
     # what was in flight when it broke may be asked again, nothing else
     assert len(set(answered) & set(resumed)) <= 16
     other = rubric(dated, tmp_path / "ev", rubric=RubricGrowth(rounds=2))
-    with pytest.raises(RunFolderError, match="its rubric was"):
+    with pytest.raises(RunFolderError, match="its rubric is"):
         await other.run()
 
 
@@ -185,7 +185,7 @@ def test_rows_are_spread_over_the_groups():
     ("flags", "named"),
     [
         (["--layers", "2"], "--layers has no effect with --method rubric"),
-        (["--labels", "3"], "labels lies between 10 and 10000, not 3"),
+        (["--labels", "3"], "labels must be between 10 and 10000, not 3"),
     ],
 )
 def test_flags_that_do_not_fit(tmp_path, flags, named):

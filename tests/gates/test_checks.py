@@ -83,7 +83,7 @@ def test_not_worse_is_paired():
 
 def test_a_baseline_of_another_judge_is_refused():
     """Its scores are not comparable."""
-    with pytest.raises(ConfigurationError, match="record it anew"):
+    with pytest.raises(ConfigurationError, match="record it again"):
         check_not_worse(run_of([4, 5]), run_of([4, 5], signature="judge v0"), by=0.1)
 
 

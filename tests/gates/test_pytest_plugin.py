@@ -134,7 +134,9 @@ def test_nobody_was_asked(assay):
     )
     assert run(suite, "-k", "good or nobody").ret == 0
     result = run(suite, "-k", "bad")
-    result.stdout.fnmatch_lines(["*JudgeError*10 of 10 texts*holds no answer of scripted/judge*"])
+    result.stdout.fnmatch_lines(
+        ["*JudgeError*10 of 10 texts*contains no answer of scripted/judge*"]
+    )
     assert run(suite, "-k", "good", "-o", "textassay_answers=elsewhere").ret == 1
 
 

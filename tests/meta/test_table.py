@@ -161,7 +161,7 @@ def test_a_bad_line_names_file_line_and_field(tmp_path, line, says):
 
 
 def test_what_is_no_file_of_scores_says_so(tmp_path):
-    with pytest.raises(RunFolderError, match="holds no scores"):
+    with pytest.raises(RunFolderError, match="contains no scores"):
         meta.read_scores(tmp_path)
     with pytest.raises(DataError, match="cannot be read"):
         meta.read_scores(tmp_path / "absent.jsonl")

@@ -75,8 +75,8 @@ async def test_the_three_stages_by_hand():
     assert EXAMPLE.output not in chain
     assert "1. Logical flow (1 to 5): whether each sentence follows from the last." in ratings
     assert (
-        "1. Logical flow (rated 4 on a scale from 1 to 5): whether each sentence follows from the last."
-        in target
+        "1. Logical flow (rated 4 on a scale from 1 to 5): whether each sentence follows from the "
+        "last." in target
     )
     assert (
         "2. Cohesive devices (rated 2 on a scale from 1 to 5): whether markers join the sentences."
@@ -134,7 +134,7 @@ async def test_a_rating_that_is_left_out_is_asked_for_alone_and_shifts_no_other(
     again = model.requests[2].text
     assert "1. Cohesive devices (1 to 5)" in again
     assert "Conciseness (1 to 5)" not in again
-    assert score.evidence[3] == {"text": "Humour: 1", "problem": "nobody asked for it"}
+    assert score.evidence[3] == {"text": "Humour: 1", "problem": "it was not requested"}
     assert score.evidence[4]["problem"] == "no usable rating for Cohesive devices"
     assert score.usage.calls == 3
 

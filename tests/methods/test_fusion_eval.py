@@ -341,7 +341,7 @@ async def test_a_direct_evaluator_that_fails_takes_down_its_own_aspect_only():
 async def test_options_that_do_not_fit_together_are_refused():
     with pytest.raises(ConfigurationError, match="direct=true goes with fusion=avg"):
         fusion(judge(), direct=True)
-    with pytest.raises(ConfigurationError, match="does not go with plan=none"):
+    with pytest.raises(ConfigurationError, match="cannot be combined with plan=none"):
         fusion(judge(), fusion="llmsel", plan="none")
     with pytest.raises(ConfigurationError, match="option form"):
         fusion(judge(), form="letters")

@@ -180,5 +180,7 @@ async def test_a_dry_run_measures_nothing():
 @pytest.mark.asyncio
 async def test_tools_do_not_go_with_a_method_object():
     method = textassay.methods.build("fusion-eval", ScriptedModel([]), tools=["chrf"])
-    with pytest.raises(ConfigurationError, match="tools= goes with the name of a method"):
+    with pytest.raises(
+        ConfigurationError, match="tools= can only be given with the name of a method"
+    ):
         await textassay.evaluate(ROWS, method=method, tools=["coverage"])

@@ -242,7 +242,7 @@ async def test_the_ratings_of_all_nodes_for_learning_from_them(tree_file):
     assert {score.signature for score in scores} == {method.signature}
     assert len(model.requests) == 4
     with pytest.raises(
-        ConfigurationError, match="output=nodes needs a tree that is known before; 'adequacy'"
+        ConfigurationError, match="output=nodes needs a tree that is known beforehand; 'adequacy'"
     ):
         build("hd-eval", model, task="translation", options={"output": "nodes"})
 
@@ -250,7 +250,7 @@ async def test_the_ratings_of_all_nodes_for_learning_from_them(tree_file):
 async def test_chosen_aspects_must_be_roots_of_the_file(tree_file):
     assert [a.name for a in hd_eval(judge(), tree_file, aspects=["fluency"]).aspects] == ["fluency"]
     with pytest.raises(
-        ConfigurationError, match="'relevance' is none of its roots: coherence, fluency"
+        ConfigurationError, match="'relevance' is not one of its roots: coherence, fluency"
     ):
         hd_eval(judge(), tree_file, aspects=["fluency", "relevance"])
 

@@ -175,5 +175,5 @@ def test_no_path_leads_out_of_the_folder(run, tmp_path):
 
 def test_folder_without_runs_is_refused(tmp_path):
     """Serving nothing is a slip."""
-    with pytest.raises(RunFolderError, match="holds no run"):
+    with pytest.raises(RunFolderError, match="contains no run"):
         Viewer(tmp_path)

@@ -62,7 +62,7 @@ async def test_models_pass(kind, check, mock_server):
     ("broken", "said"),
     [
         ({"capabilities": Capabilities(n=True)}, "3 samples"),
-        ({"capabilities": Capabilities(logprobs=True)}, "left out in silence"),
+        ({"capabilities": Capabilities(logprobs=True)}, "left out silently"),
         ({"capabilities": Capabilities(choices=True)}, "no choices"),
         ({"name": ""}, "name"),
     ],

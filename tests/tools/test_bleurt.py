@@ -249,7 +249,7 @@ async def test_plain_regressors_of_transformers_work_too(tmp_path):
 @pytest.mark.asyncio
 async def test_a_classifier_is_no_regressor(models):
     """Three outputs cannot be a BLEURT score."""
-    with pytest.raises(ConfigurationError, match="is no regressor: it has 3 outputs"):
+    with pytest.raises(ConfigurationError, match="is not a regressor: it has 3 outputs"):
         await scores(Bleurt(model=str(models / "nli")), [Example(output="a", references=("b",))])
 
 
@@ -260,9 +260,9 @@ async def test_a_classifier_is_no_regressor(models):
         ({"num_hidden_layers": 4}, "do not fit a BLEURT regressor"),
         ({"num_hidden_layers": 2}, "do not fit a BLEURT regressor"),
         ({"embedding_size": None}, "do not fit a BLEURT regressor"),
-        ({"hidden_size": 30}, "no multiple of 4 heads"),
+        ({"hidden_size": 30}, "not a multiple of 4 heads"),
         ({"hidden_act": "tangent"}, "unknown activation 'tangent'"),
-        ({"vocab_size": None}, "lacks a size"),
+        ({"vocab_size": None}, "is missing a size"),
     ],
 )
 async def test_weights_that_do_not_fit_are_refused(checkpoint, changes, message):

@@ -69,7 +69,7 @@ async def test_bertscore_reads_the_layer_that_is_asked_for(models):
     assert (await score(BertScore(model=str(folder), layer=1), example)).value == pytest.approx(
         wanted, abs=1e-4
     )
-    with pytest.raises(ConfigurationError, match="holds the last layer only"):
+    with pytest.raises(ConfigurationError, match="contains the last layer only"):
         await score(BertScore(model=str(folder), layer=1, engine="onnx"), example)
     with pytest.raises(ConfigurationError, match="has layers 0 to 2, not 9"):
         await score(BertScore(model=str(folder), layer=9), example)

@@ -21,11 +21,11 @@ EXAMPLE = Example(output="a cat", source="a dog", references=("a dog",))
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ("empty", "is no model: expected a folder with config.json"),
-        ("file", "is no model"),
+        ("empty", "is not a model: expected a folder with config.json"),
+        ("file", "is not a model"),
         ("nothing/at/all", "neither a folder nor a Hub id"),
         ("broken", "is not JSON"),
-        ("list", "does not hold a JSON object"),
+        ("list", "is not a JSON object"),
     ],
 )
 def test_what_is_no_model_is_named(tmp_path, made, message):
@@ -59,7 +59,7 @@ def test_offline_the_hub_s_models_are_asked_of_the_cache_only(tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     assert "hf download organisation/model --revision abc123" in ran.stdout
-    assert "name a folder" in ran.stdout
+    assert "give a folder" in ran.stdout
 
 
 def test_a_cached_snapshot_is_used_offline_and_named_after_its_commit(tmp_path):
@@ -99,7 +99,7 @@ async def test_incomplete_folders_are_refused(models, tmp_path, make, missing):
         if make is not UniEval
         else make(model=str(tmp_path))
     )
-    with pytest.raises(ConfigurationError, match=r"cannot read|holds no|has no fast form"):
+    with pytest.raises(ConfigurationError, match=r"cannot read|contains no|has no fast form"):
         await tool.score(EXAMPLE)
     await tool.aclose()
 
@@ -107,7 +107,7 @@ async def test_incomplete_folders_are_refused(models, tmp_path, make, missing):
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("missing", "message"),
-    [("model.onnx", "holds no model.onnx"), ("tokenizer.json", "holds no tokenizer.json")],
+    [("model.onnx", "contains no model.onnx"), ("tokenizer.json", "contains no tokenizer.json")],
 )
 async def test_incomplete_exports_are_refused(models, tmp_path, missing, message):
     """With what to do."""

@@ -63,7 +63,7 @@ async def test_unconditional_probability_needs_no_source():
 @pytest.mark.asyncio
 async def test_models_that_cannot_or_are_not_named_are_refused():
     """Both would hit every example."""
-    with pytest.raises(CapabilityError, match="does not tell the log-probability"):
+    with pytest.raises(CapabilityError, match="does not report the log-probability"):
         await LMProb(connected=ScriptedModel(["x"])).score(Example(output="a", source="s"))
     with pytest.raises(ConfigurationError, match="lm_prob needs a model"):
         await LMProb().score(Example(output="a", source="s"))

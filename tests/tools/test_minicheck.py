@@ -66,5 +66,5 @@ async def test_an_encoder_decoder_answers_with_1_or_0(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_model_of_another_kind_is_refused(models):
-    with pytest.raises(ConfigurationError, match="has not two labels"):
+    with pytest.raises(ConfigurationError, match="does not have two labels"):
         await score(models / "nli")

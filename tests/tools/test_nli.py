@@ -151,7 +151,7 @@ async def test_a_model_without_an_entailment_label_is_refused(tmp_path, labels):
     """Whatever stands at the usual place; `not_entailment` is not entailment."""
     tiny.need("torch", "transformers")
     tiny.nli(tmp_path, labels=labels)
-    with pytest.raises(ConfigurationError, match="is no NLI model: among its labels"):
+    with pytest.raises(ConfigurationError, match="is not an NLI model: among its labels"):
         await score(Example(output=OUTPUT, source=SOURCE), model=str(tmp_path))
 
 

@@ -132,7 +132,7 @@ async def test_a_table_judges_no_pairs(table):
 @pytest.mark.asyncio
 async def test_a_network_is_no_table(models):
     tool = Embedding(model=str(models / "encoder"), engine="static")
-    with pytest.raises(ConfigurationError, match="holds no table of vectors"):
+    with pytest.raises(ConfigurationError, match="contains no table of vectors"):
         await score(tool, Example(output=OUTPUT, source=SOURCE))
 
 

@@ -200,7 +200,7 @@ def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
 def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> str:
     if len(unreported) == 2:
         return (
-            f"{model.name!r} would say something else than yes or no: neither is among its"
+            f"{model.name!r} would answer something other than yes or no: neither is among its"
             " likeliest tokens"
         )
     cause = f" ({unreported[0]} is not among its likeliest tokens)" if unreported else ""

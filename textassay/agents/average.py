@@ -34,7 +34,7 @@ class Average:
     def __post_init__(self) -> None:
         if not 0 < self.required <= 1:
             raise ConfigurationError(
-                f"the share of parts that must have a value is in (0, 1], not {self.required}"
+                f"the share of parts that must have a value must be in (0, 1], not {self.required}"
             )
 
     async def __call__(
@@ -83,7 +83,9 @@ class Average:
         if len(values) < self.required * len(parts):
             return _missing(parts, about)
         if not total:
-            raise ConfigurationError(f"all parts of {aspect.name!r} that have a value weigh 0")
+            raise ConfigurationError(
+                f"all parts of {aspect.name!r} that have a value have weight 0"
+            )
         mean = math.fsum(value * weight for value, weight in weighted) / total
         # The rounding of a weighted sum can leave the range of its parts by a hair.
         mean = min(max(mean, min(values)), max(values))
@@ -112,7 +114,7 @@ def as_evidence(part: Score | Failure) -> Json:
 def _mapped(part: Score, aspect: Aspect) -> float:
     if part.unit_value is None:
         raise ConfigurationError(
-            f"{part.aspect!r} has no scale, so that it cannot be averaged with others"
+            f"{part.aspect!r} has no scale, so it cannot be averaged with others"
         )
     # Equal scales are not mapped to 0..1 and back, which would change the last digits.
     if part.scale == aspect.scale:

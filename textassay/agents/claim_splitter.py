@@ -82,7 +82,7 @@ class ClaimSplitter:
         found = answers[-1].read[0]
         if found is None:
             reply = answers[-1].samples[0].text.strip()[:MAX_QUOTED]
-            message = f"the answer is no list of claims; it said: {reply!r}"
+            message = f"the answer is not a list of claims; it said: {reply!r}"
             return Claims(problem=ScoreError(type="NoClaimList", message=message), usage=usage)
         items = tuple(Claim(text=text) for text in found[:count])
         problem = None if items else NO_CLAIMS

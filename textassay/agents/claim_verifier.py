@@ -93,7 +93,7 @@ class QuotedVerifier:
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
         if answer.verdict == "yes" and found is None and self.required:
-            problem = f"the source does not hold what is quoted: {answer.quote[:MAX_QUOTED]!r}"
+            problem = f"the quoted passage is not in the source: {answer.quote[:MAX_QUOTED]!r}"
             return Score.unscored("QuoteNotFound", problem, outcome="abstained", **about)
         return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
 

@@ -61,7 +61,7 @@ class Decomposer:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ConfigurationError(f"a criterion has at least 1 part, not {self.count}")
+            raise ConfigurationError(f"a criterion must have at least 1 part, not {self.count}")
 
     @cached_property
     def digest(self) -> str:
@@ -113,8 +113,8 @@ class Decomposer:
             prompt = prompt.followed_by(text, AGAIN_PROMPT, listing=listing, **values)
         if not best.entries:
             raise MalformedResponse(
-                f"{self.ask.model.name!r} was asked to take {aspect.name!r} apart and gave no list;"
-                f" it said: {text.strip()[:MAX_QUOTED]!r}"
+                f"{self.ask.model.name!r} was asked to divide {aspect.name!r} into criteria but "
+                f"returned no list; it said: {text.strip()[:MAX_QUOTED]!r}"
             )
         parts = tuple(
             Aspect(
@@ -194,7 +194,7 @@ async def grow(decomposer: Decomposer, roots: tuple[Aspect, ...], depth: int) ->
         TextassayError: As the decomposer raised it.
     """
     if depth < 1:
-        raise ConfigurationError(f"a tree has at least 1 layer, not {depth}")
+        raise ConfigurationError(f"a tree must have at least 1 layer, not {depth}")
     children: dict[str, tuple[Aspect, ...]] = {}
     notes: list[Json] = []
     layer = roots

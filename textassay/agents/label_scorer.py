@@ -29,8 +29,8 @@ class LabelScorer(Scorer):
         profile = self.ask.profile
         if self.ask.n > 1:
             raise ConfigurationError(
-                f"profile {profile.name!r} reads ratings from probabilities, so that n={self.ask.n}"
-                " samples tell nothing more; leave n out, or take another profile "
+                f"profile {profile.name!r} reads ratings from probabilities, so n={self.ask.n}"
+                " samples add nothing; leave n out, or use another profile "
                 f"({option('profile', 'none')})"
             )
         if profile.scale is not None and self.form != "number":

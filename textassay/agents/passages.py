@@ -444,7 +444,8 @@ def _missing(what: str) -> Passages:
     article = "" if what == "references" else "a "
     hint = "; direction=src-hypo scores it given its source" if what == "references" else ""
     return _none(
-        kinds[what], f"the text is scored given {article}{what}, which this example lacks{hint}"
+        kinds[what],
+        f"the text is scored given {article}{what}, which this example does not have{hint}",
     )
 
 

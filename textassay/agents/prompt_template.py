@@ -252,7 +252,7 @@ def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
 
 def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
     if not turns:
-        raise PromptError(f"prompt {prompt!r} renders to nothing")
+        raise PromptError(f"prompt {prompt!r} renders to an empty text")
     return tuple([ChatMessage(role=turn.role, content=turn.content) for turn in turns])
 
 

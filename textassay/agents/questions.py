@@ -61,7 +61,9 @@ class QuestionForm(Message):
         if "output" not in self.inputs:
             raise ValueError("inputs: the output is missing")
         if "{sentence}" not in self.subquestion:
-            raise ValueError("subquestion: it needs {sentence}, where the sentence stands")
+            raise ValueError(
+                "subquestion: it needs {sentence}, which marks the place of the sentence"
+            )
         return self
 
     def missing(self, texts: Mapping[str, str]) -> list[str]:
@@ -305,7 +307,7 @@ def _needs(aspect: Aspect, missing: list[str]) -> ScoreError:
     what = " and a ".join(missing)
     return ScoreError(
         type=_MISSING[missing[0]],
-        message=f"{aspect.name} is asked about with a {what}, which this example lacks",
+        message=f"{aspect.name} needs a {what}, which this example does not have",
     )
 
 

@@ -150,7 +150,9 @@ class QuoteCheck:
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
         if match is None and self.required:
-            message = f"no text holds the passage that it quotes: {answer.quote[:MAX_QUOTED]!r}"
+            message = (
+                f"the quoted passage is not in any of the texts: {answer.quote[:MAX_QUOTED]!r}"
+            )
             return Score.unscored("QuoteNotFound", message, outcome="abstained", **about)
         return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
 

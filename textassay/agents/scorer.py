@@ -72,7 +72,8 @@ class Scorer:
     def _check_reading(self) -> None:
         if (self.ask.n > 1) != (self.how == "sampled"):
             raise ConfigurationError(
-                f"how={self.how} does not go with n={self.ask.n}: several samples are how=sampled"
+                f"how={self.how} cannot be combined with n={self.ask.n}: several samples are "
+                "how=sampled"
             )
         if self.how == "logprob" and self.ask.model.capabilities.logprobs is False:
             raise CapabilityError(_no_logprobs(self.ask.model))
@@ -244,7 +245,7 @@ class Scorer:
             raise CapabilityError(_no_logprobs(self.ask.model))
         points = points_of(aspect.scale, self.form)
         if rating.value not in {point.value for point in points}:
-            message = f"the judge said {rating.value:g}, which is none of the labels; use n=20"
+            message = f"the judge said {rating.value:g}, which is not one of the labels; use n=20"
             return Score.unscored("NotALabel", message, **about)
         expected = expected_rating(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
@@ -294,7 +295,7 @@ def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:
     if answer.server_limit is not None:
         limit = (
             f"{answer.server_limit} tokens by the server, though max_tokens is {answer.max_tokens}:"
-            " its context holds no more"
+            " its context is full"
         )
     else:
         limit = f"{answer.max_tokens} tokens, before its rating; raise max_tokens"

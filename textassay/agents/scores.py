@@ -51,7 +51,9 @@ def from_samples(
     if not values:
         declined = all(isinstance(r, NoRating) and r.reason == DECLINED for r in ratings)
         text = samples[0].text.strip()[:MAX_QUOTED]
-        message = f"none of {len(samples)} samples holds a usable rating; the first says: {text!r}"
+        message = (
+            f"none of {len(samples)} samples contains a usable rating; the first says: {text!r}"
+        )
         return Score.unscored(DECLINED if declined else "NoScoreFound", message, **fields)
     # The mean of equal ratings must be that rating, whatever rounding does.
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))

@@ -106,6 +106,6 @@ def _notes(claims: Claims, verdicts: list[Score | Failure]) -> tuple[Json, ...]:
         text = f"{unread} of {len(verdicts)} claims have no verdict"
         notes.append({"text": text, "abstained": unread})
     if claims.dropped:
-        text = f"{claims.dropped} claims beyond the most that were asked for are left out"
+        text = f"{claims.dropped} claims beyond the requested maximum were left out"
         notes.append({"text": text, "dropped": claims.dropped})
     return tuple(notes)

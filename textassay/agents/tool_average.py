@@ -51,7 +51,7 @@ class ToolAverage:
         for assistant in self.assistants:
             if assistant.scale is None and assistant.name not in self.ranges:
                 raise ConfigurationError(
-                    f"the scale of {assistant.name!r} has no ends, so that it cannot be mapped to"
+                    f"the scale of {assistant.name!r} is unbounded, so it cannot be mapped to"
                     " 0-1; leave the tool out, or say which values count as 0 and 1: "
                     + option(
                         "ranges",

@@ -63,7 +63,7 @@ def weights_from(
         raise DataError(
             f"fusion=corrw: no scorer varies with the ratings of {aspect}: {', '.join(scores)};"
             f" rate"
-            " more examples, or take fusion=avg"
+            " more examples, or use fusion=avg"
         )
     return ScorerWeights(aspect=aspect, correlations=correlations, rated=rated)
 

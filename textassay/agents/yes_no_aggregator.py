@@ -14,7 +14,7 @@ from textassay.agents.questions import QuestionSet
 from textassay.runtime.messages import Aspect, Example, Scale, Score, ScoreError, Usage
 from textassay.runtime.model import Json
 
-_NOTHING_ASKED = ScoreError(type="NoAnswer", message="nothing could be asked")
+_NOTHING_ASKED = ScoreError(type="NoAnswer", message="no question could be asked")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class YesNoAggregator:
     ) -> Score:
         """Return the score.
 
-        It has no value if nothing could be asked or the model gave no usable answer.
+        It has no value if no question could be asked or the model gave no usable answer.
         """
         about: dict[str, Any] = {
             "id": example.id,

@@ -67,7 +67,7 @@ def read(name: str, path: str | Path) -> list[dict[str, Any]]:
     except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
         raise DataError(f"{path} is not a {name} export: {error!r}") from error
     if not rated:
-        raise DataError(f"{path} holds no ratings in the {name} format")
+        raise DataError(f"{path} contains no ratings in the {name} format")
     return merge(rated)
 
 

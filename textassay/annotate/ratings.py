@@ -267,8 +267,8 @@ class CollectedRatings(AsyncResource):
             )
         if row["study"] != self.study.digest:
             raise DataError(
-                f"{self.path} holds ratings of another study: the data, the task, the aspects or "
-                "the design differ; give the same ones again, or another out"
+                f"{self.path} contains ratings of another study: the data, the task, the aspects "
+                "or the design differ; use the same ones, or choose another out"
             )
 
 

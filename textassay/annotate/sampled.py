@@ -35,5 +35,5 @@ def read_sampled(path: str | Path) -> dict[str, float]:
             )
         probabilities[name] = float(probability)
     if not probabilities:
-        raise DataError(f"{path} names no example to rate")
+        raise DataError(f"{path} lists no examples to rate")
     return probabilities

@@ -108,10 +108,10 @@ class AnnotationServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # before anything else, and so before the token is looked at
         if not self._is_cache_file(request.headers.get("Host", "")):
-            return _refusal(403, "this server does not go by that name")
+            return _refusal(403, "this server does not answer to that host name")
         origin = request.headers.get("Origin")
         if origin is not None and origin.split("://")[-1] != request.headers.get("Host"):
-            return _refusal(403, "requests come from this server's own page")
+            return _refusal(403, "only this server's own page may send requests")
         try:
             response = await handler(request)
         except web.HTTPException as error:
@@ -183,7 +183,8 @@ class AnnotationServer:
         except StaleRevision:
             kept = self.ratings.answers[visit]
             return web.json_response(
-                {"error": "another answer is kept", "revision": kept.revision}, status=409
+                {"error": "a different answer is already saved", "revision": kept.revision},
+                status=409,
             )
         except StorageError as error:
             # 507 (insufficient storage): the browser keeps the answer and sends it again
@@ -195,7 +196,7 @@ class AnnotationServer:
         """Read an answer to any item of the study, including items whose lease has expired."""
         key, repeat = sent["key"], sent["repeat"]
         if key not in self.ratings.study.by_key or repeat not in (0, 1):
-            raise DataError("it names no item of this study")
+            raise DataError("the item is not part of this study")
         visit = Visit(rater.name, key, repeat)
         if repeat and Visit(rater.name, key) not in self.ratings.answers:
             raise DataError("it repeats an item that was not rated before")

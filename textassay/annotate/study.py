@@ -197,11 +197,13 @@ class Study:
         checked: dict[str, float | None] = {}
         for name, question in known.items():
             if name not in ratings:
-                raise DataError(f"ratings lack the aspect {name!r}; send null if it is unratable")
+                raise DataError(
+                    f"ratings are missing the aspect {name!r}; send null if it is unratable"
+                )
             value = ratings[name]
             if not question.accepts(value):
                 offered = ", ".join(f"{number:g}" for number in question.values)
-                raise DataError(f"the rating of {name!r} is one of {offered} or null")
+                raise DataError(f"the rating of {name!r} must be one of {offered} or null")
             checked[name] = None if value is None else float(value)
         return checked
 
@@ -223,7 +225,7 @@ def _chosen(examples: Sequence[Example], sampled: Mapping[str, float]) -> tuple[
             )
         examples = [example for example in examples if example.id in sampled]
     if not examples:
-        raise DataError("there is nothing to rate: the data hold no example")
+        raise DataError("there is nothing to rate: the data contain no example")
     return tuple(examples)
 
 

@@ -170,7 +170,9 @@ def calibrate(
         DataError: Nothing can be learned from these rows.
     """
     if not 0 < coverage < 1:
-        raise ConfigurationError(f"a coverage lies between 0 and 1, such as 0.9, not {coverage!r}")
+        raise ConfigurationError(
+            f"a coverage must be between 0 and 1, such as 0.9, not {coverage!r}"
+        )
     signature = one_signature(columns, allow_change=allow_change)
     rated = columns.rated
     x, y, groups = columns.scores[rated], columns.ratings[rated], columns.groups[rated]

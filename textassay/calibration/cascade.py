@@ -87,9 +87,9 @@ def learn_rule(
     """
     for name, value in (("risk", risk), ("confidence", confidence)):
         if not 0 < value < 1:
-            raise ConfigurationError(f"{name} lies between 0 and 1, not {value:g}")
+            raise ConfigurationError(f"{name} must be between 0 and 1, not {value:g}")
     if not tolerance > 0:
-        raise ConfigurationError(f"a tolerance is above 0, not {tolerance:g}")
+        raise ConfigurationError(f"the tolerance must be above 0, not {tolerance:g}")
     rated = columns.only(columns.rated)
     sources = len(np.unique(rated.groups))
     if sources < MIN_SOURCES:

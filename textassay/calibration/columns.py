@@ -147,7 +147,7 @@ def read_judged(path: str | Path) -> dict[str, Judged]:
         for row in read_rows(path):
             _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
-        raise DataError(f"{path} holds no scores")
+        raise DataError(f"{path} contains no scores")
     return judged
 
 
@@ -293,8 +293,8 @@ def _joined(
     if drawn is not None and (lost := np.isnan(drawn) & ~np.isnan(ratings)).any():
         raise DataError(
             f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
-            f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was sure to be "
-            "rated"
+            f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was certain to "
+            "be rated"
         )
     return Columns(
         score=score,
@@ -329,7 +329,7 @@ def read_plan(path: str | Path) -> dict[str, float]:
             raise DataError(f"{path}, line {number}: needs an id and a {PROBABILITY}")
         probabilities[row["id"]] = value
     if not probabilities:
-        raise DataError(f"{path} holds no lines with an id and a {PROBABILITY}")
+        raise DataError(f"{path} contains no lines with an id and a {PROBABILITY}")
     return probabilities
 
 

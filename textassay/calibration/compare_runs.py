@@ -197,7 +197,8 @@ def _row(
         if len(judged.signatures) > 1:
             raise ConfigurationError(
                 f"the {which} run's scores of {aspect!r} come from {len(judged.signatures)} "
-                "different judges, so their mean is that of neither; split them into a file each"
+                "different judges, so their mean describes none of them; split them into one file "
+                "per judge"
             )
     shared = [id_ for id_ in a.values if id_ in b.values]
     if not shared:

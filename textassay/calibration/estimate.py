@@ -391,7 +391,7 @@ class _Work:
             return None
         return (
             f"{outside:.0%} of its scores lie outside {self.low:g} to {self.high:g}, where there "
-            f"are ratings (at most {limit:.0%}): nothing shows how the judge errs there; rate some"
+            f"are ratings (at most {limit:.0%}): how the judge errs there is unknown; rate some"
         )
 
     def _unscored(self, system: str | None, corrected: Estimate | None) -> dict[str, Any]:

@@ -55,10 +55,10 @@ class Calibration:
         if own is None or allow_change or own.signature == signature:
             return
         raise ConfigurationError(
-            f"the calibration of {aspect!r} was learned from scores of"
-            f" {own.signature or 'no signature'!r}, and these are of"
-            f" {signature or 'no signature'!r}: another judge, prompt or setting errs in another"
-            " way. Calibrate anew, or set allow_change=true if they differ in nothing that matters"
+            f"the calibration of {aspect!r} was learned from scores of "
+            f"{own.signature or 'no signature'!r}, but these are of "
+            f"{signature or 'no signature'!r}: another judge, prompt or setting makes different "
+            "errors. Calibrate again, or set allow_change=true if the differences do not matter"
         )
 
     def applied(self, score: Score, *, allow_change: bool = False) -> Score:
@@ -129,7 +129,7 @@ def check_out(out: Path) -> None:
         RunFolderError: The path is a file or a folder that is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunFolderError(f"{out} exists and is not empty; name a new folder")
+        raise RunFolderError(f"{out} exists and is not empty; choose a new folder")
 
 
 def load(folder: str | Path) -> Calibration:
@@ -144,12 +144,12 @@ def load(folder: str | Path) -> Calibration:
         path,
         format=FORMAT,
         kind="calibration",
-        missing=f"{folder} holds no {FILE}; make a calibration with textassay calibrate",
+        missing=f"{folder} contains no {FILE}; make a calibration with textassay calibrate",
         repair="calibrate again",
     )
     aspects, sources = content.get("aspects"), content.get("sources")
     if not isinstance(aspects, list) or not isinstance(sources, list):
-        raise DataError(f"{path} holds no calibration")
+        raise DataError(f"{path} contains no calibration")
     return Calibration(tuple(read_aspect(one) for one in aspects), frozenset(sources))
 
 

@@ -78,7 +78,7 @@ def plan_labels(
         DataError: The ratings so far do not suffice for a forecast, as `learn_map` says.
     """
     if not half_width > 0:
-        raise ConfigurationError(f"a half-width is above 0, not {half_width!r}")
+        raise ConfigurationError(f"the half-width must be above 0, not {half_width!r}")
     scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
     x, y, groups = scored.scores[rated], scored.ratings[rated], scored.groups[rated]
     learned = learn_map(x, y, groups, scales=scales, seed=seed)

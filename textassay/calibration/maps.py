@@ -149,8 +149,8 @@ def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
     """
     if len(scores) < MIN_LABELS:
         raise DataError(
-            f"only {len(scores)} rows have both a score and a rating; {MIN_LABELS} are the least "
-            "that anything can be learned from, and 60 of 8 sources a good start"
+            f"only {len(scores)} rows have both a score and a rating; {MIN_LABELS} is the minimum, "
+            "and 60 from 8 sources are a good start"
         )
     if len(np.unique(groups)) < 2:
         raise DataError(
@@ -159,8 +159,8 @@ def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
         )
     if scores.min() == scores.max():
         raise DataError(
-            f"the judge gives {scores[0]:g} to every rated row, so its scores say nothing of the "
-            "ratings; use the mean of the ratings instead"
+            f"the judge gives {scores[0]:g} to every rated row, so its scores carry no information "
+            "about the ratings; use the mean of the ratings instead"
         )
     if ratings.min() == ratings.max():
         raise DataError(

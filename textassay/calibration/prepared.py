@@ -48,7 +48,7 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
     # nothing about theirs
     if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
         return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
-    _refuse_off(columns, columns.scale, "the judge's scale; if people used another, say it")
+    _refuse_off(columns, columns.scale, "the judge's scale; if the raters used another, give it")
     return Scales(columns.scale, columns.scale)
 
 
@@ -62,8 +62,8 @@ def one_signature(columns: Columns, *, allow_change: bool = False) -> str:
         shown = "; ".join(repr(one) for one in columns.signatures[:3])
         raise ConfigurationError(
             f"the scores of {columns.score!r} come from {len(columns.signatures)} different judges "
-            f"({shown}), which are not comparable; split them into a file each, or set "
-            "allow_change=true if they differ in nothing that matters"
+            f"({shown}), which are not comparable; split them into one file per judge, or set "
+            "allow_change=true if the differences do not matter"
         )
     return columns.signatures[0] if columns.signatures else ""
 

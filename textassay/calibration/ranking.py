@@ -210,7 +210,7 @@ def _read(scores: str | Path, known: Mapping[str, _Pair]) -> dict[str, _Judged]:
         if row.id in known:
             _keep(judged.setdefault(row.aspect, _Judged()), row, scores)
     if seen is None:
-        raise DataError(f"{scores} holds no scores")
+        raise DataError(f"{scores} contains no scores")
     if not judged:
         shown = next(iter(known), "nothing")
         raise DataError(
@@ -223,8 +223,8 @@ def _read(scores: str | Path, known: Mapping[str, _Pair]) -> dict[str, _Judged]:
 def _keep(judged: _Judged, row: RecordedRow, scores: str | Path) -> None:
     if row.value is not None and not 0 <= row.value <= 1:
         raise ConfigurationError(
-            f"{scores} has the score {row.value:g} at {row.id!r}, and a comparison is 0, 0.5 or 1;"
-            f" rank takes a run of {parameter('method', 'pairwise')}"
+            f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0, 0.5 "
+            f"or 1; rank needs a run of {parameter('method', 'pairwise')}"
         )
     judged.values[row.id] = row.value
     # a later line replaces an earlier one of the same id, with its evidence
@@ -241,7 +241,7 @@ def _ranked(aspect: str, judged: _Judged, known: Mapping[str, _Pair], confidence
     if len(judged.signatures) > 1:
         raise ConfigurationError(
             f"the comparisons on {aspect!r} come from {len(judged.signatures)} different judges,"
-            " which are not comparable; split them into a file each"
+            " which are not comparable; split them into one file per judge"
         )
     scored = {id_: value for id_, value in judged.values.items() if value is not None}
     if not scored:
@@ -287,8 +287,8 @@ def _refuse_unconnected(aspect: str, table: Comparisons, names: list[str]) -> No
     sides = [[n for n, part in zip(names, parts, strict=True) if part == own] for own in (0, 1)]
     raise DataError(
         f"on {aspect!r} the systems {', '.join(sides[0])} were never compared with "
-        f"{', '.join(sides[1])}, not even through others, so they cannot be ranked together; "
-        "compare some of them, or rank them in files of their own"
+        f"{', '.join(sides[1])}, not even indirectly, so they cannot be ranked together; "
+        "compare some of them, or rank them in separate files"
     )
 
 

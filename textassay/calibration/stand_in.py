@@ -151,7 +151,7 @@ def may_stand_in_pooled(
 def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:
     if not columns.raters.shape[1]:
         raise DataError(
-            f"the data hold no single ratings of {columns.human!r}: the test needs the field "
+            f"the data contain no single ratings of {columns.human!r}: the test needs the field "
             "'annotators' with one entry per rater"
         )
     if scales.judge is None or scales.judge == scales.raters:

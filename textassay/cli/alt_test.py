@@ -42,7 +42,7 @@ def show(
     """
     check_confidence(confidence)
     if not 0 <= epsilon < 1:
-        raise ConfigurationError(f"--epsilon lies between 0 and 1, such as 0.2, not {epsilon!r}")
+        raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     tables, _ = read_columns(scores, data, aspect_map)
     for columns in tables:
         # judges must not be mixed even here: each would pass or fail by the other's scores

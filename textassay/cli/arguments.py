@@ -154,7 +154,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     for key in ("set", "fields"):
         if not isinstance(flat.get(key, {}), dict):
             raise ConfigurationError(
-                f"--config {path}: {key!r} is a table of settings, not {flat[key]!r}"
+                f"--config {path}: {key!r} must be a table of settings, not {flat[key]!r}"
             )
     if "models" in flat:
         named, flat["roles"] = role_tables(flat.pop("models"), path)
@@ -180,7 +180,8 @@ def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[
     for role, table in tables.items():
         if not isinstance(table, Mapping):
             raise ConfigurationError(
-                f"--config {path}: models is made of tables, such as [models.scorer], not {table!r}"
+                f"--config {path}: models must consist of tables, such as [models.scorer], not "
+                f"{table!r}"
             )
         own = {key.replace("-", "_"): value for key, value in table.items()}
         if "model" in own:

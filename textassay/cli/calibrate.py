@@ -113,7 +113,9 @@ def apply(
         ConfigurationError: The calibration is of another judge, or a path does not fit.
     """
     if data is not None:
-        raise ConfigurationError("calibrate --apply takes a run and no DATA: nothing is learned")
+        raise ConfigurationError(
+            "calibrate --apply takes only a run: leave DATA out, since nothing is learned"
+        )
     if out is None:
         raise ConfigurationError("calibrate --apply needs --out RUN2, a new run folder")
     allowed = allow_change(given)
@@ -137,7 +139,7 @@ def apply(
         content = {"out": str(out), "calibrated": counts[0], "outside": counts[1], "left": left}
         typer.echo(json.dumps(content))
     for name in left:
-        say(f"{name}: {calibration} has no calibration of it; left as it is", style="yellow")
+        say(f"{name}: {calibration} has no calibration for it; left unchanged", style="yellow")
     say(f"{counts[0]} scores calibrated, written to {out}")
     if counts[1]:
         say(

@@ -45,6 +45,6 @@ async def carry_out_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
         if not followed.is_begun:
             raise
         stop = Interrupted("interrupted")
-        stop.add_note(f"what is finished is kept; go on with: textassay resume {order.out}")
+        stop.add_note(f"finished work is kept; continue with: textassay resume {order.out}")
         raise Stopped from stop
     return print_result(run, as_json=order.as_json)

@@ -65,7 +65,7 @@ def allow_change(given: Mapping[str, Any]) -> bool:
             raise UnknownName("setting", name, ["allow_change"])
     value = chosen.get("allow_change", False)
     if not isinstance(value, bool):
-        raise ConfigurationError(f"--set allow_change is true or false, not {value!r}")
+        raise ConfigurationError(f"--set allow_change must be true or false, not {value!r}")
     return value
 
 
@@ -76,7 +76,7 @@ def check_confidence(confidence: float) -> None:
         ConfigurationError: It is not between 0 and 1.
     """
     if not 0 < confidence < 1:
-        raise ConfigurationError(f"--confidence lies between 0 and 1, not {confidence!r}")
+        raise ConfigurationError(f"--confidence must be between 0 and 1, not {confidence!r}")
 
 
 def print_json(value: Any) -> None:

@@ -106,7 +106,7 @@ def _from_folder(
     if read.sources & sources_of([columns], people):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "
-            f"({own.kind}) is learned anew across sources",
+            f"({own.kind}) is learned again across sources",
             style="yellow",
         )
         return None, own.kind
@@ -151,7 +151,7 @@ def _notes(row: EstimateRow) -> list[str]:
     elif row.method == "borrowed":
         notes.append(
             f"{where}: {row.rated_groups} rated sources of its own are too few, so the judge is "
-            "taken to err on it as on the others"
+            "assumed to err on it as on the others"
         )
     elif row.method == "rogan-gladen":
         notes.append(f"{where}: yes/no, corrected for sensitivity and specificity (Rogan-Gladen)")
@@ -164,7 +164,7 @@ def _notes(row: EstimateRow) -> list[str]:
         )
     if "worst_case" in missing:
         notes.append(
-            f"{where}: with them the mean lies between {missing['worst_case']:.3f} and "
+            f"{where}: with them the mean would be between {missing['worst_case']:.3f} and "
             f"{missing['best_case']:.3f}, whatever they are"
         )
     return notes

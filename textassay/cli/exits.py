@@ -72,7 +72,7 @@ def exits() -> Iterator[None]:
     ):  # a fault in our code or in a method's: it must not look like a run that finished
         traceback.print_exc()
         say(
-            "stopped by a fault in the program; scores and answers that were written are kept",
+            "stopped by a bug in textassay; scores and answers that were written are kept",
             style="red",
         )
         raise typer.Exit(STOPPED) from None

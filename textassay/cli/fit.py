@@ -79,7 +79,7 @@ def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = Fa
     ):
         if flags.get(name) is not None:
             raise ConfigurationError(
-                f"--{name.replace('_', '-')} goes with --method hd-eval or rubric; learning from"
+                f"--{name.replace('_', '-')} needs --method hd-eval or rubric; learning from"
                 " recorded scores asks no model"
             )
     if flags.get("out") is None:
@@ -144,7 +144,7 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
     except DataError as error:  # its notes say what is kept
         raise Stopped from error
     except TextassayError as error:
-        error.__notes__ = ["what is finished is kept; go on by giving the same command again"]
+        error.__notes__ = ["finished work is kept; repeat the same command to continue"]
         raise Stopped from error
     write(fit, Path(flags["out"]), as_json)
     for warning in fit.report["warnings"]:

@@ -190,8 +190,7 @@ PROGRESS = Group(
         Literal["auto", "plain", "none"] | None,
         _option(
             None,
-            "How to show progress: live in a terminal (auto), one line now and then, or not at"
-            " all.",
+            "How to show progress: live in a terminal (auto), an occasional line, or not at all.",
         ),
     ],
 )
@@ -240,7 +239,7 @@ FIELDS = Group(
         list[str] | None,
         _option(
             "Data",
-            "Name of a column in the data and what it is here, such as text=output or "
+            "Column of the data and the field that it stands for, such as text=output or "
             "coh=human.coherence; may repeat.",
             metavar="THEIRS=OURS",
         ),
@@ -298,8 +297,8 @@ SHARDING = Group(
         str | None,
         _option(
             "Scale",
-            "Judge only the I-th of N parts of the data, counted from 1; `textassay merge` makes"
-            " one run of all.",
+            "Judge only the I-th of N parts of the data, counted from 1; `textassay merge` "
+            "combines the parts into one run.",
             metavar="I/N",
         ),
     ],
@@ -319,7 +318,8 @@ CLUSTER = Group(
         str | None,
         _option(
             "Scale",
-            "Judge on a Ray cluster: the one that Ray finds (ray), or that of a Ray Client server.",
+            "Judge on a Ray cluster: ray for the one that Ray finds, or ray://HOST:PORT of a Ray "
+            "Client server.",
             metavar="ray[://HOST:PORT]",
         ),
     ],

@@ -55,12 +55,12 @@ def show(
 def _advice(found: list[Worth]) -> str:
     kept = [one.juror for one in found if not one.leave_out]
     advice = (
-        "gain: growth of the squared error on sources that were left out if the jury has to do"
-        " without the juror, in variances of the ratings."
+        "gain: increase of the squared error on held-out sources without the juror, in units of "
+        "the ratings' variance."
     )
     if len(kept) == len(found):
         return f"{advice} Every juror adds something."
-    return f"{advice} A jury of {', '.join(kept)} is no worse, as far as these ratings tell."
+    return f"{advice} A jury of {', '.join(kept)} is no worse, as far as these ratings show."
 
 
 def costs_of(scores: Path) -> dict[str, float | None]:

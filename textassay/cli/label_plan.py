@@ -45,7 +45,7 @@ def show(
     # the file holds the probabilities of an earlier draw; without them its ratings could not be
     # weighed
     if out is not None and out.exists():
-        raise ConfigurationError(f"{out} exists; name a new file")
+        raise ConfigurationError(f"{out} exists; choose a new file")
     tables, _ = read_columns(scores, data, aspect_map)
     for columns in tables:
         one_signature(columns)

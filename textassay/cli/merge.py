@@ -26,7 +26,7 @@ def merge_shards(run: Path, *, partial: bool, as_json: bool) -> int:
     status = print_result(Run(folder=run), as_json=as_json)
     if made.missing:
         say(
-            f"{made.missing} scores are missing; ask for them with: textassay resume {run}",
+            f"{made.missing} scores are missing; add them with: textassay resume {run}",
             style="yellow",
         )
         # a partial merge is a finished run with scores missing, which is what status 1 says

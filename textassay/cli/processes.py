@@ -49,7 +49,9 @@ async def score_in_processes(order: ScoreCommand) -> int:
     if run is None or count is None:
         raise ConfigurationError("--processes needs --out")
     if is_divided(run):
-        raise RunFolderError(f"{run} holds shards already; continue with `textassay resume {run}`")
+        raise RunFolderError(
+            f"{run} already contains shards; continue with `textassay resume {run}`"
+        )
     RunFolder.check_new(run)
     settings = divided(order.settings, count)
     shards = {
@@ -81,7 +83,7 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
     # shards of 1/4 and 1/8 overlap in part, and no merge could tell which scores to keep
     counts = {shard.count for shard in begun}
     if len(counts) != 1:
-        raise RunFolderError(f"{run} holds shards of data that were divided in several ways")
+        raise RunFolderError(f"{run} contains shards of data that were divided in different ways")
     count = counts.pop()
     if given := {"rpm", "tpm", "concurrency", "max_cost"} & flags.keys():
         limits = flags.get("limits") or read_manifest(next(iter(begun.values())))["settings"].get(
@@ -135,7 +137,7 @@ async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: Score
     except asyncio.CancelledError:
         await _stop(workers, tasks)
         stop = Interrupted("interrupted")
-        stop.add_note(f"what is finished is kept; go on with: textassay resume {run}")
+        stop.add_note(f"finished work is kept; continue with: textassay resume {run}")
         raise Stopped from stop
     except BaseException:
         await _stop(workers, tasks)
@@ -167,7 +169,7 @@ def _raise_first_failure(run: Path, workers: Sequence[ShardProcess]) -> None:
         raise ConfigurationError(message)
     where = ", ".join(str(worker.shard) for worker in failed)
     cause = Interrupted(f"shard {where}: {message}")
-    cause.add_note(f"what is finished is kept; go on with: textassay resume {run}")
+    cause.add_note(f"finished work is kept; continue with: textassay resume {run}")
     raise Stopped from cause
 
 

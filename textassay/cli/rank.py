@@ -79,4 +79,7 @@ def _print_notes(one: Ranking) -> None:
             style="yellow",
         )
     if all(row.rank is None for row in one.rows):
-        say(f"{one.aspect}: all comparisons are of one source, or alike in all; nothing is tested")
+        say(
+            f"{one.aspect}: all comparisons are of one source, or equal in all of them, so no test "
+            "is possible"
+        )

@@ -37,7 +37,7 @@ def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) ->
     if data is None:
         if spec is None or spec.data is None:
             raise ConfigurationError(
-                f"{scores} does not say where its data are; name them: DATA after {scores}"
+                f"{scores} does not record where its data are; give DATA after {scores}"
             )
         data = Path(spec.data)
     # the run's map is meant for the run's file; another file may have other columns

@@ -18,7 +18,7 @@ Function = Callable[..., int | None]
 EXIT_STATUS = {
     0: "success: everything is scored",
     1: "finished, but something is unscored; the reasons are printed",
-    2: "wrong arguments, configuration or data; no model was asked",
+    2: "wrong arguments, configuration or data; no model was called",
     3: "stopped early (budget, interrupt, wrong key, no server); resume continues it",
 }
 """Exit statuses of commands that ask models."""

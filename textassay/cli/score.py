@@ -270,7 +270,7 @@ async def run_order(
         if not began:
             raise
         stop = Interrupted("interrupted")
-        stop.add_note(f"what is finished is kept; go on with: textassay resume {order.out}")
+        stop.add_note(f"finished work is kept; continue with: textassay resume {order.out}")
         raise Stopped from stop
 
 
@@ -378,8 +378,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     )
     if run.progress is not None and run.progress.samples_never_differ:
         console.print(
-            f"the samples of each of {run.progress.sampled} scores gave one rating: the server may"
-            " ignore the temperature, and more than one sample tells nothing more",
+            f"in each of {run.progress.sampled} scores all samples agree: the server may "
+            "ignore the temperature, so more than one sample adds nothing",
             style="yellow",
         )
     unscored = {
@@ -393,7 +393,7 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     if unscored.get("error"):
         for line in _commonest_messages(run):
             console.print(Text(printable(line)))
-        console.print(Text(printable(f"ask again for errors with: textassay resume {run.folder}")))
+        console.print(Text(printable(f"retry the errors with: textassay resume {run.folder}")))
     return UNSCORED
 
 

@@ -132,7 +132,9 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
         indented(table),
     ]
     if summary.missing is not None:
-        parts.append(Text(printable(f"Texts and ratings are absent: {summary.missing}."), "yellow"))
+        parts.append(
+            Text(printable(f"Texts and ratings are not available: {summary.missing}."), "yellow")
+        )
     return Group(*parts)
 
 

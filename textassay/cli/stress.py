@@ -111,7 +111,7 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
         if not run.began:
             raise
         stop = Interrupted("interrupted")
-        stop.add_note(f"what is finished is kept; go on with: textassay resume {request.order.out}")
+        stop.add_note(f"finished work is kept; continue with: textassay resume {request.order.out}")
         raise Stopped from stop
     return _show(result, request.order, as_json=as_json)
 
@@ -123,12 +123,12 @@ def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
         _print(result)
     if result.untested:
         say(
-            "not tested, for the data or the method have nothing for it:"
+            "not tested, because the data or the method do not allow it:"
             f" {', '.join(result.untested)}"
         )
     if result.sources < MIN_SOURCES:
         say(
-            f"{result.sources} sources are too few: nothing holds with fewer than {MIN_SOURCES}",
+            f"{result.sources} sources are too few: no test can hold with fewer than {MIN_SOURCES}",
             style="yellow",
         )
     if result.paraphrased is not None:
@@ -136,7 +136,7 @@ def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
         say(f"paraphrases: {kept} of {requested} verified; the others were dropped")
     unscored = sum(row.unscored for row in result.rows)
     if unscored:
-        say(f"{unscored} pairs of scores lack one and are not in the shifts", style="yellow")
+        say(f"{unscored} pairs are missing a score and are left out of the shifts", style="yellow")
     if order.margin is not None:
         # with a gate its verdict decides alone: unscored pairs are reported, and too many make
         # tests inconclusive

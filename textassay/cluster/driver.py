@@ -306,11 +306,11 @@ class Driver:
         if self._queue is not None:
             losses = self._queue.give_back(member.outstanding)
         self._losses_in_a_row += 1
-        self._notify(f"{error}; {in_hand} examples that it had in hand are judged by others")
+        self._notify(f"{error}; {in_hand} unfinished examples are judged by other workers")
         if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
             self._fail(
                 ClusterLost(
-                    f"workers are lost again and again, the last on {member.handle.name}: {error}. "
+                    f"workers keep failing, the last on {member.handle.name}: {error}. "
                     "The usual cause is a lack of memory on the nodes"
                 )
             )

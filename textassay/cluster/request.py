@@ -39,11 +39,11 @@ class Cluster:
         match = _ADDRESS.fullmatch(text)
         if match is None:
             raise ConfigurationError(
-                f"{parameter('cluster')} is 'ray', or 'ray://HOST:PORT' of a Ray Client server; "
-                f"not {text!r}"
+                f"{parameter('cluster')} must be 'ray' or 'ray://HOST:PORT' of a Ray Client "
+                f"server; not {text!r}"
             )
         if workers is not None and workers < 1:
-            raise ConfigurationError(f"{parameter('workers')} is at least 1, not {workers}")
+            raise ConfigurationError(f"{parameter('workers')} must be at least 1, not {workers}")
         return cls(match["address"], workers)
 
 

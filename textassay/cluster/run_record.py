@@ -104,7 +104,7 @@ class RunRecord:
     async def _bind(self, opened: Opened, where: str) -> None:
         if self._first is not None:
             if (change := changed(self._first.manifest, opened.manifest)) is not None:
-                raise ConfigurationError(f"the worker on {where} cannot take part, for {change}")
+                raise ConfigurationError(f"the worker on {where} cannot take part because {change}")
             return
         if self._adjusting is not None:
             self._adjust = self._adjusting(opened)

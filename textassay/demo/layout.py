@@ -70,7 +70,8 @@ class DemoFolder:
                 self._check(file, mark)
             elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise RunFolderError(
-                    f"{self.folder} holds something else; give --out a folder that is new or empty"
+                    f"{self.folder} contains something else; give --out a folder that is new or "
+                    "empty"
                 )
             for part in ("data", "runs", "evaluators"):
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
@@ -91,8 +92,8 @@ class DemoFolder:
         # scores of two models side by side in one table of agreement would look like one demo
         if before != mark:
             raise RunFolderError(
-                f"{self.folder} holds the demo of another model or another version of textassay; "
-                "give --out a new folder"
+                f"{self.folder} contains the demo of another model or another version of "
+                "textassay; give --out a new folder"
             )
 
     def write_agreement(self, content: object) -> None:

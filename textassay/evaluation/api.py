@@ -209,14 +209,14 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
         # the way of the corrected command
         if isinstance(error, FatalModelError) and session.discard():
             error.add_note(
-                f"nothing was answered, so {folder.path} is not kept: repeat the command when this"
-                " is mended"
+                f"no request was answered, so {folder.path} is not kept: fix this and repeat the "
+                "command"
             )
             raise
         if not isinstance(error, StorageError):
             session.write_summary()
         if not isinstance(error, ConfigurationError):
-            error.add_note(f"what is finished is kept; go on with: textassay resume {folder.path}")
+            error.add_note(f"finished work is kept; continue with: textassay resume {folder.path}")
         raise
     # Ctrl-C and cancellation as well: a summary that lacks the last scores would contradict the
     # journal

@@ -35,7 +35,7 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
         aspect: What scores call the aspect it was asked about.
     """
     if not isinstance(yielded, Score):
-        return _refused("InvalidScore", f"this is {type(yielded).__name__} and no Score")
+        return _refused("InvalidScore", f"this is {type(yielded).__name__}, not a Score")
     score: Score = yielded
     # under another id or aspect it would overwrite that score on resuming and in reports
     if (score.id, score.aspect) != (example_id, aspect):

@@ -116,7 +116,7 @@ def _sources(run: Path) -> list[_Source]:
         sources.append(_Source(path, Shard.parse(own), manifest))
     if not sources:
         raise RunFolderError(
-            f"{run} holds no shards: make them with `textassay score ... --shard I/N "
+            f"{run} contains no shards: make them with `textassay score ... --shard I/N "
             f"--out {run / 'shard-I'}`"
         )
     sources.sort(key=lambda source: source.shard)
@@ -125,14 +125,16 @@ def _sources(run: Path) -> list[_Source]:
         if source.shard.count != first.shard.count:
             raise RunFolderError(
                 f"{first.path} is shard {first.shard} and {source.path} is {source.shard}: "
-                "the data were divided in two ways"
+                "the data were divided in different ways"
             )
         if source.shard == before.shard:
             raise RunFolderError(f"{before.path} and {source.path} are both shard {source.shard}")
         change = changed(_placeless(first.manifest), _placeless(source.manifest))
         change = change or _changed_spec(first.manifest, source.manifest)
         if change is not None:
-            raise RunFolderError(f"{source.path} cannot be merged with {first.path}, for {change}")
+            raise RunFolderError(
+                f"{source.path} cannot be merged with {first.path} because {change}"
+            )
     return sources
 
 
@@ -151,7 +153,7 @@ def _placeless(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _changed_spec(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     ours, theirs = spec_of(one), spec_of(other)
     if ours.limit != theirs.limit:
-        return f"its limit was {ours.limit!r} and is {theirs.limit!r}"
+        return f"its limit is {theirs.limit!r}, not {ours.limit!r}"
     if (ours.calibration is None) != (theirs.calibration is None):
         return "only one of them is calibrated"
     return None
@@ -163,11 +165,11 @@ def _check_replaceable(run: Path) -> None:
         return
     merged = read_manifest(run).get("merged")
     if not isinstance(merged, Mapping):
-        raise RunFolderError(f"{run} is a run of its own beside its shards; merge them elsewhere")
+        raise RunFolderError(f"{run} is a separate run next to its shards; merge them elsewhere")
     if merged.get("digest") != _digest_of(run / SCORES):
         raise RunFolderError(
             f"{run} was merged before, and its scores changed since, as by `resume`: merging again "
-            f"would lose them; remove {run / MANIFEST} if that is meant"
+            f"would lose them; remove {run / MANIFEST} if that is intended"
         )
 
 
@@ -178,7 +180,7 @@ def _check_complete(run: Path, sources: Sequence[_Source]) -> None:
         named = ", ".join(f"{number}/{count}" for number in missing[:8])
         raise RunFolderError(
             f"{run} lacks {len(missing)} of {count} shards ({named}"
-            f"{', ...' if len(missing) > 8 else ''}): run them, or merge what there is with "
+            f"{', ...' if len(missing) > 8 else ''}): run them, or merge the present ones with "
             f"{parameter('partial', 'True', typed='')}"
         )
 
@@ -246,8 +248,8 @@ def _lines(
         unique, expected = len(seen) - before, source.expected
         if not partial and expected is not None and unique < expected:
             raise RunFolderError(
-                f"{source.path} is unfinished: it has {unique} of {expected} scores; go on with "
-                f"`textassay resume {source.path}`, or merge what there is with "
+                f"{source.path} is unfinished: it has {unique} of {expected} scores; continue with "
+                f"`textassay resume {source.path}`, or merge the present ones with "
                 f"{parameter('partial', 'True', typed='')}"
             )
 

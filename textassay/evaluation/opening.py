@@ -70,9 +70,9 @@ def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
     for model in models.values():
         if isinstance(model, ConnectedModel) and model.price is None:
             raise ConfigurationError(
-                f"{parameter('max_cost')} cannot be kept: the price of {model.name!r} is not known;"
-                f" give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US dollars per"
-                " million tokens)"
+                f"{parameter('max_cost')} cannot be enforced: the price of {model.name!r} is not "
+                f"known; give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US "
+                "dollars per million tokens)"
             )
 
 

@@ -115,12 +115,15 @@ def _method_object(request: EvaluationRequest) -> Method | None:
     for name in own if isinstance(method, Graph) else (*own, "task", "aspects"):
         if getattr(request, name):
             raise ConfigurationError(
-                f"{name}= goes with the name of a method; {method!r} was built with its own"
+                f"{name}= can only be given with the name of a method; {method!r} was built with "
+                "its own"
             )
     if isinstance(method, Graph):
         return GraphMethod.of(method, request.task, request.chosen_aspects)
     if not isinstance(method, Method):
-        raise ConfigurationError(f"method= is a name, a method object or a graph, not {method!r}")
+        raise ConfigurationError(
+            f"method= must be a name, a method object or a graph, not {method!r}"
+        )
     return method
 
 

@@ -92,14 +92,14 @@ def _check_endpoint(
     is_direct = name.startswith("direct/")
     if "://" in name and not is_direct:
         raise ConfigurationError(
-            f"{folder}: the model {name!r} holds an address, which is not taken from a run folder; "
-            "resume the run in Python, with evaluate(..., resume=True)"
+            f"{folder}: the model {name!r} contains an address, which is never read from a run "
+            "folder; resume the run in Python, with evaluate(..., resume=True)"
         )
     if recorded.get("endpoints") and not given.get("endpoints"):
         raise ConfigurationError(
-            f"{folder} names several endpoints of {name!r}, and a run folder may come from anybody:"
-            " they are not taken from it. Give them again:"
-            f" textassay resume {folder} --config FILE"
+            f"{folder} names several endpoints of {name!r}, and a run folder may come from anyone, "
+            f"so they are not read from it. Give them again: textassay resume {folder} --config "
+            "FILE"
         )
     missing = []
     sends_key = key is not None or not is_direct or _names_secret(given)
@@ -110,8 +110,8 @@ def _check_endpoint(
     if missing:
         raise ConfigurationError(
             f"{folder} names the server or the key of {name!r}, and a run folder may come from "
-            "anybody: neither is taken from it. If you trust this server with this key, give them "
-            f"again: textassay resume {folder} {' '.join(missing)}"
+            "anyone, so neither is read from it. If you trust this server with this key, give "
+            f"them again: textassay resume {folder} {' '.join(missing)}"
         )
 
 
@@ -123,7 +123,7 @@ def _check_redis(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, 
         if is_redis(address) and "${" in address and not replaced:
             raise ConfigurationError(
                 f"{folder} names a Redis and the variable of its password, and a run folder may"
-                " come from anybody: neither is taken from it. If you trust it, give it again:"
+                " come from anyone, so neither is read from it. If you trust it, give it again:"
                 f" textassay resume {folder} --{name} '{address}'"
             )
 

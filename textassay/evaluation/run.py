@@ -82,7 +82,7 @@ class Run(Displayed):
             spec = spec_of(read_manifest(self.folder)) if self.folder is not None else None
             if spec is None or spec.data is None:
                 raise ConfigurationError(
-                    "the run does not say where its data are; give them as to_pandas(data=...)"
+                    "the run does not record where its data are; give them as to_pandas(data=...)"
                 )
             self._examples = open_examples(spec.data, spec)
         return iter(self._examples)

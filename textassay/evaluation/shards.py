@@ -33,7 +33,7 @@ class Shard:
         shard = cls(int(match[1]), int(match[2])) if match else None
         if shard is None or not 1 <= shard.number <= shard.count <= MAX_SHARDS:
             raise ConfigurationError(
-                f"a shard is I/N with I from 1 to N, such as 1/4, and N at most {MAX_SHARDS}; "
+                f"a shard must be I/N with I from 1 to N, such as 1/4, and N at most {MAX_SHARDS}; "
                 f"not {text!r}"
             )
         return shard

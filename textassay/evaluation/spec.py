@@ -214,7 +214,7 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """
     if (change := changed(old, new)) is not None:
         raise RunFolderError(
-            f"this run cannot be resumed, for {change}; start a new run in another folder"
+            f"this run cannot be resumed because {change}; start a new run in another folder"
         )
 
 
@@ -257,4 +257,4 @@ def _difference(before: Any, after: Any, where: str) -> str | None:
         return next((change for change in changed if change is not None), None)
     if where == "data":
         return "the data have changed"
-    return f"its {where} was {before!r} and is now {after!r}"
+    return f"its {where} changed from {before!r} to {after!r}"

@@ -77,7 +77,7 @@ class Growth:
         for name, most in (("layers", 6), ("children", 26), ("keep", MAX_KEEP)):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= most:
-                raise ConfigurationError(f"{name} lies between 1 and {most}, not {value}")
+                raise ConfigurationError(f"{name} must be between 1 and {most}, not {value}")
 
     def kept(self, *, given: bool) -> int:
         """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
@@ -179,14 +179,14 @@ async def align(
 
 def _noise_warning(layer: int, keep: int, growth: Growth) -> str:
     noisy = (
-        f"layer {layer}: the importance of none of its criteria can be told from 0, so that which"
-        f" {keep} to take apart would be chance"
+        f"layer {layer}: no criterion has an importance distinguishable from 0, so the choice of"
+        f" {keep} to divide further would be arbitrary"
     )
     if growth.noise == "prune":
-        return f"{noisy}; the tree was pruned all the same"
+        return f"{noisy}; the tree was pruned anyway"
     return (
         f"{noisy}: the tree stops at this layer. Rate more rows, keep all criteria"
-        f" (keep={MAX_KEEP}), or prune all the same (noise=prune)"
+        f" (keep={MAX_KEEP}), or prune anyway (noise=prune)"
     )
 
 
@@ -213,7 +213,7 @@ def rehearse(
     except DataError as error:
         groups = len(np.unique(parts.train.groups))
         raise DataError(
-            f"the {len(parts.train.ids)} rows to learn from, in {groups} groups, do not suffice:"
+            f"the {len(parts.train.ids)} rows to learn from, in {groups} groups, are not enough:"
             f" {error}; give more groups, a larger share to learn from "
             f"({parameter('train_fraction')}), or {parameter('aggregator', 'avg')}"
         ) from error

@@ -63,7 +63,7 @@ class Learning:
 
     def __post_init__(self) -> None:
         if self.repeats is not None and not 1 <= self.repeats <= 100:
-            raise ConfigurationError(f"repeats lies between 1 and 100, not {self.repeats}")
+            raise ConfigurationError(f"repeats must be between 1 and 100, not {self.repeats}")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def check_out(folder: Path) -> None:
     """
     if is_evaluator(folder):
         raise RunFolderError(
-            f"{folder} holds an evaluator already; choose another folder for "
+            f"{folder} already contains an evaluator; choose another folder for "
             f"{parameter('out')}, or delete it"
         )
     if folder.exists() and not folder.is_dir():

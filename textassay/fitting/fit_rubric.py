@@ -270,7 +270,7 @@ def _read(file: Path, shown: Mapping[str, Sequence[str]]) -> list[Decomposition]
         ) from error
     if not same:
         raise RunFolderError(
-            f"{file} holds criteria that were proposed from other texts; delete the rounds from"
+            f"{file} contains criteria that were proposed from other texts; delete the rounds from"
             " there on, or choose another folder"
         )
     return found

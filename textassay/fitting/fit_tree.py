@@ -83,8 +83,8 @@ class Alignment:
         for name in OF_THE_TREE:
             if name in order.options.model_fields_set:
                 raise ConfigurationError(
-                    f"option {name} does not go with fit, which decides it itself; a tree is named"
-                    f" by {parameter('tree')}, its layers by {parameter('layers')}"
+                    f"option {name} cannot be combined with fit, which decides it itself; a tree "
+                    f"is named by {parameter('tree')}, its layers by {parameter('layers')}"
                 )
         self.task = task_for(order.task, human_aspects(order.data.check(), order.learning.aspects))
         self.examples = rated(order.data, order.learning, order.limit)
@@ -271,7 +271,7 @@ class Alignment:
             f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
         )
         error.add_note(
-            "go on by giving the same command with another aggregator, such as ridge or avg;"
+            "to continue, repeat the same command with another aggregator, such as ridge or avg;"
         )
         if not self.order.settings.no_cache:
             answers = self.order.settings.cache or out / ANSWERS
@@ -331,8 +331,8 @@ class Alignment:
         for key, value in plan.items():
             if before.get(key) != value:
                 raise RunFolderError(
-                    f"{out} holds another alignment: its {key} was {before.get(key)!r} and is now"
-                    f" {value!r}; choose another folder for {parameter('out')}"
+                    f"{out} contains another alignment: its {key} is {before.get(key)!r}, not "
+                    f"{value!r}; choose another folder for {parameter('out')}"
                 )
 
     def _grown(self, aligned: Aligned) -> Json:
@@ -520,7 +520,7 @@ def _read(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
             for ids in ([one.of.id for one in decompositions], [aspect.id for aspect in aspects])
         )
         raise RunFolderError(
-            f"{file} holds the parts of {before}, where {now} are to be taken apart; delete the"
+            f"{file} contains the parts of {before}, but {now} are to be decomposed; delete the"
             " layers from there on, or choose another folder"
         )
     return decompositions

@@ -86,7 +86,7 @@ def worths(
     members = jurors_of(table.names, table.aspects)
     if len(members) < 2:
         raise ConfigurationError(
-            f"the scores hold {len(members)} jurors; a run with output=jurors holds one score per"
+            f"the scores contain {len(members)} jurors; a run with output=jurors has one score per"
             " aspect and juror, named ASPECT/JUROR or JUROR/ASPECT"
         )
     if len(np.unique(table.groups)) < MIN_SOURCES:

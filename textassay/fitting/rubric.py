@@ -62,7 +62,7 @@ class RubricGrowth:
         ):  # fmt: skip
             value = getattr(self, name)
             if not least <= value <= most:
-                raise ConfigurationError(f"{name} lies between {least} and {most}, not {value}")
+                raise ConfigurationError(f"{name} must be between {least} and {most}, not {value}")
 
     def as_dict(self) -> Json:
         """Return JSON values."""

@@ -148,7 +148,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
     """
     if not info.human:
         raise DataError(
-            f"{info.name} holds no human ratings to learn from; give them in the field 'human'"
+            f"{info.name} contains no human ratings to learn from; give them in the field 'human'"
         )
     chosen = tuple(dict.fromkeys(names)) if names is not None else tuple(info.human)
     for name in chosen:
@@ -171,7 +171,7 @@ def read_table(data: Examples, selection: Selection) -> FeatureTable:
     # two features of one name could not be told apart in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(
-            f"feature {both[0]!r} stands in the data's metrics and in the files of scores"
+            f"feature {both[0]!r} is both in the data's metrics and in the files of scores"
         )
     names = (*metrics, *scores)
     rows = _Rows(names, aspects, scores)

@@ -46,7 +46,7 @@ def check_not_worse(
         JudgeError: Too many texts lack a score.
     """
     if by < 0:
-        raise ConfigurationError(f"by= is a margin of at least 0, not {by:g}")
+        raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")
     new, old = judged(run), judged(baseline) if isinstance(baseline, Run) else read_judged(baseline)
     names = [aspects] if isinstance(aspects, str) else aspects
     # sources come from the new run's data: the baseline may be a bare file of scores
@@ -81,14 +81,14 @@ def _check(
     if row.unscored > max_unscored * (row.n + row.unscored):
         raise JudgeError(
             f"{row.aspect}: {row.unscored} of {row.n + row.unscored} texts have no score in one of "
-            "the two runs, so nothing can be said of their difference"
+            "the two runs, so their difference is unknown"
         )
     first, second = row.signatures
     # a score of another judge can differ without any change of the system under test
     if first != second:
         raise ConfigurationError(
-            f"{row.aspect}: the baseline was judged in another way, so the scores do not compare; "
-            f"record it anew (now {first!r}, baseline {second!r})"
+            f"{row.aspect}: the baseline was judged differently, so the scores are not comparable; "
+            f"record it again (now {first!r}, baseline {second!r})"
         )
     difference = row.difference
     verdict = verdict_of(difference.low, difference.high, -by)

@@ -99,8 +99,8 @@ class Judge:
         # a limit that cannot be computed would never be reached
         if self.max_cost is not None and connected.price is None:
             raise ConfigurationError(
-                f"--textassay-max-cost cannot be kept: the price of {name!r} is not known; give "
-                "settings=Settings(price=(IN, OUT)), US dollars per million tokens"
+                f"--textassay-max-cost cannot be enforced: the price of {name!r} is not known; "
+                "give settings=Settings(price=(IN, OUT)), US dollars per million tokens"
             )
         if self.mode == "record":
             self._remember(name, settings, connected)

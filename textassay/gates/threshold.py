@@ -121,5 +121,5 @@ def _unscored(aspect: str, unscored: Sequence[Score], total: int) -> str:
     commonest = f"; most often: {reasons.most_common(1)[0][0]}" if reasons else ""
     return (
         f"{aspect}: {len(unscored)} of {total} texts have no score ({listed}), so nothing can be "
-        f"said of the system{commonest}"
+        f"concluded about the system{commonest}"
     )

@@ -423,11 +423,9 @@ class Aggregator:
         rows = filled & ~np.isnan(y).any(axis=1)
         if rows.sum() < _MIN_ROWS:
             raise DataError(
-                f"aggregator {self.name!r} learns all aspects at once and {int(rows.sum())} rows"
-                f" are"
-                f" rated on each of {', '.join(self.targets_)}; at least {_MIN_ROWS} needed. Take"
-                f" one"
-                " that learns aspect by aspect, such as 'mlp' or 'forest'"
+                f"aggregator {self.name!r} learns all aspects at once and {int(rows.sum())} rows "
+                f"are rated on each of {', '.join(self.targets_)}; at least {_MIN_ROWS} needed. "
+                "Use one that learns aspect by aspect, such as 'mlp' or 'forest'"
             )
         ratings = y[rows]
         spreads = [self._spread(t, name) for t, name in zip(ratings.T, self.targets_, strict=True)]

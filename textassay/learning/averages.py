@@ -48,7 +48,7 @@ def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
     # a falling line would turn the average round and hide that the features point the wrong way
     if slope <= 0:
         raise DataError(
-            f"{name}: the average of the features does not rise with the ratings; turn round"
-            " features that fall as quality rises, leave out what does not vary, or use 'ridge'"
+            f"{name}: the average of the features does not rise with the ratings; negate features "
+            "that fall as quality rises, leave out constant ones, or use 'ridge'"
         )
     return Learned(Linear(weights * slope, mean - slope * float(average.mean())), {})

@@ -108,7 +108,7 @@ class Cascade:
         if rule.signature != signature:
             raise ConfigurationError(
                 f"the cascade's rule for {aspect!r} was learned from scores of"
-                f" {rule.signature or 'no signature'!r}, and the first juror's are of"
+                f" {rule.signature or 'no signature'!r}, but the first juror's are of"
                 f" {signature!r}: learn it from a run of the method jury with the cheap juror alone"
             )
         return rule
@@ -122,7 +122,7 @@ def save(rules: Sequence[Rule], out: Path) -> None:
         StorageError: It cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunFolderError(f"{out} exists and is not empty; name a new folder")
+        raise RunFolderError(f"{out} exists and is not empty; choose a new folder")
     content = {"rules": [asdict(one) for one in rules], "made": {"textassay": __version__}}
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def load(folder: str | Path) -> Cascade:
         path,
         format=FORMAT,
         kind="cascade",
-        missing=f"{folder} holds no {FILE}; learn a cascade with textassay cascade",
+        missing=f"{folder} contains no {FILE}; learn a cascade with textassay cascade",
         repair="learn the cascade again",
     )
     try:

@@ -54,7 +54,7 @@ def matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> F
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{name} must be a table of numbers (None or NaN where there is none): {error}"
+            f"{name} must be a table of numbers (None or NaN for a missing value): {error}"
         ) from error
     if array.ndim == 1:
         array = array[:, None]
@@ -64,7 +64,7 @@ def matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> F
     if (beyond := np.abs(array) > _LARGEST).any():
         row, column = (int(i) for i in np.argwhere(beyond)[0])
         raise DataError(
-            f"{name} hold {array[row, column]} in row {row}, column {column}; numbers must be"
+            f"{name} contain {array[row, column]} in row {row}, column {column}; numbers must be"
             " finite"
         )
     return np.ascontiguousarray(array)

@@ -57,7 +57,9 @@ def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
         DataError: There are fewer than two groups.
     """
     if not 0 < fraction < 1:
-        raise ConfigurationError(f"a fraction to train on lies between 0 and 1, not {fraction!r}")
+        raise ConfigurationError(
+            f"a fraction to train on must be between 0 and 1, not {fraction!r}"
+        )
     sizes = np.bincount(groups)
     if len(sizes) < 2:
         raise DataError(
@@ -90,7 +92,9 @@ def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
             both.
     """
     if not 0 < fraction < 1:
-        raise ConfigurationError(f"a fraction to hold out lies between 0 and 1, not {fraction!r}")
+        raise ConfigurationError(
+            f"a fraction to hold out must be between 0 and 1, not {fraction!r}"
+        )
     sizes = np.bincount(groups)
     order = np.random.default_rng(seed).permutation(len(sizes))[::-1]
     filled = np.cumsum(sizes[order])
@@ -98,8 +102,8 @@ def hold_out(groups: Codes, fraction: float, train: Mask, *, seed: int) -> Mask:
     chosen = np.isin(groups, order[:count])
     if (chosen & train).any():
         raise ConfigurationError(
-            f"{train.mean():.0%} of the rows to learn from and {fraction:.0%} to hold out are more"
-            " than there are; make one of the fractions smaller"
+            f"{train.mean():.0%} of the rows to learn from and {fraction:.0%} to hold out are more "
+            "than all rows; make one of the fractions smaller"
         )
     return chosen
 

@@ -128,14 +128,14 @@ def finite_array(values: ArrayLike | Sequence[float | None], name: str) -> Float
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{name} must be numbers (None or NaN where there is none): {error}"
+            f"{name} must be numbers (None or NaN for a missing value): {error}"
         ) from error
     if array.ndim != 1:
         raise DataError(f"{name} must have one dimension, not shape {array.shape}")
     if (beyond := np.abs(array) > _LARGEST).any():
         row = int(np.flatnonzero(beyond)[0])
         raise DataError(
-            f"{name} hold {array[row]} at row {row}; a number must be finite and at most"
+            f"{name} contain {array[row]} at row {row}; a number must be finite and at most"
             f" {_LARGEST:g}"
         )
     return array
@@ -149,7 +149,7 @@ def _of_arrays(
         raise DataError(f"x and y must be equally long, not {len(a)} and {len(b)}")
     if np.isnan(a).any() or np.isnan(b).any():
         raise DataError(
-            "x and y must not hold NaN; leave out rows without both numbers, as correlate() does"
+            "x and y must not contain NaN; leave out rows without both numbers, as correlate() does"
         )
     if len(a) < 2:
         return None

@@ -250,7 +250,7 @@ def rater_agreement(
         scores = np.asarray(judge, dtype=float)
         if scores.shape != (len(table),):
             raise DataError(
-                f"judge must hold one score per item, shape ({len(table)},), not {scores.shape}"
+                f"judge must contain one score per item, shape ({len(table)},), not {scores.shape}"
             )
         # a judge that skips hard items would look better than raters who rated them, so raters are
         # measured on the scored items only

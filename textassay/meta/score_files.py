@@ -76,7 +76,7 @@ def read_rows(path: str | Path) -> Iterator[RecordedRow]:
     file = folder / SCORES if is_run else path
     if path.is_dir() and not file.exists():
         raise RunFolderError(
-            f"{path} holds no scores.jsonl; give a run folder or a JSON Lines file of scores"
+            f"{path} contains no scores.jsonl; give a run folder or a JSON Lines file of scores"
         )
     if is_run and (folder / MANIFEST).exists():
         read_manifest(folder)  # refuses a run of a newer format
@@ -112,9 +112,7 @@ def _name(row: dict[str, Any], field: str, where: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise DataError(
-            f"{where}, field {field!r}: must be a text that is not empty, not {value!r}"
-        )
+        raise DataError(f"{where}, field {field!r}: must be a non-empty string, not {value!r}")
     return value
 
 

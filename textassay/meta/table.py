@@ -203,7 +203,7 @@ def _rater_rows(
     rated = {human for _, human in pairs if any(human in one for one in people.annotators)}
     if not rated:
         raise DataError(
-            "the data hold no single ratings; give each rater's in the field 'annotators', "
+            "the data contain no single ratings; give each rater's in the field 'annotators', "
             'as {"coherence": [3, 2, 3]}'
         )
     return tuple(
@@ -289,7 +289,7 @@ def pair_names(
         ConfigurationError: Nothing pairs.
     """
     if not human:
-        raise DataError("the data hold no human ratings; give them in the field 'human'")
+        raise DataError("the data contain no human ratings; give them in the field 'human'")
     mapped: dict[str, list[str]] = {}
     for score, target in _entries(aspect_map):
         if score not in scores:

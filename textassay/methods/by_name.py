@@ -180,9 +180,9 @@ def find(name: str) -> Any:
         ) from error
     if not callable(loaded) or not hasattr(getattr(loaded, "Options", None), "read"):
         raise ConfigurationError(
-            f"the method {name!r} of {package} is no method: {point.value!r} must be a class that"
-            " takes (models, task, options), with a nested Options such as"
-            " textassay.methods.Options"
+            f"the method {name!r} of {package} is not a method: {point.value!r} must be a class "
+            "that takes (models, task, options), with a nested Options such as "
+            "textassay.methods.Options"
         )
     return loaded
 

@@ -141,7 +141,7 @@ class Checklist(PromptMethod):
         if self.options.output == "questions":
             if self._writing:
                 raise ConfigurationError(
-                    "output=questions needs questions that are known before;"
+                    "output=questions needs questions that are known beforehand;"
                     f" {self._writing[0].name!r} has none. Give a file with checklist=FILE"
                     " (textassay tree --method checklist writes one)"
                 )
@@ -274,7 +274,7 @@ class Checklist(PromptMethod):
             )
             raise ConfigurationError(
                 f"checklist {self.options.checklist}: its digest should be {locked}, and {state}; "
-                "someone edited the file, or it is another one"
+                "the file was edited, or it is another one"
             )
 
     def _check_weights(self) -> None:

@@ -41,7 +41,7 @@ CONSISTENCY = Aspect(
 """What is judged where a task has no such aspect."""
 MISSING = ScoreError(
     type="MissingSource",
-    message="claims are verified against a source or context, which this example lacks",
+    message="claims are verified against a source or context, which this example does not have",
 )
 
 
@@ -191,7 +191,7 @@ class ClaimCheck(PromptMethod):
             raise ConfigurationError(f"one tool verifies the claims, not {names}; name one")
         if tool.scale != UNIT or not tool.higher_is_better:
             raise ConfigurationError(
-                f"the tool {tool.name!r} gives no probability of support from 0 to 1; take nli,"
+                f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
                 f" minicheck or unieval with {parameter('tools', 'nli')}"
             )
         ineffective = {"verify", "quotes", "window", "windows", "pattern"} & self.given

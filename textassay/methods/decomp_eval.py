@@ -86,8 +86,8 @@ class DecompEval(PromptMethod):
         options, task = self.options, self._task
         if options.question_first and options.prompt_layout != "paper":
             raise ConfigurationError(
-                "question_first puts the question before the texts, prompt_layout=shared-prefix"
-                " behind them; choose one"
+                "question_first puts the question before the texts, prompt_layout=shared-prefix "
+                "after them; choose one"
             )
         book, book_digest = read_questions(options.questions)
         alone = self._alone(book)
@@ -138,7 +138,7 @@ class DecompEval(PromptMethod):
             if over and getattr(options, name) != DecompEvalOptions.model_fields[name].default:
                 raise ConfigurationError(
                     f"{name} has no meaning for {over[0]}, whose score is made of the answers to"
-                    " the sub-questions: take over_sentences=alone, or leave the aspect out"
+                    " the sub-questions: use over_sentences=alone, or leave the aspect out"
                 )
         return False
 

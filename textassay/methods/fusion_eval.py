@@ -150,7 +150,7 @@ class FusionEval(PromptMethod):
         if options.fusion == "llm":
             profiles.require_generation(
                 "ratings of several aspects in one answer",
-                "take fusion=avg or llmsel",
+                "use fusion=avg or llmsel",
                 options.profile,
                 models,
                 "scorer",
@@ -176,18 +176,19 @@ class FusionEval(PromptMethod):
             )
         if options.fusion == "llmsel" and options.plan == "none":
             raise ConfigurationError(
-                "fusion=llmsel averages the tools that a plan names; it does not go with plan=none"
+                "fusion=llmsel averages the tools that a plan names; it cannot be combined with "
+                "plan=none"
             )
         if options.fusion == "corrw" and options.ratings is None:
             raise ConfigurationError(
                 "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
                 f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). "
-                "Without ratings take fusion=avg"
+                "Without ratings use fusion=avg"
             )
         if options.fusion in ("avg", "corrw") and options.plan != "auto":
             raise ConfigurationError(
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
-                " leave plan out, or take fusion=llmsel"
+                " leave plan out, or use fusion=llmsel"
             )
         if options.ratings is not None and options.fusion != "corrw":
             raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
@@ -352,7 +353,7 @@ def planner_of(
     profile = (options or FusionEvalOptions()).profile
     profiles.require_generation(
         "a plan",
-        f"give one with {option('plan', 'FILE')}, or take fusion=avg",
+        f"give one with {option('plan', 'FILE')}, or use fusion=avg",
         profile,
         models,
         "planner",

@@ -193,8 +193,7 @@ class GPTScore(PromptMethod):
             )
         if options.pmi and "harmonic" in (options.direction, options.over_references):
             raise ConfigurationError(
-                "pmi may be above or below 0, of which there is no harmonic mean; take ref-both or"
-                " mean"
+                "pmi may be above or below 0, so it has no harmonic mean; use ref-both or mean"
             )
         asks = self._task.asks is not None and not about_texts
         scored: Scored = options.scored or ("yes" if asks else "output")
@@ -278,7 +277,7 @@ def read_demonstrations(
         pool = [e for e in known if _aspect_of(e) is None or _aspect_of(e) in names]
         if k is not None and k > len(pool):
             raise ConfigurationError(
-                f"{path} holds {len(pool)} demonstrations for {aspect.name}, fewer than k={k}"
+                f"{path} contains {len(pool)} demonstrations for {aspect.name}, fewer than k={k}"
             )
         if k is not None and seed is not None:
             # seeded per aspect: adding an aspect does not change the demonstrations of the others

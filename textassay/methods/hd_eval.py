@@ -128,8 +128,8 @@ class HDEval(RatingMethod):
         for name in ("depth", "children"):
             if name in self.given:
                 raise ConfigurationError(
-                    f"the profile {self.profile.name!r} refuses {name}: every criterion stands in a"
-                    f" tree already, and the model grows none; leave {name} out"
+                    f"the profile {self.profile.name!r} refuses {name}: every criterion is already "
+                    f"in a tree, and the model adds none; leave {name} out"
                 )
 
     def nodes(self) -> list[Node]:
@@ -155,8 +155,8 @@ class HDEval(RatingMethod):
     def _nodes_of_ratings(self) -> list[Node]:
         if self._growing:
             raise ConfigurationError(
-                f"output=nodes needs a tree that is known before; {self._growing[0].name!r} stands"
-                " in none. Give one with tree=FILE (textassay tree writes one)"
+                f"output=nodes needs a tree that is known beforehand; {self._growing[0].name!r} is "
+                "in none. Give one with tree=FILE (textassay tree writes one)"
             )
         return [Node("scores", self._rate_one, **PER_ASPECT)]
 

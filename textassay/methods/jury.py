@@ -129,7 +129,7 @@ class Jury(RatingMethod):
             raise ConfigurationError(f"{min(ineffective)} has no effect in a cascade; leave it out")
         if len(self._jurors) != 2:
             raise ConfigurationError(
-                f"a cascade has two jurors, the cheap one first, not {len(self._jurors)}"
+                f"a cascade needs two jurors, the cheap one first, not {len(self._jurors)}"
             )
         cascade = read_cascade(self.options.escalate or "")
         for aspect in self._task.aspects:

@@ -54,7 +54,9 @@ class Viewer:
         if self.single:
             self._runs[""] = LiveRun(path, data=data)
         elif not self.names():
-            raise RunFolderError(f"{path} holds no run: there is no {MANIFEST} in it or below it")
+            raise RunFolderError(
+                f"{path} contains no run: there is no {MANIFEST} in it or below it"
+            )
 
     def app(self) -> web.Application:
         """Return the aiohttp application with its routes."""

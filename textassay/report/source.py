@@ -108,7 +108,7 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     """
     paths = [Path(folder).resolve() for folder in folders]
     if len(set(paths)) < len(paths):
-        raise RunFolderError("a run is given twice; name two different run folders")
+        raise RunFolderError("the same run is given twice; give two different run folders")
     depth = 1
     # two runs are often called the same in different folders
     while len({path.parts[-depth:] for path in paths}) < len(paths):
@@ -160,7 +160,7 @@ def _stress(folder: Path) -> list[dict[str, Any]]:
         tests = json.loads(path.read_bytes())["tests"]
         return [dict(test) for test in tests]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{path} holds no verdicts of a stress run: {error}") from error
+        raise RunFolderError(f"{path} contains no verdicts of a stress run: {error}") from error
 
 
 def _at(value: Any, *keys: str) -> Any:

@@ -321,7 +321,8 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
         else "the log-probability of a given text"
     )
     raise CapabilityError(
-        f"model {model.name!r} does not tell {alternatives}; use a local model (llamacpp/PATH.gguf)"
+        f"model {model.name!r} does not report {alternatives}; use a local model "
+        "(llamacpp/PATH.gguf)"
         + (
             " or an API that returns top_logprobs"
             if ability == "choices"

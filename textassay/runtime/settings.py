@@ -62,12 +62,12 @@ class LocalSettings(Message):
     """`exact`: the same bits whatever else is asked; `throughput`: several sequences in one batch,
     for GPUs."""
     kv: Literal["f16", "f32"] = "f16"
-    """Type of the cached keys and values."""
+    """Number format of the cached keys and values."""
     sequences: int | None = Field(default=None, ge=2, le=64)
     """Answers written, or texts scored, in one batch in throughput mode, 8 by default; each takes
     the memory of a context."""
     batch: int = Field(default=512, ge=36, le=8192)
-    """Most tokens evaluated together; 2048 and more suit GPUs."""
+    """Maximum tokens evaluated together; 2048 and more suit GPUs."""
     flash_attention: bool = False
     """Attention in blocks, faster on long prompts; in throughput mode only, since its rounding
     depends on how a prompt was cut."""
@@ -91,7 +91,7 @@ class TransformersSettings(Message):
     device_map: str | None = None
     """How accelerate spreads the layers over devices, such as `auto`; in place of `device`."""
     batch_tokens: int = Field(default=8192, ge=64)
-    """Most tokens in one batch, padding included."""
+    """Maximum tokens in one batch, padding included."""
 
 
 class EndpointSettings(Message):
@@ -105,7 +105,7 @@ class EndpointSettings(Message):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     api_base: Annotated[str | None, Flag(SERVER, "URL")] = None
-    """Base URL of the server, ending in `/v1` if its documentation writes it so. A query in it is
+    """Base URL of the server, ending in `/v1` if its documentation says so. A query in it is
     sent with every request."""
     api_key_env: Annotated[str | None, Flag(SERVER, "NAME")] = None
     """Name of the environment variable that holds the API key. Without it, litellm looks for the
@@ -116,9 +116,9 @@ class EndpointSettings(Message):
     api_version: str | None = None
     """Sent as the query parameter `api-version`, as Azure's gateways ask for it."""
     headers: dict[str, str] = {}
-    """Further headers of every request; values may hold `${NAME}` of environment variables."""
+    """Further headers of every request; values may contain `${NAME}` of environment variables."""
     query: dict[str, str] = {}
-    """Further query parameters of every request; values may hold `${NAME}`."""
+    """Further query parameters of every request; values may contain `${NAME}`."""
     ca: Path | None = None
     """PEM file of certificate authorities to trust, instead of those of the system."""
     client_cert: Path | None = None
@@ -131,13 +131,13 @@ class EndpointSettings(Message):
 
 
 class OneOfEndpoints(EndpointSettings):
-    """One of several endpoints of a model: how it is reached, its part of the requests, its limits.
+    """One of several endpoints of a model: address, share of the requests and limits.
 
     What is not set here is as for the model.
     """
 
     weight: Positive = 1.0
-    """Its part of the requests, relative to the others."""
+    """Its share of the requests, relative to the others."""
     concurrency: int | None = Field(default=None, ge=1)
     """Maximum concurrent calls to this endpoint."""
     rpm: Positive | None = None
@@ -193,11 +193,11 @@ class Settings(EndpointSettings):
     submit_only: Annotated[bool, Flag(BATCHES)] = False
     """Stop, resumable, once everything that can be asked now is submitted."""
     batch_fallback: Annotated[Literal["live", "none"], Flag(BATCHES)] = "none"
-    """What becomes of requests that no batch answered: asked singly (live), or errors (none)."""
+    """How to handle requests that no batch answered: ask singly (live) or report errors (none)."""
     batch_wait: Positive = 2.0
-    """Seconds without a further request after which a batch is cut."""
+    """Seconds without a further request after which a batch is submitted."""
     batch_poll: Positive = 60.0
-    """Longest time between two looks at a batch, in seconds."""
+    """Maximum time between two checks of a batch, in seconds."""
     local: LocalSettings = LocalSettings()
     """How a local model is loaded."""
     transformers: TransformersSettings = TransformersSettings()
@@ -303,7 +303,7 @@ def redis_address(given: str) -> str:
         password and not re.fullmatch(r"\$\{\w+\}", password)
     ):
         raise ValueError(
-            "an address of Redis must not hold a password: put that into an environment variable"
+            "an address of Redis must not contain a password: put that into an environment variable"
             " and write redis://:${NAME}@HOST:PORT/DB"
         )
     return given

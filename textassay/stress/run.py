@@ -99,7 +99,9 @@ class StressOrder:
                 "to verify them"
             )
         if self.margin is not None and self.margin < 0:
-            raise ConfigurationError(f"{parameter('margin')} is 0 or more, not {self.margin:g}")
+            raise ConfigurationError(
+                f"{parameter('margin')} must be 0 or more, not {self.margin:g}"
+            )
 
     @property
     def recorded(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def sentence(row: StressRow) -> str:
     """
     shift = row.shift
     if shift.value is None:
-        return f"{row.test}: {row.aspect} cannot be told: {_why(row)}"
+        return f"{row.test}: {row.aspect} cannot be determined: {_why(row)}"
     ends = "" if shift.low is None else f" [{shift.low:+.3f}, {shift.high:+.3f}]"
     noise = "" if row.noise is None else f", noise {row.noise:.3f}"
     verb = "is above the worst rating by" if row.expects == "lowest" else "moves by"

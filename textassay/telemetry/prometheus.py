@@ -24,7 +24,7 @@ def prometheus_text(progress: Any, *, run: str = "") -> str:
         *_metric("examples_done", "gauge", "Examples finished.", [(own, progress.done)]),
         *_metric("examples_total", "gauge", "Examples of the run.", _known(own, progress.total)),
         *_metric("scores_total", "counter", "Scores.", _by(own, "outcome", progress.outcomes)),
-        *_metric("failed_attempts_total", "counter", "Failed attempts, mended ones included.",
+        *_metric("failed_attempts_total", "counter", "Failed attempts, retried ones included.",
                  _by(own, "type", progress.failures)),
         *_metric("calls_total", "counter", "Calls that a model answered.", [(own, usage.calls)]),
         *_metric("cached_calls_total", "counter", "Calls that were answered from the cache.",

@@ -69,8 +69,8 @@ async def _ask(model: Model, **fields: Any) -> Response:
 async def has_the_protocol(make: MakeModel) -> None:
     """A model has all parts of `Model`, and its name is what people would type."""
     async with _made(make) as model:
-        assert isinstance(model, Model), "it lacks a part of textassay's Model protocol"
-        assert model.name, "name must be a text that is not empty"
+        assert isinstance(model, Model), "it is missing a part of textassay's Model protocol"
+        assert model.name, "name must be a non-empty string"
         assert isinstance(model.capabilities, Capabilities), "capabilities must be Capabilities"
 
 
@@ -133,7 +133,7 @@ async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
         given = sample.logprobs
         # a silent gap would turn an expected rating into a guess; a model that does not say
         # whether it can may leave them out
-        assert given is not None or able is not True, "log-probabilities were left out in silence"
+        assert given is not None or able is not True, "log-probabilities were left out silently"
         _check_log_probabilities(given or ())
 
 

@@ -122,7 +122,7 @@ class BertScore(ComparingTool):
         if not all(len(one.own) for one in embedded):
             return Abstention(
                 type="NoTokens",
-                message=f"{self.name}: the model's vocabulary knows nothing of a text",
+                message=f"{self.name}: the model's vocabulary has no word of one of the texts",
             )
         matches = await asyncio.to_thread(
             lambda: [greedy_match(embedded[0], other) for other in embedded[1:]]

@@ -159,5 +159,5 @@ def one_output(shape: tuple[int, ...], label: str) -> None:
     """
     if int(np.prod(shape)) != 1:
         raise ConfigurationError(
-            f"{label} is no regressor: it has {int(np.prod(shape))} outputs, BLEURT has one"
+            f"{label} is not a regressor: it has {int(np.prod(shape))} outputs, BLEURT has one"
         )

@@ -91,7 +91,8 @@ def targets(
         if example.context and example.context.strip():
             return (example.context.strip(),), "context"
         return Abstention(
-            type="MissingContext", message=f"{name} needs a context, which this example lacks"
+            type="MissingContext",
+            message=f"{name} needs a context, which this example does not have",
         )
     # References first: they say what was wanted, the source only what there was.
     known = references(example) if against != "source" else ()
@@ -102,9 +103,9 @@ def targets(
         return (text,), "source"
     if against == "source":
         return Abstention(
-            type="MissingSource", message=f"{name} needs a source, which this example lacks"
+            type="MissingSource", message=f"{name} needs a source, which this example does not have"
         )
     needed = "references" if against == "references" else "references or a source"
     return Abstention(
-        type="MissingReferences", message=f"{name} needs {needed}, which this example lacks"
+        type="MissingReferences", message=f"{name} needs {needed}, which this example does not have"
     )

@@ -177,7 +177,8 @@ class Embedding(ComparingTool):
 
     def _no_tokens(self) -> Abstention:
         return Abstention(
-            type="NoTokens", message=f"{self.name}: the model's vocabulary knows nothing of a text"
+            type="NoTokens",
+            message=f"{self.name}: the model's vocabulary has no word of one of the texts",
         )
 
     async def _embed(self, engine: Engine, texts: Sequence[str]) -> list[Array | None]:

@@ -83,7 +83,7 @@ class MiniCheck(NLI):
         """Return what turns a model's logits into the probability of support.
 
         Raises:
-            ConfigurationError: The model has not two labels, or does not know the answers.
+            ConfigurationError: The model does not have two labels, or does not know the answers.
         """
         label = self.runner.label
         if self.reads == "answer":
@@ -92,7 +92,8 @@ class MiniCheck(NLI):
             unknown = engine.tokenizer.unknown
             if not yes or not no or unknown in (yes[0], no[0]) or yes[0] == no[0]:
                 raise ConfigurationError(
-                    f"the vocabulary of {label} does not tell 1 from 0, so it is no MiniCheck model"
+                    f"the vocabulary of {label} does not distinguish 1 from 0, so it is not a "
+                    "MiniCheck model"
                 )
             return lambda logits: p_yes(float(logits[yes[0]]), float(logits[no[0]]))
         known = labels(engine.config)
@@ -100,8 +101,9 @@ class MiniCheck(NLI):
         if known and len(known) != 2:
             names = ", ".join(known.values())
             raise ConfigurationError(
-                f"{label} has not two labels (it has {names}), so it is no MiniCheck classifier;"
-                " an NLI model goes with the tool nli, MiniCheck-Flan-T5 with reads=answer"
+                f"{label} does not have two labels (it has {names}), so it is not a MiniCheck "
+                "classifier; an NLI model goes with the tool nli, MiniCheck-Flan-T5 with "
+                "reads=answer"
             )
         return lambda logits: softmax_at(logits, 1)
 

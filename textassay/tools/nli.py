@@ -196,8 +196,8 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
         # could report contradiction as entailment.
         names = ", ".join(known.values()) or "none"
         raise ConfigurationError(
-            f"{label} is no NLI model: among its labels ({names}) there is not one 'entailment'; if"
-            " it is one, name its labels in id2label of its config.json"
+            f"{label} is not an NLI model: among its labels ({names}) there is not one "
+            "'entailment'; if it is one, name its labels in id2label of its config.json"
         )
     return indices[0]
 

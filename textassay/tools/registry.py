@@ -220,7 +220,8 @@ def as_text(spec: ToolSpec) -> str:
     for name, value in spec.options.items():
         if not isinstance(value, str | int | float):
             raise ConfigurationError(
-                f"option {name} of the tool {spec.name or spec.kind}: {value!r} is no single value"
+                f"option {name} of the tool {spec.name or spec.kind}: {value!r} is not a single "
+                "value"
             )
     if spec.model is not None and ("?" in spec.model or not spec.model):
         raise ConfigurationError(
@@ -240,7 +241,7 @@ def from_table(name: str, table: Mapping[str, Any]) -> ToolSpec:
     options = dict(table)
     kind, model = options.pop("kind", name), options.pop("model", None)
     if not isinstance(kind, str) or not (model is None or isinstance(model, str)):
-        raise ConfigurationError(f"[tools.{name}]: kind and model are texts")
+        raise ConfigurationError(f"[tools.{name}]: kind and model must be strings")
     return ToolSpec(kind=kind, name=name, model=model, options=options)
 
 

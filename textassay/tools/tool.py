@@ -218,7 +218,7 @@ class TextTool(ABC):
                 )
                 return Abstention(
                     type="MissingSource" if need == "premise" else f"Missing{need.capitalize()}",
-                    message=f"{self.name} needs {needed}, which this example lacks",
+                    message=f"{self.name} needs {needed}, which this example does not have",
                 )
         return None
 

@@ -207,7 +207,7 @@ def answer_token(engine: Engine, word: str, label: str) -> int:
     ids = engine.tokenizer.encode_plain(word)
     if not ids or ids[0] == engine.tokenizer.unknown:
         raise ConfigurationError(
-            f"the vocabulary of {label} does not know {word!r}, so it is no UniEval model"
+            f"the vocabulary of {label} does not know {word!r}, so it is not a UniEval model"
         )
     return ids[0]
 

@@ -142,7 +142,7 @@ def test_it_ends_with_decisions(done):
         row = next(line for line in shown.splitlines() if line.split()[:1] == [aspect.name])
         assert row.count("[") == 2, row
     assert "36 texts, 24 of 4 sources rated" in shown
-    assert "takes two raters" in " ".join(shown.split())
+    assert "needs two raters" in " ".join(shown.split())
 
 
 def test_the_commands_to_try_next_are_commands(done, server):
@@ -177,7 +177,7 @@ def test_a_folder_with_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     found = textassay("demo", "--out", tmp_path)
     assert found.code == 2
-    assert "holds something else" in found.err
+    assert "contains something else" in found.err
 
 
 def test_without_llama_cpp_it_says_what_to_install(tmp_path):

@@ -95,7 +95,7 @@ def test_a_plan_that_is_nowhere_names_those_there_are(tmp_path):
         plans.load(str(tmp_path / "none.toml"), SUMMARIES, ["nli"])
     broken = tmp_path / "plan.json"
     broken.write_text("[1]", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="holds no table"):
+    with pytest.raises(ConfigurationError, match="contains no table"):
         plans.load(str(broken), SUMMARIES, ["nli"])
 
 

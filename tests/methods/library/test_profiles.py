@@ -392,7 +392,7 @@ def test_refusals_and_options_stand_in_files_of_their_own(own):
     with pytest.raises(ConfigurationError, match="refuses parse_retries=3: nothing is parsed"):
         build("jury", model("local"), task="dialogue", options=given)
     (own / "refused.toml").write_text("jury = 3\n")
-    with pytest.raises(ConfigurationError, match="jury: it is a table of reasons"):
+    with pytest.raises(ConfigurationError, match="jury: it must be a table of reasons"):
         build("jury", model("local"), **chosen)
 
 

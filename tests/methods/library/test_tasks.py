@@ -112,7 +112,10 @@ def test_unknown_names_list_what_exists():
         ),
         (GOOD.replace('"whether it is short."', '" "'), "'brevity' needs a definition"),
         (GOOD.replace('"brevity"', '"Suspense"'), "two aspects are called 'suspense'"),
-        (GOOD.replace('["Read it.", "Rate it."]', '"Read it."'), "steps is a list of sentences"),
+        (
+            GOOD.replace('["Read it.", "Rate it."]', '"Read it."'),
+            "steps must be a list of sentences",
+        ),
         ('intro = "x"', "at least one"),
         ("name = ", "cannot be read"),
         (GOOD.replace('intro = "You will be given a story."', ""), "intro: Field required"),

@@ -235,7 +235,7 @@ CASES = {
                 print(type(error).__name__, error)
         """,
         "ConfigurationError",
-        "mode is",
+        "mode must be",
     ),
 }
 

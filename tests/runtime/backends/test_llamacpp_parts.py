@@ -413,7 +413,7 @@ async def test_what_cannot_be_prepared_or_opened_fails_alone():
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"type": "nonsense"}, "no JSON type"),
+        ({"type": "nonsense"}, "not a JSON type"),
         ({"type": "object", "properties": {"a": 3}}, "#/properties/a is 3"),
         ({"type": "object", "required": ["a"]}, "must list names"),
         ({"enum": []}, "at least one"),
@@ -427,7 +427,7 @@ async def test_what_cannot_be_prepared_or_opened_fails_alone():
         ({"type": "integer", "minimum": True, "maximum": 2}, "is not a number"),
         ({"type": "array", "minItems": 2_000_000}, "from 0 to 1000"),
         ({"type": "string", "minLength": 5, "maxLength": 2}, "below minLength"),
-        ({"const": float("nan")}, "no JSON value"),
+        ({"const": float("nan")}, "not a JSON value"),
     ],
 )
 def test_a_schema_that_a_grammar_cannot_keep_is_refused_by_name(schema, words):
@@ -570,8 +570,8 @@ def test_the_digest_follows_the_content_and_all_parts(tmp_path):
 def test_the_backend_is_imported_without_llama_cpp():
     """Importing the package loads neither llama_cpp nor huggingface_hub."""
     code = (
-        "import sys, textassay.runtime.backends.llamacpp as _, textassay.runtime.backends.doctor as _;"
-        "print([n for n in ('llama_cpp', 'huggingface_hub') if n in sys.modules])"
+        "import sys, textassay.runtime.backends.llamacpp as _, textassay.runtime.backends.doctor "
+        "as _;print([n for n in ('llama_cpp', 'huggingface_hub') if n in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

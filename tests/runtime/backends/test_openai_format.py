@@ -201,7 +201,7 @@ def test_bytes_of_a_character_may_be_several_tokens():
         (echo([" so"], [-1.0], [0], " so"), "does not echo"),
         ({"choices": [{"text": "It is so", "logprobs": None}]}, "without its log-probabilities"),
         (echo(["It i", "s so"], [None, -1.0], [0, 4], "It is so"), "spans the border"),
-        (echo(["It is", " so"], [None, -1.0], [2, 5], "It is so"), "do not tile"),
+        (echo(["It is", " so"], [None, -1.0], [2, 5], "It is so"), "do not cover"),
         (echo(["It is", " no"], [None, -1.0], [0, 5], "It is so"), "is not the text"),
     ],
 )

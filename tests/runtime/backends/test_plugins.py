@@ -65,7 +65,7 @@ async def test_a_prefix_of_another_package_opens_its_model(installed):
             "'broken/x' of house-models cannot be made by 'house_models:broken': KeyError",
         ),
         ("absent/x", "house-models cannot be made by 'house_models_absent:make': ModuleNotFound"),
-        ("nothing/x", "is no model: it has no name"),
+        ("nothing/x", "is not a model: it has no name"),
     ],
 )
 async def test_a_backend_that_fails_is_named_with_its_package(installed, name, said):

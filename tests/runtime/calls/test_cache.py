@@ -107,7 +107,7 @@ def test_any_text_has_a_key():
     assert len(keys) == len(texts)
     huge = [Request(prompt="x", extra={"seed": 2**80 + i}) for i in range(2)]
     assert request_key(IDENTITY, huge[0]) != request_key(IDENTITY, huge[1])
-    with pytest.raises(ConfigurationError, match="the request holds something that is not JSON"):
+    with pytest.raises(ConfigurationError, match="the request contains something that is not JSON"):
         request_key(IDENTITY, Request(prompt="x", extra={"when": object()}))
     with pytest.raises(ConfigurationError, match="the identity of the model"):
         request_key({"model": object()}, ASKED)

@@ -472,7 +472,7 @@ def test_parts_of_a_limit_add_up_to_it(count: int) -> None:
     assert sum(limiter.tpm or 0 for limiter in limiters) == pytest.approx(6000)
     limiters[0].take_part(0, 1)
     assert (limiters[0].rpm, limiters[0].tpm, limiters[0].concurrency) == (600, 6000, 20)
-    with pytest.raises(ConfigurationError, match="have no 21 parts"):
+    with pytest.raises(ConfigurationError, match="cannot be divided into 21 parts"):
         limiters[0].take_part(0, 21)
 
 

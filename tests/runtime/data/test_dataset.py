@@ -354,7 +354,7 @@ def test_two_aliases_need_a_decision() -> None:
     rows = [{"response": "r", "summary": "s"}]
     assert complaint(rows) == (
         "list, row 1, field 'summary': means 'output', and so does 'response'; "
-        "rename one, or say which by the field map"
+        "rename one, or choose one with the field map"
     )
     (example,) = read(rows, summary="output")
     assert (example.output, example.meta) == ("s", {"response": "r"})
@@ -444,12 +444,12 @@ BAD_LINES = {
     '{"output": "x", "human": {"c": true}}': "line 2, field 'human.c': should be a number, not True",
     '{"output": "x", "human.c": "3"}': "line 2, field 'human.c': should be a number, not '3'",
     '{"output": "x", "human": 3}': "line 2, field 'human': should be an object with names and values, not 3",
-    '{"output": "x", "human": {"c": 3}, "human.c": 3}': "line 2, field 'human.c': stands in 'human' as well",
+    '{"output": "x", "human": {"c": 3}, "human.c": 3}': "line 2, field 'human.c': is in 'human' as well",
     '{"output": "x", "human": {"c": NaN}}': "line 2, field 'human.c': nan is not a finite number; use null",
     '{"output": "x", "metrics": {"c": -Infinity}}': "line 2, field 'metrics.c': -inf is not a finite number",
     '{"output": "x", "other": [0, 1e999]}': "line 2, field 'other.1': inf is not a finite number",
-    '{"output": "x \\ud800"}': "line 2, field 'output': holds \\ud800 at character 2, half of a surrogate pair",
-    '{"output": "x", "a": {"\\udc00": 1}}': "line 2, field 'a.\\udc00': holds \\udc00 at character 0",
+    '{"output": "x \\ud800"}': "line 2, field 'output': contains \\ud800 at character 2, half of a surrogate pair",
+    '{"output": "x", "a": {"\\udc00": 1}}': "line 2, field 'a.\\udc00': contains \\udc00 at character 0",
     '{"output": "x", "annotators": {"c": 3}}': "line 2, field 'annotators.c': should be a list, not 3",
     '{"output": "x", "annotators": {"c": [3, "y"]}}': "line 2, field 'annotators.c.1': should be a number, not 'y'",
     '{"output": "x", "reference": [3]}': "line 2, field 'reference.0': should be text, not 3",
@@ -493,13 +493,13 @@ def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
         ("output,human\nx,{\n", "line 2, field 'human': should be JSON"),
         (
             "output,b\nx,y,z\n",
-            "line 2: has 3 cells, but the header has 2; quote cells that hold ','",
+            "line 2: has 3 cells, but the header has 2; quote cells that contain ','",
         ),
         ("output,output\nx,y\n", "two columns are called 'output'"),
         ('output,b\n\nx,"y\n', "line 3: broken CSV: unexpected end of data"),
         ("a;b\nx;y\n", "cells seem to be separated by semicolons"),
-        ("output\n", "holds no examples"),
-        ("", "holds no examples"),
+        ("output\n", "contains no examples"),
+        ("", "contains no examples"),
     ],
 )
 def test_a_bad_csv_file_is_named_with_its_line(tmp_path: Path, content: str, told: str) -> None:
@@ -510,7 +510,7 @@ def test_a_bad_csv_file_is_named_with_its_line(tmp_path: Path, content: str, tol
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ([], "list: holds no examples"),
+        ([], "list: contains no examples"),
         ([3], "list, row 1: is a number, not an object with fields"),
         (["text"], "list, row 1: is text, not an object with fields"),
         (
@@ -519,27 +519,33 @@ def test_a_bad_csv_file_is_named_with_its_line(tmp_path: Path, content: str, tol
         ),
         (
             [{"output": "x", "blob": b"1"}],
-            "row 1, field 'blob': holds bytes, which JSON cannot hold",
+            "row 1, field 'blob': contains bytes, which JSON cannot hold",
         ),
         (
             [{"output": "x", "big": 2**70}],
-            "row 1, field 'big': holds a number of more than 64 bits",
+            "row 1, field 'big': contains a number of more than 64 bits",
         ),
-        ([{"output": "\ud800"}], "row 1, field 'output': holds \\ud800 at character 0"),
-        ([Example(output="\ud800", id="a")], "row 1, field 'output': holds \\ud800 at character 0"),
+        ([{"output": "\ud800"}], "row 1, field 'output': contains \\ud800 at character 0"),
+        (
+            [Example(output="\ud800", id="a")],
+            "row 1, field 'output': contains \\ud800 at character 0",
+        ),
         (
             [Example(output="x", meta={"k": float("nan")})],
             "row 1, field 'meta': should be a finite number",
         ),
         ([{3: "x"}], "row 1: has the field name 3, which is not text"),
         ({"test": [], "train": []}, "or one of its entries ('test', 'train')"),
-        (Example(output="x"), "Example holds no rows; give a path, a table, or a list of examples"),
-        (3, "int holds no rows"),
+        (
+            Example(output="x"),
+            "Example contains no rows; give a path, a table, or a list of examples",
+        ),
+        (3, "int contains no rows"),
         (
             pd.DataFrame([["x", "y"]], columns=["output", "output"]),
             "two columns are called 'output'",
         ),
-        (pd.DataFrame({"output": []}), "DataFrame: holds no examples"),
+        (pd.DataFrame({"output": []}), "DataFrame: contains no examples"),
         (pd.DataFrame({"output": ["x", None]}), "DataFrame, row 2, field 'output': is missing"),
     ],
 )
@@ -555,11 +561,11 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     assert "there is no such file" in complaint(tmp_path / "missing.jsonl")
     assert "there is no such file" in complaint("no\0where.jsonl")
     assert "cannot be read" in complaint("x" * 5000 + ".jsonl")
-    assert "holds no examples" in complaint(saved(tmp_path, "[]", "data.json"))
+    assert "contains no examples" in complaint(saved(tmp_path, "[]", "data.json"))
     assert "unknown format" in complaint(saved(tmp_path, "", "data.xlsx"))
     assert "jq -c '.[]'" in complaint(saved(tmp_path, '[\n{"output": "x"}\n]'))
     assert "jq -c ." in complaint(saved(tmp_path, '{\n"output": "x"\n}'))
-    assert "holds no examples" in complaint(saved(tmp_path, "\n\n"))
+    assert "contains no examples" in complaint(saved(tmp_path, "\n\n"))
     assert "cannot be read as parquet" in complaint(saved(tmp_path, "PAR?", "data.parquet"))
 
 
@@ -592,13 +598,13 @@ def test_equal_content_without_ids_is_refused(row: dict[str, Any]) -> None:
 
 def test_field_maps_that_lead_nowhere_are_refused() -> None:
     """A field that does not exist, one that no row has, and a map the wrong way round."""
-    assert "'a' leads to 'outptu', which is no field" in complaint(
+    assert "'a' leads to 'outptu', which is not a field" in complaint(
         [{"output": "x"}], {"a": "outptu"}
     )
     assert "did you mean {'answer': 'output'}?" in complaint(
         [{"output": "x"}], {"output": "answer"}
     )
-    assert "which is no field" in complaint([{"output": "x"}], {"a": "source.b"})
+    assert "which is not a field" in complaint([{"output": "x"}], {"a": "source.b"})
     assert "no row has the field 'b' that the field map names" in complaint(
         [{"output": "x"}], {"b": "source"}
     )

@@ -114,7 +114,7 @@ def test_a_json_list_is_read(tmp_path):
     path.write_text(json.dumps([{"output": "x"}, {"output": "y"}], indent=1))
     assert [example.output for example in Examples(path)] == ["x", "y"]
     path.write_text('{"output": "x"}')
-    with pytest.raises(DataError, match="no list of objects"):
+    with pytest.raises(DataError, match="not a list of objects"):
         Examples(path).check()
 
 

@@ -176,7 +176,7 @@ def test_a_file_of_another_format_says_so(tmp_path):
     file = write(tmp_path / "run.json", {"rows": 3})
     with pytest.raises(DataError, match=r"run.json: .*promptfoo"):
         read_results("promptfoo", file)
-    with pytest.raises(DataError, match="holds no results of inspect"):
+    with pytest.raises(DataError, match="contains no results of inspect"):
         read_results("inspect", file)
     with pytest.raises(UnknownName, match="inspect, promptfoo, deepeval, lm-eval"):
         read_results("ragas", file)

@@ -489,7 +489,8 @@ def not_async(text: Text) -> int:
 REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
     "type": (
         lambda: chain(Node("score", count, text="input"), Node("fuse", total, numbers="score")),
-        "graph 'jury': node 'score' yields int, but 'fuse' wants list[int] for its parameter 'numbers'",
+        "graph 'jury': node 'score' yields int, but 'fuse' wants list[int] for its parameter "
+        "'numbers'",
     ),
     "input type": (
         lambda: chain(Node("n", half, number="input")),
@@ -509,7 +510,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "each over no list": (
         lambda: chain(Node("n", size, word=each("input.text"))),
-        "yields str, which is no list",
+        "yields str, which is not a list",
     ),
     "constant": (
         lambda: chain(Node("n", add, left="length", right=fixed("x"))),
@@ -563,15 +564,15 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
     "no nodes": (lambda: Graph("jury", input=Text, nodes=[], output="b"), "nodes: none"),
     "idle node": (
         lambda: chain(Node("idle", upper, text="input"), Node("n", count, text="input")),
-        "nothing leads from 'idle' to the output 'n'",
+        "there is no path from 'idle' to the output 'n'",
     ),
     "unreachable output": (
         lambda: chain(Node("n", half, number=fixed(1))),
-        "nothing leads from the input to 'n'",
+        "there is no path from the input to 'n'",
     ),
     "no wire": (
         lambda: chain(Node("n", half, number=3)),
-        "number=3 is no wire; for a constant use fixed()",
+        "number=3 is not a wire; for a constant use fixed()",
     ),  # type: ignore[arg-type]
     "unannotated": (
         lambda: chain(Node("n", unannotated, text="input")),
@@ -584,8 +585,8 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
     ),
     "positional": (lambda: chain(Node("n", positional, text="input")), "'text' is positional-only"),
     "not async": (lambda: chain(Node("n", not_async, text="input")), "it is not async"),  # type: ignore[arg-type]
-    "a class": (lambda: chain(Node("n", Suffix, text="input")), "is no agent"),  # type: ignore[arg-type]
-    "no callable": (lambda: chain(Node("n", 3, text="input")), "3 is no agent"),  # type: ignore[arg-type]
+    "a class": (lambda: chain(Node("n", Suffix, text="input")), "is not an agent"),  # type: ignore[arg-type]
+    "no callable": (lambda: chain(Node("n", 3, text="input")), "3 is not an agent"),  # type: ignore[arg-type]
 }
 
 

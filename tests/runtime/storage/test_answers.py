@@ -350,11 +350,11 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
     """A folder with other files, a file, a newer format: neither opened nor cleared nor changed."""
     (tmp_path / "thesis.tex").write_text("precious")
     for refuses in (DiskStore, clear, info, verify):
-        with pytest.raises(ConfigurationError, match=r"no cache folder"):
+        with pytest.raises(ConfigurationError, match="not a cache folder"):
             refuses(tmp_path)
     with pytest.raises(ConfigurationError, match="is a file"):
         DiskStore(tmp_path / "thesis.tex")
-    with pytest.raises(ConfigurationError, match="no cache folder"):
+    with pytest.raises(ConfigurationError, match="not a cache folder"):
         clear(tmp_path / "absent")
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
     newer = tmp_path / "newer"
@@ -403,7 +403,7 @@ def test_a_pipe_in_place_of_the_database_does_not_hang(tmp_path):
     put_all(tmp_path, {"a": b"1"})
     (tmp_path / "shard-000" / "cache.db").unlink()
     os.mkfifo(tmp_path / "shard-000" / "cache.db")
-    with pytest.raises(StorageError, match="no regular file"):
+    with pytest.raises(StorageError, match="not a regular file"):
         DiskStore(tmp_path)
     assert not verify(tmp_path).ok
 

@@ -299,7 +299,7 @@ def test_a_run_without_scores_gives_way_to_another(tmp_path):
     assert read_manifest(tmp_path / "run")["second"]
     for content in ('{"name": "my extension"}', '{"format": 2, "models": {}}'):
         (tmp_path / "run" / "manifest.json").write_text(content)
-        with pytest.raises(RunFolderError, match="holds a run already"):
+        with pytest.raises(RunFolderError, match="already contains a run"):
             RunFolder.create(tmp_path / "run")
         assert (tmp_path / "run" / "manifest.json").read_text() == content
 
@@ -332,7 +332,7 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
     with pytest.raises(RunFolderError, match="cannot be created"):
         RunFolder.create(tmp_path / "thesis.tex" / "run")
     for folder in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(RunFolderError, match="holds no run"):
+        with pytest.raises(RunFolderError, match="contains no run"):
             RunFolder.resume(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     for content, message in (
@@ -415,11 +415,11 @@ def test_pipes_in_a_run_do_not_hang(tmp_path):
     for name, read in (("manifest.json", read_manifest), ("summary.json", read_summary)):
         (tmp_path / name).unlink()
         os.mkfifo(tmp_path / name)
-        with pytest.raises(RunFolderError, match="no regular file"):
+        with pytest.raises(RunFolderError, match="not a regular file"):
             read(tmp_path)
     (tmp_path / "scores.jsonl").unlink()
     os.mkfifo(tmp_path / "scores.jsonl")
-    with pytest.raises(StorageError, match="no regular file"):
+    with pytest.raises(StorageError, match="not a regular file"):
         list(read_scores(tmp_path))
 
 

@@ -66,7 +66,7 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
             invented.append(
                 {
                     "text": f"{name.strip()}: {rest.strip()}"[:QUOTED],
-                    "problem": "nobody asked for it",
+                    "problem": "it was not requested",
                 }
             )
     # Whether the judge declines does not depend on the scale, so any one will do.

@@ -151,14 +151,14 @@ def _field(
 ) -> NumberMatch | Contradiction | Unusable:
     value = held[key]
     if key in held.contradicted:
-        return Contradiction(f"the answer holds the field {key!r} twice, with different values")
+        return Contradiction(f"the answer contains the field {key!r} twice, with different values")
     path = [key]
     if nested and isinstance(value, JsonObject):  # {"coherence": {"score": 4, "reason": "..."}}
         inner = next((name for name in value if key_of(name) in SCORE_KEYS), None)
         if inner is not None:
             path.append(inner)
             if inner in value.contradicted:
-                return Contradiction(f"the answer rates {key!r} twice, differently")
+                return Contradiction(f"the answer rates {key!r} twice, with different ratings")
             value = value[inner]
     start, end = _place(text, path, part)
     if isinstance(value, str):
@@ -193,7 +193,7 @@ def _unusable(key: str, value: Any) -> Unusable:
     shown = "null" if value is None else repr(value)
     shown = shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "..."
     declined = isinstance(value, str) and DECLINED.search(value) is not None
-    return Unusable(f"the field {key!r} of the answer holds {shown}, which is no rating", declined)
+    return Unusable(f"the field {key!r} of the answer is {shown}, which is not a rating", declined)
 
 
 # the digits of `4.5`, the quotation mark of `"4"`

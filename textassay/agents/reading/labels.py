@@ -61,7 +61,7 @@ def expected_rating(
     index = _token_at(sample, start)
     if index is None:
         return NoExpectation(
-            "NoScorePosition", "the tokens that the server sent do not add up to its text"
+            "NoScorePosition", "the tokens that the server sent do not match its text"
         )
     tokens = sample.logprobs or ()
     if (malformed := _malformed(tokens[index : index + 2])) is not None:
@@ -70,8 +70,8 @@ def expected_rating(
     if mass is None:
         return NoExpectation(
             "AmbiguousLabels",
-            "this model writes some labels in several tokens, so that their probabilities cannot be"
-            " told apart; use n=20 or form=letters",
+            "this model writes some labels in several tokens, so their probabilities cannot be "
+            "distinguished; use n=20 or form=letters",
         )
     total = math.fsum(mass.values())
     if total > 1 + ROUNDING:

@@ -226,7 +226,7 @@ def _missing(shown: str) -> NoRating:
     if DECLINED.search(shown):
         return NoRating("Declined", "the judge declined to rate")
     return NoRating(
-        "NoScoreFound", "the answer holds no rating" if shown.strip() else "the answer is empty"
+        "NoScoreFound", "the answer contains no rating" if shown.strip() else "the answer is empty"
     )
 
 

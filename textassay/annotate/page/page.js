@@ -31,7 +31,7 @@ function keep() {
   try {
     localStorage.setItem(store, JSON.stringify({ outbox, draft }));
   } catch {
-    status("This browser keeps nothing: stay on this page until everything is saved.", true);
+    status("This browser stores no data: stay on this page until everything is saved.", true);
   }
 }
 
@@ -70,7 +70,7 @@ async function send() {
       retryIn = 1;
     } catch (error) {
       if (error.status === 409) {
-        status("Another answer of yours to this text was kept, perhaps from another window.", true);
+        status("A different answer of yours to this text is already saved, perhaps from another window.", true);
       } else if (error.status >= 400 && error.status < 500) {
         status(`Not accepted: ${error.message}`, true);
         break;                                  // it stays in the outbox: nothing is thrown away unseen
@@ -282,7 +282,7 @@ async function advance() {
   } else if (connected) {
     finish();
   } else {
-    notice("No connection. Your answers are kept in this browser; the next text comes by itself.");
+    notice("No connection. Your answers are kept in this browser; the next text appears as soon as it can be fetched.");
     setTimeout(advance, 2000);
   }
   keep();
@@ -303,13 +303,13 @@ async function back() {
     show(item, item.answer, 0);
   } catch {
     if (shown.past === null) upcoming.shift();
-    status("The text before cannot be fetched now", true);
+    status("The previous text cannot be fetched now", true);
   }
 }
 
 function finish() {
   notice(progress.remaining
-    ? "No text is free right now: the others are with other raters. Reload this page later."
+    ? "No text is available right now: the remaining ones are with other raters. Reload this page later."
     : "Done. Thank you! You can close this page once everything is saved.");
 }
 

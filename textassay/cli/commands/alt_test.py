@@ -36,7 +36,7 @@ def alt_test(
     rows_independent: Annotated[
         bool,
         typer.Option(
-            "--rows-independent", help="Take rows as independent, as published, not sources."
+            "--rows-independent", help="Treat rows, not sources, as independent, as published."
         ),
     ] = False,
     pool: Annotated[
@@ -47,7 +47,7 @@ def alt_test(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether the judge may stand in for a rater, beside the best constant."""
+    """Test whether the judge can replace a human rater, and whether a constant would, too."""
     from textassay.cli.alt_test import show
 
     show(

@@ -36,27 +36,27 @@ def annotate(
     ] = None,
     repeat: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="Share of a rater's items that are shown twice."),
+        typer.Option(metavar="SHARE", help="Share of a rater's items to show twice."),
     ] = 0.07,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="Address to serve at (default: this machine only).")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="Port; 0 takes a free one.")] = 8765,
+    port: Annotated[int, typer.Option(metavar="N", help="Port; 0 picks a free one.")] = 8765,
     next_from: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Rate only these examples, as label-plan wrote them."),
+        typer.Option(metavar="FILE", help="Rate only the examples in this file from label-plan."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the orders.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the order of items.")] = 0,
     new_links: Annotated[
         bool, typer.Option("--new-links", help="Replace the links of raters who lost theirs.")
     ] = False,
 ) -> int:
     """Let people rate the examples in a browser, blind.
 
-    No score, no system, no other rater's answer.
+    Raters see no scores, no system names and no answers of other raters.
 
-    Every answer is on the disk before the page hears that it is saved. Stop with Ctrl-C; the same
-    command continues.
+    The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
+    again to continue.
     """
     from textassay.cli import arguments
     from textassay.cli.annotate import Annotation, serve

@@ -18,7 +18,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Cache folder.")]
 
 @command("info", group="cache")
 def info(folder: Folder, *, as_json: AsJson = False) -> None:
-    """Show how many answers a cache folder holds."""
+    """Show how many answers a cache folder contains."""
     from textassay.cli.cache import show_info
 
     show_info(folder, as_json=as_json)
@@ -53,7 +53,7 @@ def export(
     *,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="The run's data, if they were moved."),
+        typer.Option(metavar="DATA", help="Data of the run, if the file was moved."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -64,7 +64,7 @@ def export(
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 
-    Id, model, prompt, answers, logprobs.
+    Each line has an id, model, prompt, answers and log-probabilities.
     """
     from textassay.cli.exchanges import export as write
 

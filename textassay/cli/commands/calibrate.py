@@ -41,7 +41,7 @@ AllowChange = Annotated[
     typer.Option(
         "--set",
         metavar="allow_change=true",
-        help="Use scores whose signature differs, if you know that it does not matter.",
+        help="Accept scores with another signature, if you know that it does not matter.",
     ),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
@@ -89,7 +89,7 @@ def calibrate(
     set_: AllowChange = None,
     as_json: AsJson = False,
 ) -> int:
-    """Learn how a judge's scores are read as human ratings, with an interval around each."""
+    """Learn to map a judge's scores to human ratings, with an interval around each."""
     # imported when the command runs: scipy takes most of a second, and every help would pay for it
     from textassay.cli import calibrate as work
 

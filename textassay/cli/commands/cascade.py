@@ -50,7 +50,7 @@ def cascade(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Learn from ratings where a cheap judge may decide, with a bound on disagreements."""
+    """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.cli.cascade import learn
 
     learn(

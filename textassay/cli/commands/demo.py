@@ -27,8 +27,8 @@ def demo(
             "-o",
             metavar="DIR",
             help=(
-                "Folder to create, or that of an earlier demo to continue (default: a temporary"
-                " one)."
+                "Folder to create, or the folder of an earlier demo to continue (default: a "
+                "temporary one)."
             ),
         ),
     ] = None,

@@ -35,7 +35,10 @@ def estimate(
     data: Data,
     *,
     by: Annotated[
-        str | None, typer.Option(metavar="system", help="Also by system, with each pair compared.")
+        str | None,
+        typer.Option(
+            metavar="system", help="Also estimate per system, and compare each pair of systems."
+        ),
     ] = None,
     calibration: Annotated[
         Path | None,

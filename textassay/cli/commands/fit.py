@@ -34,7 +34,7 @@ LEARNING = Group(
         str | None,
         _learning(
             metavar="NAME,GLOB*",
-            help="Learn from metrics in the data; no model is asked.",
+            help="Learn from metrics in the data, without calling a model.",
         ),
     ],
     scores=Annotated[
@@ -128,7 +128,7 @@ GROWTH = Group(
     saliency=Annotated[
         Literal["permutation", "shapley"] | None,
         _growing(
-            help="What criteria are ranked by (default: permutation).",
+            help="Measure to rank criteria by (default: permutation).",
         ),
     ],
     rounds=Annotated[

@@ -37,7 +37,7 @@ def jurors(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what each juror adds to a jury, what it costs, and which ones to leave out."""
+    """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
     from textassay.cli.jurors import show
 
     show(scores, data, aggregator=aggregator, confidence=confidence, seed=seed, as_json=as_json)

@@ -26,15 +26,19 @@ def label_plan(
     data: Data,
     *,
     half_width: Annotated[
-        float, typer.Option(metavar="W", help="Half-width that the interval should have.")
+        float, typer.Option(metavar="W", help="Target half-width of the interval.")
     ],
     next_: Annotated[
-        int | None, typer.Option("--next", metavar="N", help="Draw so many examples to rate next.")
+        int | None,
+        typer.Option("--next", metavar="N", help="Number of examples to draw for rating next."),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="File to create for them, with probabilities."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File to create for these examples, with their probabilities.",
         ),
     ] = None,
     aspect_map: AspectMap = None,

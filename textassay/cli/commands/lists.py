@@ -17,7 +17,7 @@ from textassay.cli.registry import MAKING, command
 )
 def methods(
     name: Annotated[
-        str | None, typer.Argument(metavar="[METHOD]", help="A method, to see its options.")
+        str | None, typer.Argument(metavar="[METHOD]", help="Method whose options to show.")
     ] = None,
     *,
     as_json: AsJson = False,
@@ -31,7 +31,7 @@ def methods(
 @command("tasks", panel=MAKING, examples=("textassay tasks", "textassay tasks summarization"))
 def tasks(
     name: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="A task or a TOML file.")
+        str | None, typer.Argument(metavar="[TASK]", help="Task, or a TOML file.")
     ] = None,
     *,
     as_json: AsJson = False,

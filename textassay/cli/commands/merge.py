@@ -20,19 +20,19 @@ from textassay.cli.registry import SCORING, command
     ),
 )
 def merge(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that holds shard-1, ...")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that contains shard-1, ...")],
     *,
     partial: Annotated[
         bool,
         typer.Option(
-            "--partial", help="Merge what there is; `textassay resume RUN` asks for the rest."
+            "--partial", help="Merge what there is; `textassay resume RUN` completes the run."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Make one run of RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`.
+    """Merge RUN/shard-*, made by `score --shard I/N --out RUN/shard-I`, into one run.
 
-    Shards of different data, prompts or models are refused. The shards stay as they are.
+    Shards of different data, prompts or models are refused. The shards are kept.
     """
     from textassay.cli.merge import merge_shards
 

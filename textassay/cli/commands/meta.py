@@ -44,7 +44,7 @@ def meta(
     raters: Annotated[
         bool,
         typer.Option(
-            "--raters", help="Also how well raters agree with each other, and the score with them."
+            "--raters", help="Also show agreement among raters, and of the score with them."
         ),
     ] = False,
     as_json: AsJson = False,

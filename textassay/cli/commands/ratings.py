@@ -24,14 +24,14 @@ def import_ratings(
     form: Annotated[
         str, typer.Argument(metavar="FORMAT", help="csv, label-studio, argilla or potato.")
     ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What the other tool exported.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Export file of the other tool.")],
     *,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="File to write, .jsonl.")
     ],
     data: Annotated[
         str | None,
-        typer.Option("--data", metavar="DATA", help="Examples whose texts the rows should carry."),
+        typer.Option("--data", metavar="DATA", help="Examples whose texts to add to the rows."),
     ] = None,
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater."""

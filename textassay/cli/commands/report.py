@@ -21,7 +21,7 @@ from textassay.cli.registry import LOOKING, command
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Run folder; with a second one, also what changed."),
+        typer.Argument(metavar="RUN...", help="Run folder. A second one is compared with it."),
     ],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],

@@ -31,7 +31,8 @@ def resume(
     data: Annotated[
         str | None,
         typer.Option(
-            metavar="DATA", help="Where the run's data are now, if they were moved; same content."
+            metavar="DATA",
+            help="Where the run's data are now, if the file was moved; same content.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -39,7 +40,7 @@ def resume(
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 
-    Flags that are given replace the settings that the run was made with, and so do those of
+    Flags on the command line override the settings of the run, and so do those of
     --config: headers, certificates and addresses per role are never taken from a run folder.
     """
     from textassay.cli.score import command_to_resume, execute, flags_to_resume

@@ -74,13 +74,13 @@ def score(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Cascade of a jury: ask the second juror only where the first is not sure enough.",
+            help="Cascade of a jury: ask the second juror only if the first is not certain.",
         ),
     ] = None,
     show_prompts: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Print what would be asked for the first N examples; ask nothing."
+            metavar="N", help="Print the prompts for the first N examples without calling a model."
         ),
     ] = None,
     as_json: AsJson = False,

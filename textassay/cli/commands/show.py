@@ -24,7 +24,7 @@ from textassay.cli.registry import LOOKING, command
 def show(
     run: RunFolder,
     id_: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="An example, to see with its evidence.")
+        str | None, typer.Argument(metavar="[ID]", help="Example to show with its evidence.")
     ] = None,
     *,
     human: Annotated[
@@ -40,13 +40,13 @@ def show(
         ),
     ] = None,
     prompts: Annotated[
-        bool, typer.Option("--prompts", help="Print what the models were asked and answered.")
+        bool, typer.Option("--prompts", help="Print the prompts and answers of the models.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a run in the terminal.
 
-    Summary, largest disagreements with people, one text's evidence.
+    Prints a summary and the largest disagreements with people, or the evidence of one example.
     """
     if prompts:
         from textassay.cli.exchanges import show_exchanges

@@ -50,9 +50,8 @@ def stress(
         typer.Option(
             metavar="TEST=ASPECT",
             help=(
-                "An aspect that must see a test, such as number=tone, if its name does not tell;"
-                " may "
-                "repeat."
+                "Aspect that must react to a test, such as number=tone, if its name does not say "
+                "so; may repeat."
             ),
         ),
     ] = None,
@@ -74,7 +73,7 @@ def stress(
     as_json: AsJson = False,
     given: Annotated[Given, FLAGS],
 ) -> int:
-    """Test whether a judge holds: edit the texts in known ways and see what the scores do."""
+    """Test the robustness of a judge: edit the texts in known ways and compare the scores."""
     from textassay.cli.stress import execute, stress_order
 
     flags = {"data": data, "method": method, "model": model, "out": out, **given}

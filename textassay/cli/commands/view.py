@@ -17,7 +17,7 @@ from textassay.cli.registry import LOOKING, command
 )
 def view(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Run folder, or a folder that holds several.")
+        Path, typer.Argument(metavar="RUN", help="Run folder, or a folder that contains several.")
     ],
     *,
     human: Annotated[

@@ -102,12 +102,12 @@ def _status(layout: DemoFolder) -> int:
     if not unscored:
         return 0
     counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
-    say(f"unscored: {counts}; scores.jsonl of each run tells why", style="yellow")
+    say(f"unscored: {counts}; scores.jsonl of each run gives the reasons", style="yellow")
     return UNSCORED
 
 
 def _how_to_go_on(layout: DemoFolder) -> str:
-    return f"what is finished is kept; go on with: textassay demo --out {layout.folder}"
+    return f"finished work is kept; continue with: textassay demo --out {layout.folder}"
 
 
 def _program() -> str:

@@ -12,8 +12,8 @@ from textassay.cli.console import indented, plain_table
 from textassay.demo.decisions import JUDGE, RATED, Decided
 
 ONE_RATER = (
-    "Whether a judge may stand in for a rater (`textassay alt-test`) takes two raters of the same "
-    "texts, better three. These texts have one rating each, ours, so nothing can be said of that."
+    "Whether a judge may stand in for a rater (`textassay alt-test`) needs two raters of the same "
+    "texts, better three. These texts have one rating each, ours, so that cannot be tested here."
 )
 
 

@@ -41,9 +41,9 @@ def opening() -> RenderableType:
             ": the whole pipeline on this machine, without network or key.",
         ),
         Text(
-            "The judge is a very small language model that comes with the package: it shows how the"
-            " methods work, and is nothing to rely on. The texts and the ratings are ours, written"
-            " for this demo.\n"
+            "The judge is a very small language model that comes with the package: it shows how "
+            "the methods work, but its scores are not reliable. The texts and the ratings are "
+            "ours, written for this demo.\n"
         ),
     )
 
@@ -58,9 +58,9 @@ def report(
         *(part for result in results for part in _scores(result)),
         _title("2. Agreement", "Spearman's rho with our ratings, over all texts of a task"),
         _note(
-            "Trivial measures stand first: words of the output, share of its word pairs that the"
-            f" source has not, ROUGE-L with the reference. {NOT_ABOVE} marks what is not above the"
-            " best of them, whichever its sign."
+            "Trivial measures come first: words of the output, share of its word pairs that are "
+            f"not in the source, ROUGE-L with the reference. {NOT_ABOVE} marks what is not above "
+            "the best of them, whichever its sign."
         ),
         *(part for result in results for part in _agreement(result.comparison)),
         Text(f"All tasks: {verdict([result.comparison for result in results])}\n", style="bold"),
@@ -74,7 +74,9 @@ def report(
         _title("4. Evidence", f"why {printable(shown.example.id)} got what it got"),
         evidence(shown),
         _title("5. Decisions", "what people would say on average, from scores and some ratings"),
-        _note("The other ratings are kept aside to look at; docs/decisions.md has the whole way."),
+        _note(
+            "The other ratings are kept aside to look at; docs/decisions.md describes every step."
+        ),
         decisions(decided),
     )
 

@@ -99,7 +99,9 @@ def load(folder: str | Path) -> Evaluator:
         path,
         format=FORMAT,
         kind="evaluator",
-        missing=f"{folder} holds no {FILE}, so it is no evaluator; make one with textassay fit",
+        missing=(
+            f"{folder} contains no {FILE}, so it is not an evaluator; make one with textassay fit"
+        ),
         repair="fit again",
     )
     try:

@@ -31,7 +31,7 @@ def read_files(files: Iterable[str]) -> Recorded:
     counts: dict[str, int] = {}
     for _, path, scores in read:
         if not scores:
-            raise DataError(f"{path} holds no scores")
+            raise DataError(f"{path} contains no scores")
         for aspect in scores:
             counts[aspect] = counts.get(aspect, 0) + 1
     columns: Recorded = {}

@@ -89,12 +89,12 @@ class LearnedTree:
 
     def _refuse_change(self) -> None:
         changes = [
-            f"{what} {before!r} and is now {now!r}"
+            f"{what} changed from {before!r} to {now!r}"
             for what, before, now in (
                 # weights were learned for the errors of one judge; another errs in other ways
-                ("the model was", self._evaluator.model, self._judge.scorer.ask.model.name),
+                ("the model", self._evaluator.model, self._judge.scorer.ask.model.name),
                 (
-                    "the prompt's digest was",
+                    "the prompt's digest",
                     self._evaluator.prompts,
                     self._judge.scorer.prompt_digest,
                 ),
@@ -103,9 +103,9 @@ class LearnedTree:
         ]
         if changes and not self.options.allow_change:
             raise ConfigurationError(
-                f"this evaluator was learned from other ratings: {'; '.join(changes)}. What"
-                " people's ratings taught of one judge need not hold for another; fit again, or"
-                f" apply it all the same with {option('allow_change', 'true')}"
+                f"this evaluator was learned from other ratings: {'; '.join(changes)}. Weights "
+                "learned for one judge may not suit another; fit again, or apply it anyway with "
+                f"{option('allow_change', 'true')}"
             )
 
     async def _criteria(self, example: Example) -> list[Aspect]:

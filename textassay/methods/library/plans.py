@@ -76,7 +76,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
     # `plan=none` is the way to judge without a plan; an empty file is a mistake
     if not parsed.steps and not parsed.text.strip():
         raise ConfigurationError(
-            f"plan {path} has neither steps nor text, so that it tells a judge nothing"
+            f"plan {path} has neither steps nor text, so it has no instructions for a judge"
         )
     aspects, known = [aspect.name for aspect in (*task.aspects, *task.family)], list(tools)
     assistants: dict[str, tuple[str, ...]] = {aspect.name: () for aspect in task.aspects}

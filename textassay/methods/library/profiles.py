@@ -101,7 +101,7 @@ def load(profile: str, method: str | None = None) -> Profile:
     """Return a profile.
 
     Args:
-        profile: Name of one of the package's, or path of a folder that holds a `profile.toml`.
+        profile: Name of one of the package's, or path of a folder that contains a `profile.toml`.
         method: The method that asks, whose own file of options counts in the digest.
 
     Raises:
@@ -145,7 +145,7 @@ def _refused(path: Path) -> dict[str, dict[str, str]]:
     tables = read_table(path).content
     for method, reasons in tables.items():
         if not isinstance(reasons, dict) or not all(isinstance(r, str) for r in reasons.values()):
-            raise problem(path, f"{method}: it is a table of reasons by option")
+            raise problem(path, f"{method}: it must be a table of reasons by option")
     return tables
 
 
@@ -239,8 +239,8 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
         nothing = expected is None and value == 0  # what an unset temperature comes to
         if (value == setting) if setting else (value != expected and not nothing):
             raise ConfigurationError(
-                f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out,"
-                f" or take another profile ({option('profile', 'none')})"
+                f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out, "
+                f"or use another profile ({option('profile', 'none')})"
             )
 
 
@@ -293,14 +293,16 @@ def _find(profile: str) -> Path:
     if folder.is_dir():
         return folder.absolute()
     raise UnknownName(
-        "profile", profile, [AUTO, NONE, *PROFILES, f"or the path of a folder that holds a {FILE}"]
+        "profile",
+        profile,
+        [AUTO, NONE, *PROFILES, f"or the path of a folder that contains a {FILE}"],
     )
 
 
 def _beside(folder: Path, path: Path, file: str) -> Path:
     absolute = folder / file
     if absolute.suffix != ".jinja" or not absolute.is_file():
-        raise problem(path, f"prompts: there is no prompt file (.jinja) {file!r} beside it")
+        raise problem(path, f"prompts: there is no prompt file (.jinja) {file!r} next to it")
     return absolute
 
 

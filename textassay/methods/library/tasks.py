@@ -165,7 +165,7 @@ def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
     where = f"aspect {row.get('name') or number!r}: "
     refuse_unknown(path, row, _ASPECT_KEYS, where=where)
     if not isinstance(row.get("optional", False), bool):
-        raise problem(path, f"{where}optional is true or false")
+        raise problem(path, f"{where}optional must be true or false")
     fields = {key: value for key, value in row.items() if key not in _NOT_OF_ASPECT}
     return validated(path, fields, Aspect, where=where)
 
@@ -177,5 +177,7 @@ def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
         or not steps
         or not all(isinstance(step, str) and step.strip() for step in steps)
     ):
-        raise problem(path, f"aspect {row['name']!r}: steps is a list of sentences, not {steps!r}")
+        raise problem(
+            path, f"aspect {row['name']!r}: steps must be a list of sentences, not {steps!r}"
+        )
     return tuple(steps)

@@ -49,7 +49,7 @@ def read_table(path: Path) -> FileContent:
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"file {path} cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise problem(path, "it holds no table")
+        raise problem(path, "it contains no table")
     return FileContent(content, hashlib.sha256(raw).hexdigest()[:6])
 
 

@@ -127,7 +127,7 @@ def for_aspects(
     for aspect in chosen:
         if slug(aspect.name) not in known:
             raise ConfigurationError(
-                f"{file}: {aspect.name!r} is none of its roots:"
+                f"{file}: {aspect.name!r} is not one of its roots:"
                 f" {', '.join(root.name for root in roots)}"
             )
     return {a.id: known[a.id] for a in chosen}, chosen
@@ -154,7 +154,7 @@ def _rows(path: Path) -> list[Json]:
         if not isinstance(name, str) or not name.strip():
             raise problem(path, f"aspect {number} needs a name")
         if not isinstance(row.get("parent", ""), str):
-            raise problem(path, f"aspect {name!r}: parent is a name, not {row['parent']!r}")
+            raise problem(path, f"aspect {name!r}: parent must be a name, not {row['parent']!r}")
         refuse_unknown(path, row, _ASPECT_KEYS, where=f"aspect {name!r}: ")
     return rows
 

@@ -85,7 +85,7 @@ class DirectModel:
                 " http://HOST:PORT/v1"
             )
         if api_key is not None and not api_key.isprintable():
-            raise ConfigurationError("the API key holds a line end or another control character")
+            raise ConfigurationError("the API key contains a line end or another control character")
         endpoint = endpoint or Endpoint()
         self._name = name
         self._model = model or name.removeprefix("direct/")
@@ -171,7 +171,7 @@ class DirectModel:
         """
         if request.prompt is None:
             raise CapabilityError(
-                f"{self._shown} can tell the likelihood of a text only after a plain prompt, not a"
+                f"{self._shown} can score the likelihood of a text only after a plain prompt, not a"
                 " chat"
             )
         # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
@@ -203,7 +203,7 @@ class DirectModel:
             message = str(error).lower()
             if "echo" in message or "logprob" in message:
                 raise CapabilityError(
-                    f"{error}; this server cannot tell how likely a given text is"
+                    f"{error}; this server cannot score the likelihood of a given text"
                 ) from error
             raise
 

@@ -129,7 +129,7 @@ async def _answers_prompt(model: Model) -> Finding:
     return Finding(
         ability="prompt",
         verdict="yes",
-        detail=f"goes on a plain prompt ({len(response.samples[0].text)} characters)",
+        detail=f"continues a plain prompt ({len(response.samples[0].text)} characters)",
     )
 
 
@@ -153,7 +153,7 @@ async def _varies(model: Model) -> Finding:
         detail = f"{len(set(texts))} different texts in 3 samples at temperature 1"
         return Finding(ability="temperature", verdict="yes", detail=detail)
     detail = (
-        "3 samples at temperature 1 are equal: samples may tell no more than one answer, "
+        "3 samples at temperature 1 are equal: samples may add nothing to one answer, "
         "as when the server ignores the temperature"
     )
     return Finding(ability="temperature", verdict="unknown", detail=detail)
@@ -193,7 +193,7 @@ async def _tells_logprobs(model: Model) -> Finding:
             detail=f"alternatives add up to {math.fsum(chances):.3f}",
         )
     detail = (
-        f"{len(first.top)} of 5 alternatives a token, which hold {math.fsum(chances):.3f} of the"
+        f"{len(first.top)} of 5 alternatives per token, with {math.fsum(chances):.3f} of the"
         " probability"
     )
     return Finding(ability="logprobs", verdict="yes", detail=detail)
@@ -206,7 +206,7 @@ async def _json(model: Model) -> Finding:
         answer = json.loads(text)
     except json.JSONDecodeError:
         return Finding(
-            ability="json_schema", verdict="wrong", detail=f"the answer is no JSON: {text[:40]!r}"
+            ability="json_schema", verdict="wrong", detail=f"the answer is not JSON: {text[:40]!r}"
         )
     # Valid JSON is not enough: many servers accept a schema and only ask the model for JSON.
     kept = isinstance(answer, dict) and list(answer) == ["rating"] and answer["rating"] in (1, 2, 3)
@@ -240,7 +240,7 @@ async def _choices(model: Model) -> Finding:
     return Finding(
         ability="choices",
         verdict=verdict,
-        detail=f"{' and '.join(known)} hold {total:.3g} of the probability",
+        detail=f"{' and '.join(known)} have {total:.3g} of the probability",
     )
 
 
@@ -282,7 +282,7 @@ async def _greedy_is_likeliest(model: Model) -> Finding:
     scorer = scoring(model, "continuation")
     greedy = (await model.generate(Request(prompt=_PROMPT, max_tokens=1))).samples[0].text
     if not greedy or "\ufffd" in greedy:
-        detail = "log-probabilities come back, but there is no greedy token to hold them against"
+        detail = "log-probabilities come back, but there is no greedy token to compare them with"
         return Finding(ability="continuation", verdict="unknown", detail=detail)
     words = [
         greedy,

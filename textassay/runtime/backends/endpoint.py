@@ -56,7 +56,9 @@ def endpoint_of(settings: Settings) -> Endpoint:
     for name, value in headers.items():
         # A line end in a value would begin a header of its own.
         if not (name + value).isprintable():
-            raise ConfigurationError(f"the header {name!r} holds a line end or control character")
+            raise ConfigurationError(
+                f"the header {name!r} contains a line end or control character"
+            )
     proxy = None if settings.proxy is None else filled(settings.proxy, "proxy", secrets)
     return Endpoint(
         headers=headers,
@@ -79,7 +81,9 @@ def _tls(settings: EndpointSettings) -> ssl.SSLContext | None:
     try:
         context = ssl.create_default_context(cafile=settings.ca)
     except ssl.SSLError as error:
-        raise ConfigurationError(f"ca: {settings.ca} holds no PEM certificates: {error}") from error
+        raise ConfigurationError(
+            f"ca: {settings.ca} contains no PEM certificates: {error}"
+        ) from error
     if settings.client_cert is not None:
         try:
             context.load_cert_chain(settings.client_cert, settings.client_key)

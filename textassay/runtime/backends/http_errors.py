@@ -214,7 +214,7 @@ def _of_status(
     detail, codes = _read(body)
     wait = retry_after(headers, detail)
     message = f"{where} answered {status}" + (
-        f": {quote(detail, secret)}" if detail.strip() else " without a word"
+        f": {quote(detail, secret)}" if detail.strip() else " with an empty body"
     )
     both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
@@ -307,7 +307,7 @@ def from_error_payload(
     if isinstance(code, int) and 400 <= code < 600:
         return from_status(code, {}, body, where=where, secret=secret)
     return MalformedResponse(
-        f"{where} answered an error with a status of success: {quote(_read(body)[0], secret)}"
+        f"{where} returned an error with a success status: {quote(_read(body)[0], secret)}"
     )
 
 

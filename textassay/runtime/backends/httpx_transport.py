@@ -51,7 +51,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
                 answer = await self._client.send(request.method, str(request.url), body, headers)
         except TimeoutError as error:
             if scope.expired():
-                raise httpx.ReadTimeout("the time limit is over", request=request) from error
+                raise httpx.ReadTimeout("the time limit was exceeded", request=request) from error
             raise
         if 300 <= answer.status < 400:
             raise http_errors.from_status(

@@ -303,7 +303,8 @@ class LiteLLMModel:
         """
         if request.prompt is None:
             raise CapabilityError(
-                f"{self._name} tells the likelihood of a text only after a plain prompt, not a chat"
+                f"{self._name} can score the likelihood of a text only after a plain prompt, not a "
+                "chat"
             )
         body: Json = {
             "prompt": request.prompt + request.continuation,

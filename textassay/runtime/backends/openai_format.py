@@ -241,7 +241,7 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
     if any(c.get("finish_reason") == "content_filter" for c in choices):
         return ContentRefused("the provider's content filter left no text")
     return MalformedResponse(
-        f"the answer holds no text (finish_reason {choices[0].get('finish_reason')!a})"
+        f"the answer contains no text (finish_reason {choices[0].get('finish_reason')!a})"
     )
 
 
@@ -298,7 +298,7 @@ def _log_probability(value: Any) -> float:
         ValueError: It is above 0, or no number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= ROUNDED_ZERO:
-        raise ValueError(f"{str(value)[:40]!a} is given as a log-probability")
+        raise ValueError(f"{str(value)[:40]!a} is not a valid log-probability")
     return min(0.0, float(value))
 
 
@@ -366,7 +366,7 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
     if spaced or math.fsum(share for _, share in beginnings) >= AMBIGUOUS_PROBABILITY:
         likeliest = max(beginnings, key=lambda one: one[1], default=None)
         reason = (
-            "its forms hold spaces"
+            "its forms contain spaces"
             if likeliest is None
             else (
                 f"the model begins with {likeliest[0]!r} at a probability of {likeliest[1]:.3g}, "
@@ -403,7 +403,7 @@ def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[Tok
     # Without an echo, the log-probabilities are of new text, and would be taken for those of ours.
     if not text.startswith(full):
         raise CapabilityError(
-            "the server does not echo prompts, so it cannot tell how likely a given text is"
+            "the server does not echo prompts, so it cannot score the likelihood of a given text"
         )
     tokens, logprobs, offsets = (
         (given or {}).get(k) or [] for k in ("tokens", "token_logprobs", "text_offset")
@@ -440,7 +440,7 @@ def _aligned(
         or any(end < begin for begin, end in zip(offsets, ends, strict=True))
     ):
         raise CapabilityError(
-            "the places of the echoed tokens do not tile the prompt, so they cannot be trusted"
+            "the offsets of the echoed tokens do not cover the prompt, so they cannot be trusted"
         )
     if start not in offsets:
         place = max(i for i, offset in enumerate(offsets) if offset < start)

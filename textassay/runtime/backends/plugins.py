@@ -51,6 +51,6 @@ def checked_model(model: object, what: str) -> Model:
     missing = [part for part in needed if not hasattr(model, part)]
     if missing or not isinstance(model, Model):
         raise ConfigurationError(
-            f"{what} is no model: it has no {', '.join(missing)} (see textassay.testing)"
+            f"{what} is not a model: it has no {', '.join(missing)} (see textassay.testing)"
         )
     return model

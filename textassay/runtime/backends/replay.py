@@ -116,8 +116,9 @@ class RecordedModel:
                 return cast(A, self._decoded(key, value))
         start = request.text[:80].encode("unicode_escape").decode("ascii")
         raise RequestRefused(
-            f"{self._folder} holds no answer of {self.name} to this request (it begins {start!r});"
-            " a replay answers only what was asked with the same prompt, sampling and model"
+            f"{self._folder} contains no answer of {self.name} to this request (it begins "
+            f"{start!r}); a replay answers only what was asked with the same prompt, sampling and "
+            "model"
         )
 
     def _decoded(self, key: str, value: bytes) -> AnyResponse:

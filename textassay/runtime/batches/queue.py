@@ -161,7 +161,7 @@ class BatchQueue:
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Refuse: batch APIs do not return the likelihood of a given text."""
         raise CapabilityError(
-            f"batches of {self.name!r} do not tell the likelihood of a given text; leave out"
+            f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
             f" {parameter('batch')}"
         )
 

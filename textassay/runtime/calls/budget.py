@@ -253,9 +253,9 @@ class BudgetedModel(Wrapper):
                 cost = reservation.cost
             if cost is None:
                 raise ConfigurationError(
-                    f"model {self.name!r} does not report what its answers cost, so that"
-                    f" {parameter('max_cost')} cannot be kept; give the price per million tokens"
-                    f" with {parameter('price', '(in, out)', typed='IN,OUT')}"
+                    f"model {self.name!r} does not report what its answers cost, so "
+                    f"{parameter('max_cost')} cannot be enforced; give the price per million "
+                    f"tokens with {parameter('price', '(in, out)', typed='IN,OUT')}"
                 )
             reservation.settle(max(cost, self._least(request, answer)))
             self._learn(request, answer.usage)

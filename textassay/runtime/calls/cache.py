@@ -141,7 +141,7 @@ def _canonical(value: Any, what: str) -> bytes:
     try:
         return encode(value, sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{what} holds something that is not JSON: {error}") from error
+        raise ConfigurationError(f"{what} contains something that is not JSON: {error}") from error
 
 
 _last: ContextVar[tuple[AnyRequest, bytes, str] | None] = ContextVar(
@@ -330,5 +330,5 @@ class CachedModel(Wrapper):
             folder = self.store.info().folder
             raise StorageError(
                 f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
-                f" verify {folder}` tells what else is damaged"
+                f" verify {folder}` shows what else is damaged"
             ) from error

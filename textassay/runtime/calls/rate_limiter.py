@@ -179,7 +179,9 @@ class Limiter:
         rpm, tpm, concurrency = self._whole
         calls = concurrency * (number + 1) // count - concurrency * number // count
         if calls < 1:
-            raise ConfigurationError(f"{concurrency} concurrent calls have no {count} parts")
+            raise ConfigurationError(
+                f"{concurrency} concurrent calls cannot be divided into {count} parts"
+            )
         self.concurrency = calls
         self.rpm = None if rpm is None else rpm / count
         self.tpm = None if tpm is None else tpm / count

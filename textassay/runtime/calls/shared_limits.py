@@ -300,7 +300,7 @@ class SharedLimiter(Limiter):
         if not self._failed:
             self._failed = True
             _log.warning(
-                "%s; this process goes on with its last share: 1/%d of the limits, %d calls in"
+                "%s; this process continues with its last share: 1/%d of the limits, %d calls in"
                 " flight",
                 error,
                 self._processes,

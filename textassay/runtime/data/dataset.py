@@ -180,7 +180,7 @@ class Examples:
             _count(with_means(example).human, human)
             _count(example.metrics, metrics)
         if not ids:
-            raise DataError(f"{self.name}: holds no examples")
+            raise DataError(f"{self.name}: contains no examples")
         # A misspelled name in the field map would otherwise lose a column in silence.
         if unused := self._reader.fields.keys() - self._reader.seen:
             raise DataError(

@@ -135,7 +135,7 @@ class FieldReader:
             if (field not in NAMES) if not dot else (field not in KEYED or not part):
                 swapped = f"; did you mean {{{ours!r}: {theirs!r}}}?" if theirs in NAMES else ""
                 raise DataError(
-                    f"field map: {theirs!r} leads to {ours!r}, which is no field; fields:"
+                    f"field map: {theirs!r} leads to {ours!r}, which is not a field; fields:"
                     f" {', '.join(NAMES)}, human.NAME, metrics.NAME, annotators.NAME, meta.NAME,"
                     f" rater{swapped}"
                 )
@@ -257,8 +257,8 @@ class FieldReader:
             else:
                 raise FieldError(
                     key,
-                    f"means {target!r}, and so does {rival[1]!r}; rename one, or say which by the"
-                    " field map",
+                    f"means {target!r}, and so does {rival[1]!r}; rename one, or choose one with "
+                    "the field map",
                 )
         return claims, meta
 
@@ -318,7 +318,7 @@ def _add_parts(fields: dict[str, Any], layout: _Layout, cell: Callable[[str, str
         # `human: {"fluency": 4}` beside a column `human.fluency`: neither can be preferred in
         # silence.
         if part in parts:
-            raise FieldError(key, f"stands in {name!r} as well; keep one of the two")
+            raise FieldError(key, f"is in {name!r} as well; keep one of the two")
         parts[part] = value
 
 
@@ -385,10 +385,10 @@ def _problem(kind: str, value: Any, reason: str) -> str:
     expected = {
         "string_type": "should be text",
         "float_type": "should be a number",
-        "finite_number": "should be a finite number (null where there is none)",
+        "finite_number": "should be a finite number (null if it is missing)",
         "dict_type": "should be an object with names and values",
         "tuple_type": "should be a list",
-        "string_too_short": "should not be empty (leave it out where there is none)",
+        "string_too_short": "should not be empty (leave it out if there is none)",
     }.get(kind, reason)
     return f"{expected}, not {shown(value)}" if kind != "string_too_short" else expected
 

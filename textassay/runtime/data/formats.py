@@ -93,7 +93,7 @@ def open_table(source: Any) -> Table:
         hint = "; call collect() first" if hasattr(source, "collect") else ""
         hint = hint or ("; read it into a list first" if hasattr(source, "__aiter__") else "")
         raise DataError(
-            f"{kind} holds no rows; give a path, a table, or a list of examples or dicts{hint}"
+            f"{kind} contains no rows; give a path, a table, or a list of examples or dicts{hint}"
         )
     return Rows(list(source) if iter(source) is source else source, kind)
 
@@ -195,7 +195,7 @@ class _File:
                     if blank > MAX_BLANK_LINES:
                         raise DataError(
                             f"{self.name}, line {number}: comes after {MAX_BLANK_LINES:,} blank"
-                            " lines; the file holds something else than examples"
+                            " lines; the file contains something other than examples"
                         )
                     yield number, line.removeprefix(_BOM) if number == 1 else line
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -247,8 +247,7 @@ def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str
         for path, value in _leaves(row, ""):
             if isinstance(value, float) and not math.isfinite(value):
                 return (
-                    f", field '{path}': {value!r} is not a finite number; use null where there is"
-                    " none"
+                    f", field '{path}': {value!r} is not a finite number; use null if it is missing"
                 )
             try:
                 plain(value)
@@ -294,7 +293,8 @@ class JsonList(_File):
             ) from None
         if not isinstance(items, list):
             raise DataError(
-                f"{self.name}: is no list of objects; a file with one object a line ends in .jsonl"
+                f"{self.name}: is not a list of objects; a file with one object per line ends in "
+                ".jsonl"
             )
         yield from enumerate(items, start=1)
 
@@ -332,7 +332,7 @@ class Csv(_File):
                     if len(cells) != len(header):
                         counts = f"has {len(cells)} cells, but the header has {len(header)}"
                         raise DataError(
-                            f"{self.name}, line {start}: {counts}; quote cells that hold"
+                            f"{self.name}, line {start}: {counts}; quote cells that contain"
                             f" {self._delimiter!r}"
                         )
                     yield start, dict(zip(header, cells, strict=True))
@@ -415,7 +415,7 @@ def _open_file(path: Path) -> Table:
             raise DataError(
                 f"{_named(path)}: there is no such file"
                 if not path.exists()
-                else f"{path}: is no file"
+                else f"{path}: is not a file"
             )
     except OSError as error:
         raise DataError(f"{_named(path)}: cannot be read: {error.strerror}") from error

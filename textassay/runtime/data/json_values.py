@@ -63,7 +63,8 @@ def _converted(value: Any) -> Any:
 
 def _refuse(value: Any) -> Any:
     raise ValueError(
-        f"holds {type(value).__name__}, which JSON cannot hold; convert it or leave the field out"
+        f"contains {type(value).__name__}, which JSON cannot hold; convert it or leave the field "
+        "out"
     )
 
 
@@ -78,7 +79,7 @@ def _text(text: str) -> str:
         except UnicodeEncodeError as error:
             half = f"\\u{ord(text[error.start]):04x}"
             raise ValueError(
-                f"holds {half} at character {error.start}, half of a surrogate pair, which is no"
+                f"contains {half} at character {error.start}, half of a surrogate pair, which is no"
                 " text"
             ) from None
     return text
@@ -88,9 +89,9 @@ def _finite(number: float) -> float:
     if isinstance(number, int):
         # orjson's range, which writes all runs.
         if not -(2**63) <= number < 2**64:
-            raise ValueError(f"holds a number of more than 64 bits: {shown(number)}")
+            raise ValueError(f"contains a number of more than 64 bits: {shown(number)}")
     elif not math.isfinite(number):
-        raise ValueError(f"should be a finite number (null where there is none), not {number!r}")
+        raise ValueError(f"should be a finite number (null if it is missing), not {number!r}")
     return number
 
 

@@ -116,7 +116,7 @@ class Graph(Displayed):
         if not isinstance(input, self._classes):
             expected = type_name(self.input)
             raise GraphError(
-                f"graph {self.name!r}: wants {expected} as its input, not {type(input).__name__}"
+                f"graph {self.name!r}: expects {expected} as its input, not {type(input).__name__}"
             )
         # All state of a run is in these two lists, so one graph serves any number of runs at once.
         waiting = self._waiting.copy()

@@ -108,7 +108,7 @@ class Step:
             # comparison.
             if type(items) is not tuple and not _is_list(items):
                 return self._failure(
-                    TypeError(f"each() wants a list for {inlet.parameter!r}, not {items!r:.80}")
+                    TypeError(f"each() expects a list for {inlet.parameter!r}, not {items!r:.80}")
                 )
         if any(len(items) != len(lists[0]) for items in lists[1:]):
             what = (

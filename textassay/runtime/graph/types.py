@@ -91,7 +91,8 @@ def _function_of(agent: Callable[..., Any]) -> Callable[..., Any]:
         return agent
     if isinstance(agent, type) or not callable(agent):
         raise GraphError(
-            f"{agent!r} is no agent; give an async function or an object with `async def __call__`"
+            f"{agent!r} is not an agent; give an async function or an object with `async def "
+            "__call__`"
         )
     return type(agent).__call__
 

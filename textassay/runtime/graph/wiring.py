@@ -107,8 +107,8 @@ class Wiring:
             for parameter, wire in node.wires.items():
                 if not isinstance(wire, Wire):
                     raise self._error(
-                        f"node {node.name!r}: {parameter}={wire!r} is no wire; for a constant use"
-                        " fixed()"
+                        f"node {node.name!r}: {parameter}={wire!r} is not a wire; for a constant "
+                        "use fixed()"
                     )
         if self._output not in seen:
             raise self._error(
@@ -150,12 +150,12 @@ class Wiring:
         for name in self._nodes:
             if name not in used:
                 raise self._error(
-                    f"nothing leads from {name!r} to the output {self._output!r}; wire it or leave"
-                    " it out"
+                    f"there is no path from {name!r} to the output {self._output!r}; wire it or "
+                    "leave it out"
                 )
         if self._output not in fed:
             raise self._error(
-                f"unreachable output: nothing leads from the input to {self._output!r}"
+                f"unreachable output: there is no path from the input to {self._output!r}"
             )
 
     def _plan(self, node: Node, slot: int) -> Step:
@@ -216,7 +216,7 @@ class Wiring:
             item = item_of(given)
             if item is None:
                 raise self._error(
-                    f"{says} {type_name(given)}, which is no list that each() of {node.name!r}"
+                    f"{says} {type_name(given)}, which is not a list that each() of {node.name!r}"
                     " could go through"
                 )
             given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
@@ -240,7 +240,7 @@ class Wiring:
 
     def _check_fit(self, says: str, given: Any, node: Node, parameter: str, expected: Any) -> None:
         if not fits(given, expected):
-            wants = f"{node.name!r} wants {type_name(expected)} for its parameter {parameter!r}"
+            wants = f"{node.name!r} expects {type_name(expected)} for its parameter {parameter!r}"
             raise self._error(f"{says} {type_name(given)}, but {wants}")
 
 

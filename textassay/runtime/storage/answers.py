@@ -131,7 +131,7 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
     def put(self, key: Any) -> tuple[str, bool]:
         """Return the key as it is stored."""
         if type(key) is not str:
-            raise StorageError(f"a cache key is text, not {type(key).__name__}")
+            raise StorageError(f"a cache key must be a string, not {type(key).__name__}")
         return key, True
 
     def get(self, key: Any, raw: Any) -> str:
@@ -145,7 +145,7 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
     def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, Any]:
         """Return the value as it is stored."""
         if type(value) is not bytes or read:
-            raise StorageError(f"a cached value is bytes, not {type(value).__name__}")
+            raise StorageError(f"a cached value must be bytes, not {type(value).__name__}")
         return 0, RAW, None, sqlite3.Binary(value)
 
     def fetch(self, mode: Any, filename: Any, value: Any, read: bool) -> bytes:
@@ -160,7 +160,7 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
 
     def _refuse(self, what: str) -> NoReturn:
         raise StorageError(
-            f"{self._directory} holds {what}, which textassay never writes; it was not read"
+            f"{self._directory} contains {what}, which textassay never writes; it was not read"
         )
 
 

@@ -145,14 +145,14 @@ def require(folder: Path) -> None:
         ConfigurationError: It is not, or is of a newer format.
     """
     if not is_cache_folder(folder):
-        raise ConfigurationError(f"{folder} is no cache folder: it has no {MARKER}")
+        raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
     try:
         number = orjson.loads(read_regular(folder / MARKER))["format"]
     except OSError as error:
         raise StorageError(f"{folder / MARKER} cannot be read: {error}") from error
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise StorageError(
-            f'{folder / MARKER} is damaged; it should hold {{"format": {FORMAT}}}'
+            f'{folder / MARKER} is damaged; it should contain {{"format": {FORMAT}}}'
         ) from error
     if number != FORMAT:
         raise ConfigurationError(
@@ -309,7 +309,7 @@ def _refuse_foreign(folder: Path) -> None:
         raise ConfigurationError(f"the cache folder {folder} is a file")
     if folder.is_dir() and not is_cache_folder(folder) and not was_begun(folder):
         raise ConfigurationError(
-            f"{folder} holds other files and is no cache folder; name an empty or a new folder"
+            f"{folder} contains other files and is not a cache folder; choose a new or empty folder"
         )
 
 

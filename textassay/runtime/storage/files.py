@@ -81,7 +81,7 @@ def open_regular(path: Path, flags: int) -> int:
     descriptor = os.open(path, flags | _NO_WAITING | _BINARY, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return descriptor
 
 
@@ -106,7 +106,7 @@ def refuse_irregular(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        what = "is a link" if stat.S_ISLNK(mode) else "is no regular file"
+        what = "is a link" if stat.S_ISLNK(mode) else "is not a regular file"
         raise OSError(errno.EINVAL, what, str(path))
 
 

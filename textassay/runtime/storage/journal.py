@@ -62,7 +62,7 @@ class Journal(AsyncResource):
         """
         for row in rows:
             if b"\n" in row:
-                raise ValueError(f"a row of {self.path} holds a line break: {row[:80]!r}")
+                raise ValueError(f"a row of {self.path} contains a line break: {row[:80]!r}")
         if rows:
             await self._commits.put(b"\n".join(rows) + b"\n")
 
@@ -215,7 +215,9 @@ class _LineWriter:
             reason.add_note(f"and rows of a failed batch are left at the end of the file: {error}")
 
     def _refused(self, error: OSError) -> StorageError:
-        return StorageError(f"{self._path} cannot be written: {error}; what it holds already stays")
+        return StorageError(
+            f"{self._path} cannot be written: {error}; its earlier content is intact"
+        )
 
 
 def _mend_last_line(file: BinaryIO) -> None:

@@ -237,7 +237,7 @@ def check_keeps(url: str, persistence: dict[str, Any], memory: dict[str, Any]) -
     """
     if not persistence.get("aof_enabled"):
         raise ConfigurationError(
-            f"Redis at {url} keeps no append-only file, so that a restart could lose paid answers:"
+            f"Redis at {url} keeps no append-only file, so a restart could lose paid answers:"
             " set `appendonly yes`"
         )
     policy = memory.get("maxmemory_policy", "noeviction")

@@ -91,7 +91,7 @@ def _addresses(url: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ConfigurationError(f"{url} is no address of Redis: {error}") from error
+        raise ConfigurationError(f"{url} is not an address of Redis: {error}") from error
 
 
 def _settings(retry: Any, timeout: float) -> dict[str, Any]:

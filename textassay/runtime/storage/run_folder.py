@@ -179,7 +179,7 @@ class RunFolder(AsyncResource):
             raise _not_writable(self.path, error) from error
         except TypeError as error:
             raise RunFolderError(
-                f"the manifest of {self.path} would hold something that is not JSON: {error}"
+                f"the manifest of {self.path} would contain something that is not JSON: {error}"
             ) from error
         self.manifest = complete
         self._open_journal()
@@ -231,8 +231,8 @@ class RunFolder(AsyncResource):
             score = parse_score(path, number, line)
             if digest(score.id, score.aspect) not in known:
                 raise DataError(
-                    f"{path}:{number}: {score.id!r} on {score.aspect!r} is no example and aspect of"
-                    " this run: the file was edited; remove the line"
+                    f"{path}:{number}: {score.id!r} on {score.aspect!r} is not an example and "
+                    "aspect of this run: the file was edited; remove the line"
                 )
 
     def summary(self) -> dict[str, Any]:
@@ -450,7 +450,7 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     try:
         value = decode(read_regular(path))
     except FileNotFoundError as error:
-        raise RunFolderError(f"{folder} holds no run: it has no {name}") from error
+        raise RunFolderError(f"{folder} contains no run: it has no {name}") from error
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}") from error
     number = value.get("format") if isinstance(value, dict) else None
@@ -466,15 +466,16 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse a folder for a new run unless it is absent, empty, or left by a run without scores."""
     if (path / MANIFEST).exists() and not _is_empty_run(path):
         raise RunFolderError(
-            f"{path} holds a run already; resume it with `textassay resume {path}` (in Python: "
-            "resume=True), or name another folder"
+            f"{path} already contains a run; resume it with `textassay resume {path}` (in Python: "
+            "resume=True), or choose another folder"
         )
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; name a folder for the run")
     for entry in path.iterdir() if path.exists() else ():
         if not _is_leftover(entry):
             raise RunFolderError(
-                f"{path} holds other files ({entry.name}) and no run; name an empty or a new folder"
+                f"{path} contains other files ({entry.name}) and no run; choose a new or empty "
+                "folder"
             )
 
 

@@ -49,7 +49,7 @@ def read_sealed(path: Path, *, format: int, kind: str, missing: str, repair: str
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise DataError(f"{path} holds no {kind}")
+        raise DataError(f"{path} contains no {kind}")
     version = content.pop("format", None)
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= format:
         raise ConfigurationError(

@@ -128,7 +128,7 @@ def unusable(file: Path, reason: object) -> StorageError:
     """Return the error for a file that cannot be read or written, with what to do."""
     return StorageError(
         f"the cache file {file} cannot be used: {reason}; free space or permissions may help, and "
-        f"`textassay cache verify {file.parent.parent}` tells what is damaged"
+        f"`textassay cache verify {file.parent.parent}` shows what is damaged"
     )
 
 
@@ -137,7 +137,9 @@ def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any)
     if raw != 1 or type(key) is not str:
         return "a key that is not text, which textassay never writes"
     if mode != RAW or filename is not None or type(value) is not bytes:
-        return f"the value of {key} is no plain bytes (mode {mode!r}), which textassay never writes"
+        return (
+            f"the value of {key} is not plain bytes (mode {mode!r}), which textassay never writes"
+        )
     if tag != checksum(key, value):
         return f"the value of {key} does not match its checksum"
     return None
@@ -176,8 +178,8 @@ def connect_read_only(file: Path) -> sqlite3.Connection:
         log = file.with_name(f"{file.name}-wal")
         if log.exists() and log.stat().st_size and not file.with_name(f"{file.name}-shm").exists():
             raise StorageError(
-                f"{log} holds answers that cannot be read in a folder that is read-only; copy "
-                f"{file.parent.parent} to where it can be written to, and read the copy"
+                f"{log} contains answers that cannot be read in a read-only folder; copy "
+                f"{file.parent.parent} to a writable place and read the copy"
             )
         if not log.exists() or not log.stat().st_size:
             # Safe only without a log: SQLite ignores the log of a file that it takes for immutable.

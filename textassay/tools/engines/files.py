@@ -134,7 +134,7 @@ def read_folder(folder: Path, label: str) -> ModelFiles:
         )
     if not folder.is_dir() or not (folder / "config.json").is_file():
         raise ConfigurationError(
-            f"{str(folder)!r} is no model: expected a folder with config.json, weights and"
+            f"{str(folder)!r} is not a model: expected a folder with config.json, weights and"
             " tokenizer, as `save_pretrained` or `hf download` leave it"
         )
     config = _json(folder / "config.json")
@@ -170,7 +170,7 @@ def _packaged() -> ModelFiles:
     tokenizers = sorted((folder / "tokenizers").glob("*.json"))
     if len(vectors) != 1 or len(tokenizers) != 1:
         raise ConfigurationError(
-            f"{str(folder)!r} does not hold one table and one tokenizer; this release of "
+            f"{str(folder)!r} does not contain one table and one tokenizer; this release of "
             f"{PACKAGED_VECTORS} is laid out differently: pip install 'textassay[static]'"
         )
     label = f"{PACKAGED_VECTORS}-{version(PACKAGED_VECTORS)}"
@@ -185,7 +185,7 @@ def _json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigurationError(f"{str(path)!r} is not JSON: {error}") from None
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{str(path)!r} does not hold a JSON object")
+        raise ConfigurationError(f"{str(path)!r} is not a JSON object")
     return content
 
 
@@ -220,6 +220,6 @@ def _fetch(repository: str, revision: str | None, engine: str, *, download: bool
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigurationError(
             f"the model {repository!r} is not on this machine and could not be fetched ({reason});"
-            f" fetch it where there is a network with `hf download {repository}{at}`, or name a"
-            " folder that holds it instead"
+            f" fetch it where there is a network with `hf download {repository}{at}`, or give"
+            " a folder that contains it instead"
         ) from error

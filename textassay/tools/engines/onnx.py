@@ -46,11 +46,11 @@ class OnnxEngine:
             )
         if layer is not None:
             raise ConfigurationError(
-                "an ONNX export holds the last layer only; leave `layer` out or use transformers"
+                "an ONNX export contains the last layer only; leave `layer` out or use transformers"
             )
         if files.onnx is None:
             raise ConfigurationError(
-                f"{str(files.folder)!r} holds no model.onnx; export one with `optimum-cli export"
+                f"{str(files.folder)!r} contains no model.onnx; export one with `optimum-cli export"
                 " onnx`, or use engine=transformers"
             )
         self.files, self.head = files, head
@@ -87,7 +87,7 @@ class OnnxEngine:
         if not needs <= self._inputs:
             raise ConfigurationError(
                 f"{str(self.files.onnx)!r} does not take {', '.join(sorted(needs - self._inputs))};"
-                " export it anew"
+                " export it again"
             )
         return str(output.name)
 
@@ -97,7 +97,7 @@ def _tokenizer(files: ModelFiles) -> Tokenizer:
     path = files.folder / "tokenizer.json"
     if not path.is_file():
         raise ConfigurationError(
-            f"{str(files.folder)!r} holds no tokenizer.json, which the onnx engine needs"
+            f"{str(files.folder)!r} contains no tokenizer.json, which the onnx engine needs"
         )
     try:
         return Tokenizer(tokenizers.Tokenizer.from_file(str(path)))

@@ -141,7 +141,7 @@ class PytorchEngine:
         # without any of these transformers makes up a tokenizer that knows no word
         if not any((self.files.folder / name).is_file() for name in _VOCABULARIES):
             raise ConfigurationError(
-                f"{str(self.files.folder)!r} holds no tokenizer ({', '.join(_VOCABULARIES[:3])},"
+                f"{str(self.files.folder)!r} contains no tokenizer ({', '.join(_VOCABULARIES[:3])},"
                 " ...)"
             )
         if not (self.files.folder / "tokenizer.json").is_file() and any(

@@ -105,11 +105,13 @@ def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
     try:
         settings: dict[str, Any] = {name: int(config[name]) for name in _SIZES}
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"config.json of {files.label} lacks a size: {error}") from None
+        raise ConfigurationError(
+            f"config.json of {files.label} is missing a size: {error}"
+        ) from None
     width, heads = settings["hidden_size"], settings["num_attention_heads"]
     if width % heads:
         raise ConfigurationError(
-            f"config.json of {files.label}: hidden_size {width} is no multiple of {heads} heads"
+            f"config.json of {files.label}: hidden_size {width} is not a multiple of {heads} heads"
         )
     settings |= {name: config[name] for name in _OPTIONAL if name in config}
     known = transformers.activations.ACT2FN

@@ -160,8 +160,8 @@ class Runner:
             kind = "static"
         elif kind == "static":
             raise ConfigurationError(
-                f"{str(files.folder)!r} holds no table of vectors; leave engine=static out to run"
-                " it as a network"
+                f"{str(files.folder)!r} contains no table of vectors; leave engine=static out to "
+                "run it as a network"
             )
         elif kind == "auto":
             kind = "onnx" if files.onnx and not files.weights else "transformers"

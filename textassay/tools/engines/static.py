@@ -104,7 +104,7 @@ def _read_vectors(
     table = next((tensors[name] for name in _TABLES if name in tensors), None)
     if table is None or table.ndim != 2:
         raise ConfigurationError(
-            f"{str(files.vectors)!r} holds no table of vectors: expected a matrix called"
+            f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
             f" {' or '.join(_TABLES)}"
         )
     rows, weights = tensors.get("mapping"), tensors.get("weights")

@@ -139,7 +139,7 @@ class _Writer:
             return self._bounded(schema, keys, kind, place)
         if kind not in ("boolean", "null", "value"):
             raise _Unusable(
-                f"{place}/type is {json.dumps(kind, default=str)[:60]}, which is no JSON type"
+                f"{place}/type is {json.dumps(kind, default=str)[:60]}, which is not a JSON type"
             )
         self._only(keys, {"type"}, place)
         return self.primitive(kind)
@@ -226,8 +226,8 @@ class _Writer:
             or high % 1
         ):
             raise _Unusable(
-                f"{place}: a number can be bounded by minimum and maximum, whole and not negative,"
-                " both"
+                f"{place}: a number needs both minimum and maximum, whole and not negative, or "
+                "neither"
             )
         self._check_count(int(low), int(high), place)
         whole = self._any(f'"{value}"' for value in range(int(low), int(high)))
@@ -291,7 +291,7 @@ class _Writer:
     @staticmethod
     def _list(value: object, place: str) -> list[Any]:
         if not isinstance(value, list | tuple) or not value:
-            raise _Unusable(f"{place} is not a list of at least one")
+            raise _Unusable(f"{place} is not a list with at least one entry")
         return list(value)
 
     @staticmethod
@@ -325,5 +325,5 @@ def _literal(value: object, place: str) -> str:
         # letter.
         text = json.dumps(value, ensure_ascii=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise _Unusable(f"{place} holds {value!r}, which is no JSON value") from error
+        raise _Unusable(f"{place} is {value!r}, which is not a JSON value") from error
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

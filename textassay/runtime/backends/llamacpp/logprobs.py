@@ -27,7 +27,7 @@ def log_total(row: LogitRow) -> float:
     if not np.isfinite(top):
         raise FatalModelError(
             "the model computes NaN or infinite logits: its weights or their quantization are"
-            " broken (check_tensors=True tells at load whether the file holds them)"
+            " broken (check_tensors=True checks the file for them at load)"
         )
     return top + float(np.log(np.exp(row - np.float32(top)).sum(dtype=np.float64)))
 

@@ -130,11 +130,13 @@ class LlamaCppModel(InProcessModel):
             if value is not None and not least <= value < 2**31:
                 raise ConfigurationError(f"{what} must be at least {least}, not {value}")
         if self._mode not in ("exact", "throughput"):
-            raise ConfigurationError(f"mode is 'exact' or 'throughput', not {self._mode!r}")
+            raise ConfigurationError(f"mode must be 'exact' or 'throughput', not {self._mode!r}")
         if self._kv not in ("f16", "f32"):
-            raise ConfigurationError(f"kv is 'f16' or 'f32', not {self._kv!r}")
+            raise ConfigurationError(f"kv must be 'f16' or 'f32', not {self._kv!r}")
         if self._truncate not in ("error", "source"):
-            raise ConfigurationError(f"truncate is 'error' or 'source', not {self._truncate!r}")
+            raise ConfigurationError(
+                f"truncate must be 'error' or 'source', not {self._truncate!r}"
+            )
         if self._mode == "throughput" and not 2 <= self._sequences <= 64:
             raise ConfigurationError(
                 f"throughput mode takes 2 to 64 sequences, not {self._sequences}"

@@ -113,7 +113,7 @@ class Sampler:
         allowed = self._grammar.allowed()
         if not allowed.any():
             raise MalformedResponse(
-                "the JSON schema leaves no token of the model's vocabulary to go on with"
+                "the JSON schema leaves no token of the model's vocabulary to continue with"
             )
         return self._draw(np.where(allowed, row, -np.inf).astype(np.float32))
 

@@ -111,7 +111,7 @@ class ChoicesPlan:
         path = tuple(int(token) for token in ids)
         if not path:
             raise RequestRefused(
-                f"the form {form!r} of the choice {label!r} is no token after this prompt"
+                f"the form {form!r} of the choice {label!r} is not a token after this prompt"
             )
         owner = self.owners.setdefault(path, label)
         if owner != label:
@@ -197,7 +197,7 @@ def _base(prompt: TokenizedPrompt, joints: Sequence[Ids]) -> int:
     base = min(common_prefix(prompt.ids, joint) for joint in joints)
     if base == 0:
         raise RequestRefused(
-            "nothing stands before the text to score, and this model has no token that begins a"
+            "no text precedes the text to score, and this model has no token that begins a"
             " text: its first token has no probability; give a prompt that is not empty"
         )
     return base

@@ -97,7 +97,7 @@ def _download(source: HubFile) -> Path:
     except errors.EntryNotFoundError as error:
         raise ModelNotFound(f"repository {source.repo!r} has no file {source.file!r}") from error
     except errors.HFValidationError as error:
-        raise ConfigurationError(f"{name} is no repository and file: {error}") from error
+        raise ConfigurationError(f"{name} is not a repository and file: {error}") from error
     except (errors.HfHubHTTPError, OSError) as error:
         raise NothingListening(
             f"downloading {name} failed: {type(error).__name__}: {error}"

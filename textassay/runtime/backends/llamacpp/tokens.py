@@ -123,7 +123,7 @@ class GGUFTokenizer:
         mark = next((mark for mark in _MARKS if mark not in written), None)
         if mark is None:
             raise RequestRefused(
-                "the messages hold every Unicode noncharacter from U+FDD0 to U+FDEF"
+                "the messages contain every Unicode noncharacter from U+FDD0 to U+FDEF"
             )
         rendered = self._template.render([self._marked(message, mark) for message in messages])
         parts: list[Ids] = []

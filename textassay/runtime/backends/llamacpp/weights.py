@@ -75,7 +75,7 @@ class Weights:
         self.size = int(lib.llama_vocab_n_tokens(self.vocabulary))
         if kind == lib.LLAMA_VOCAB_TYPE_NONE or self.size < 1:
             raise ConfigurationError(
-                f"{str(self.path)!r} holds no vocabulary, so no text can be given to it"
+                f"{str(self.path)!r} contains no vocabulary, so no text can be given to it"
             )
         architecture = self.metadata.get("general.architecture", "")
         causal = self.metadata.get(f"{architecture}.attention.causal", "true") != "false"

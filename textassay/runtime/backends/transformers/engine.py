@@ -168,7 +168,7 @@ class TransformersEngine:
         if not bool(totals.isfinite().all()):
             raise FatalModelError(
                 "the model computes NaN or infinite logits: its weights or its number format are "
-                "broken (dtype=float32 tells which)"
+                "broken (dtype=float32 shows which)"
             )
         # All at once: an operation per token takes longer than a small model's own pass.
         counts = [len(targets) for targets in evaluation.targets]

@@ -146,7 +146,7 @@ def _tokenizer(transformers: Any, folder: Path, label: str) -> Any:
     # without any of these transformers makes up a tokenizer that knows no word
     if not any((folder / name).is_file() for name in _VOCABULARIES):
         raise ConfigurationError(
-            f"{label} has no tokenizer: its folder holds none of {', '.join(_VOCABULARIES)}"
+            f"{label} has no tokenizer: its folder contains none of {', '.join(_VOCABULARIES)}"
         )
     try:
         return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -174,7 +174,7 @@ def _model(
     if report["missing_keys"]:  # what a file lacks is filled with random numbers
         lacking = ", ".join(sorted(report["missing_keys"])[:3])
         raise ConfigurationError(
-            f"{label} is not a language model with these weights: they lack {lacking}"
+            f"{label} is not a language model with these weights, which lack {lacking}"
         )
     return model
 

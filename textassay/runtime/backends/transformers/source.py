@@ -35,7 +35,7 @@ def locate(spec: str) -> Path:
     folder = Path(spec).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ModelNotFound(f"folder {spec!r} holds no config.json, so it is not a model")
+            raise ModelNotFound(f"folder {spec!r} contains no config.json, so it is not a model")
         return folder
     match = _HUB.match(spec)
     if match is None or spec.startswith((".", "/", "~")):

@@ -82,7 +82,7 @@ def read_results(form: str, path: str | Path) -> Imported:
         ) from error
     rows = _unique([row for row in imported if "output" in row])
     if not rows:
-        raise DataError(f"{path}: holds no results of {form} with a text")
+        raise DataError(f"{path}: contains no results of {form} with a text")
     # Checked now, so that what is wrong is reported for the result file, not for a later copy of
     # it.
     Examples(rows).check()
