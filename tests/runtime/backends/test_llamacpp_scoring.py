@@ -298,7 +298,7 @@ async def test_the_first_token_needs_something_before_it(made):
 @pytest.mark.parametrize(
     ("choices", "reason"),
     [
-        ({"y": ("",)}, "no token"),
+        ({"y": ("",)}, "not a token"),
         ({"y": ()}, "no surface form"),
         ({"y": ("yes",), "n": ("no", "yes")}, "share the form"),
         ({"y": ("\ud800",)}, "not valid Unicode"),

@@ -459,7 +459,7 @@ def test_cancelling_a_run_cancels_its_nodes() -> None:
 
 def test_the_input_must_be_of_the_graphs_type() -> None:
     """A wrong message is refused before anything runs."""
-    with pytest.raises(GraphError, match="graph 'jury': wants Text as its input, not dict"):
+    with pytest.raises(GraphError, match="graph 'jury': expects Text as its input, not dict"):
         run(chain(Node("up", upper, text="input")), {"text": "a"})
 
 
@@ -489,24 +489,24 @@ def not_async(text: Text) -> int:
 REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
     "type": (
         lambda: chain(Node("score", count, text="input"), Node("fuse", total, numbers="score")),
-        "graph 'jury': node 'score' yields int, but 'fuse' wants list[int] for its parameter "
+        "graph 'jury': node 'score' yields int, but 'fuse' expects list[int] for its parameter "
         "'numbers'",
     ),
     "input type": (
         lambda: chain(Node("n", half, number="input")),
-        "'input' yields Text, but 'n' wants float",
+        "'input' yields Text, but 'n' expects float",
     ),
     "field type": (
         lambda: chain(Node("n", half, number="input.text")),
-        "'input.text' yields str, but 'n' wants float",
+        "'input.text' yields str, but 'n' expects float",
     ),
     "item type": (
         lambda: chain(Node("split", split, text="input"), Node("h", half, number=each("split"))),
-        "the items of 'split' are str, but 'h' wants float for its parameter 'number'",
+        "the items of 'split' are str, but 'h' expects float for its parameter 'number'",
     ),
     "fan-out without fan-in": (
         lambda: chain(Node("all", size, word=each("words")), Node("h", half, number="all")),
-        "node 'all' yields list[int], but 'h' wants float",
+        "node 'all' yields list[int], but 'h' expects float",
     ),
     "each over no list": (
         lambda: chain(Node("n", size, word=each("input.text"))),
