@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from textassay.cli.console import say
-from textassay.cli.exits import Interrupted, Stopped
+from textassay.cli.exits import stops_of_a_run
 from textassay.cli.progress import shown
 from textassay.cli.score import ScoreCommand, calibrating, print_result
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import Followed, run_on_cluster
-from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
+from textassay.runtime.errors import ConfigurationError
 
 
 async def carry_out_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
@@ -23,7 +21,7 @@ async def carry_out_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
     if order.out is None:
         raise ConfigurationError("--cluster needs --out")
     followed = Followed()
-    try:
+    with stops_of_a_run(order.out, lambda: followed.is_begun):
         async with shown(lambda: followed.progress, order.progress):
             run = await run_on_cluster(
                 order.spec.data,
@@ -36,15 +34,4 @@ async def carry_out_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
                 followed=followed,
                 notify=say,
             )
-    except TextassayError as error:
-        # as in a run of one process: 3 promises that resuming helps
-        if followed.is_begun and not isinstance(error, CapabilityError):
-            raise Stopped from error
-        raise
-    except asyncio.CancelledError:
-        if not followed.is_begun:
-            raise
-        stop = Interrupted("interrupted")
-        stop.add_note(f"finished work is kept; continue with: textassay resume {order.out}")
-        raise Stopped from stop
     return print_result(run, as_json=order.as_json)

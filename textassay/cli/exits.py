@@ -13,13 +13,14 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 from pydantic import ValidationError
 
 from textassay.cli.console import say
-from textassay.runtime.errors import TextassayError
+from textassay.runtime.errors import CapabilityError, TextassayError
 from textassay.runtime.settings import SETTABLE
 
 T = TypeVar("T")
@@ -41,6 +42,30 @@ class Stopped(Exception):
 
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM."""
+
+
+@contextmanager
+def stops_of_a_run(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
+    """Turn what ends the block early into `Stopped` if resuming the run can help.
+
+    Before the first request, and if the model lacks an ability, the error stays as it is.
+
+    Args:
+        out: The run folder, for the message.
+        has_begun: Returns whether there is something to resume.
+    """
+    try:
+        yield
+    except TextassayError as error:
+        if has_begun() and not isinstance(error, CapabilityError):
+            raise Stopped from error
+        raise
+    except asyncio.CancelledError:
+        if not has_begun():
+            raise
+        stop = Interrupted("interrupted")
+        stop.add_note(f"finished work is kept; continue with: textassay resume {out}")
+        raise Stopped from stop
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from rich.text import Text
 
 from textassay.cli import arguments
 from textassay.cli.console import logged_warnings, plain_table, printable, results, say
-from textassay.cli.exits import UNSCORED, Interrupted, Stopped
+from textassay.cli.exits import UNSCORED, stops_of_a_run
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, shown
 from textassay.cluster.request import Cluster
@@ -29,9 +28,7 @@ from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
 from textassay.runtime.errors import (
-    CapabilityError,
     ConfigurationError,
-    TextassayError,
     UnknownName,
 )
 from textassay.runtime.messages import Aspect, Score, Usage
@@ -236,42 +233,31 @@ async def run_order(
     """
     began = False
     try:
-        async with open_session(
-            order.spec.data,
-            order.spec,
-            settings=order.settings,
-            out=order.out,
-            resume=order.resume,
-            dry=order.dry,
-            adjusting=calibrating(order.spec.calibration),
-        ) as session:
-            _say_which_task(session, order)
-            if order.dry:
-                return await _dry_run(session, order)
-            began = True
-            if watch is not None:
-                watch(lambda: session.engine.progress)
-            # a lost Redis is a warning of the library and must reach the user of the command
-            with logged_warnings("textassay.runtime.calls.shared_limits"):
-                async with shown(lambda: session.engine.progress, order.progress):
-                    return await finish(session)
-    except TextassayError as error:
-        # 3 promises that resuming helps: before the first request, or if the model lacks an
-        # ability, the answer to the user is 2
-        if began and not isinstance(error, CapabilityError):  # which resuming cannot cure
-            raise Stopped from error
-        if (
-            isinstance(error, UnknownName) and error.kind == "option"
-        ):  # to the command line, both are settings
-            raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
-        raise
-    except asyncio.CancelledError:
-        # a dry run or an interrupt while opening has left nothing to resume
-        if not began:
+        with stops_of_a_run(order.out, lambda: began):
+            async with open_session(
+                order.spec.data,
+                order.spec,
+                settings=order.settings,
+                out=order.out,
+                resume=order.resume,
+                dry=order.dry,
+                adjusting=calibrating(order.spec.calibration),
+            ) as session:
+                _say_which_task(session, order)
+                if order.dry:
+                    return await _dry_run(session, order)
+                began = True
+                if watch is not None:
+                    watch(lambda: session.engine.progress)
+                # a lost Redis is a warning of the library and must reach the user of the command
+                with logged_warnings("textassay.runtime.calls.shared_limits"):
+                    async with shown(lambda: session.engine.progress, order.progress):
+                        return await finish(session)
+    except UnknownName as error:
+        if error.kind != "option":
             raise
-        stop = Interrupted("interrupted")
-        stop.add_note(f"finished work is kept; continue with: textassay resume {order.out}")
-        raise Stopped from stop
+        # to the command line, both are settings
+        raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
 
 class Judge(Protocol):

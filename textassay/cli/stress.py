@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from textassay.cli.console import results, say
 from textassay.cli.decisions import check_confidence, interval, name, number, print_json, table
-from textassay.cli.exits import INCONCLUSIVE, UNSCORED, Interrupted, Stopped
+from textassay.cli.exits import INCONCLUSIVE, UNSCORED, stops_of_a_run
 from textassay.cli.progress import Style, shown
 from textassay.cli.score import ScoreCommand, command_from, print_estimate
 from textassay.evaluation.session import Session
-from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
+from textassay.runtime.errors import ConfigurationError
 from textassay.stress.run import StressOrder, StressRun
 from textassay.stress.summary import StressResult
 from textassay.stress.verdicts import MIN_SOURCES, gate
@@ -96,23 +95,12 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
         return shown(lambda: session.engine.progress, request.progress, dry=request.dry)
 
     run = StressRun(request.order, watching=watching)
-    try:
+    with stops_of_a_run(request.order.out, lambda: run.began):
         if request.dry:
             usage = await run.estimate()
             print_estimate(usage, run.judged, as_json=as_json)
             return 0
         result = await run.run()
-    except TextassayError as error:
-        # as for `score`: 3 only if resuming can help
-        if run.began and not isinstance(error, CapabilityError):
-            raise Stopped from error
-        raise
-    except asyncio.CancelledError:
-        if not run.began:
-            raise
-        stop = Interrupted("interrupted")
-        stop.add_note(f"finished work is kept; continue with: textassay resume {request.order.out}")
-        raise Stopped from stop
     return _show(result, request.order, as_json=as_json)
 
 
