@@ -11,6 +11,7 @@ together.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
@@ -246,15 +247,15 @@ class Scoring(Protocol):
         ...
 
 
-class InProcessModel:
+class InProcessModel(ABC):
     """Base of models that run in this process.
 
     They queue calls themselves, and must be open to be known.
     """
 
+    @abstractmethod
     async def open(self) -> Self:
         """Load the model; safe to call twice."""
-        raise NotImplementedError
 
 
 class Wrapper:
