@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.calibration import AspectCalibration, read_aspect
-from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import write_json, write_text
-from textassay.runtime.storage.sealed_json import read_sealed, write_sealed
+from textassay.runtime.storage.sealed_json import check_new_folder, read_sealed, write_sealed
 from textassay.version import __version__
 
 FORMAT = 1
@@ -105,7 +105,7 @@ def save(
         RunFolderError: The folder holds something.
         StorageError: It cannot be written.
     """
-    check_out(out)
+    check_new_folder(out)
     content = {
         "aspects": [one.to_dict() for one in aspects],
         "sources": sorted(sources),
@@ -120,16 +120,6 @@ def save(
         write_sealed(out / FILE, content, format=FORMAT)
     except OSError as error:
         raise StorageError(f"the calibration cannot be written to {out}: {error}") from error
-
-
-def check_out(out: Path) -> None:
-    """Refuse a path that is a file or a folder with something in it.
-
-    Raises:
-        RunFolderError: The path is a file or a folder that is not empty.
-    """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunFolderError(f"{out} exists and is not empty; choose a new folder")
 
 
 def load(folder: str | Path) -> Calibration:

@@ -19,6 +19,7 @@ from textassay.cli.console import printable, say
 from textassay.cli.decisions import CHOSEN, allow_change, print_notes, read_columns
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.storage.run_folder import RunFolder, read_manifest, read_scores
+from textassay.runtime.storage.sealed_json import check_new_folder
 
 _BATCH = 500
 
@@ -45,7 +46,7 @@ def learn(
     if data is None or out is None:
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
-    folder.check_out(out)
+    check_new_folder(out)
     allowed = allow_change(given)
     tables, people = read_columns(scores, data, aspect_map, labels)
     made, reports = [], []

@@ -15,6 +15,7 @@ from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Usage
 from textassay.runtime.storage.run_folder import MANIFEST, read_scores
+from textassay.runtime.storage.sealed_json import check_new_folder
 
 
 def learn(
@@ -40,6 +41,8 @@ def learn(
     check_confidence(confidence)
     if out is None:
         raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")
+    # before the scores are read, which may take minutes
+    check_new_folder(out)
     tables, _ = read_columns(scores, data, aspect_map)
     rules, rows = list[Rule](), list[dict[str, Any]]()
     for columns in tables:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, StorageError
-from textassay.runtime.storage.sealed_json import read_sealed, write_sealed
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError
+from textassay.runtime.storage.sealed_json import check_new_folder, read_sealed, write_sealed
 from textassay.version import __version__
 
 FORMAT, FILE = 1, "cascade.json"
@@ -121,8 +121,7 @@ def save(rules: Sequence[Rule], out: Path) -> None:
         RunFolderError: The folder holds something.
         StorageError: It cannot be written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunFolderError(f"{out} exists and is not empty; choose a new folder")
+    check_new_folder(out)
     content = {"rules": [asdict(one) for one in rules], "made": {"textassay": __version__}}
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.storage.files import write_json
 
 
@@ -17,6 +17,16 @@ def digest_of(content: Mapping[str, Any]) -> str:
     # ASCII and the tightest separators: the digest must not depend on who formatted the file.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def check_new_folder(out: Path) -> None:
+    """Refuse a path that is a file or a folder with something in it.
+
+    Raises:
+        RunFolderError: The path is a file or a folder that is not empty.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunFolderError(f"{out} exists and is not empty; choose a new folder")
 
 
 def write_sealed(path: Path, content: Mapping[str, Any], *, format: int) -> None:
