@@ -62,7 +62,7 @@ def learn_rule(
     *,
     scales: Scales,
     tolerance: float,
-    risk: float = 0.1,
+    risk: float = 0.2,
     confidence: float = 0.95,
     method: str = "auto",
     seed: int = 0,
