@@ -193,13 +193,7 @@ def _row(
     confidence: float,
     seed: int,
 ) -> CompareRow:
-    for which, judged in (("first", a), ("second", b)):
-        if len(judged.signatures) > 1:
-            raise ConfigurationError(
-                f"the {which} run's scores of {aspect!r} come from {len(judged.signatures)} "
-                "different judges, so their mean describes none of them; split them into one file "
-                "per judge"
-            )
+    _refuse_several_judges(aspect, a, b)
     shared = [id_ for id_ in a.values if id_ in b.values]
     if not shared:
         raise DataError(
@@ -209,11 +203,8 @@ def _row(
         )
     # a text that one run left unscored is left out on both sides: counting it on one would compare
     # means over different texts
-    pairs = [
-        (id_, x, y)
-        for id_ in shared
-        if (x := a.values[id_]) is not None and (y := b.values[id_]) is not None
-    ]
+    both = ((id_, a.values[id_], b.values[id_]) for id_ in shared)
+    pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
     if not pairs:
         raise DataError(f"no text has a score of {aspect!r} in both runs; all are unscored in one")
     codes = group_codes(None if sources is None else sources.get(id_) for id_, *_ in pairs)
@@ -241,6 +232,16 @@ def _row(
     # the difference of a 4 of 5 and a .8 of 1 is a number that means nothing; how well either
     # agrees with people can still be compared
     return replace(row, difference=NOTHING, p=None, wins=None, ties=None, losses=None)
+
+
+def _refuse_several_judges(aspect: str, a: Judged, b: Judged) -> None:
+    for which, judged in (("first", a), ("second", b)):
+        if len(judged.signatures) > 1:
+            raise ConfigurationError(
+                f"the {which} run's scores of {aspect!r} come from {len(judged.signatures)} "
+                "different judges, so their mean describes none of them; split them into one file "
+                "per judge"
+            )
 
 
 def _some(ids: Iterable[str]) -> str:

@@ -76,14 +76,18 @@ def learn(
         typer.echo(json.dumps({"out": str(out), "aspects": reports}))
     else:
         typer.echo(printable(text), nl=False)
-    notes = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
-    say("assumed:")
-    print_notes(f"  {note}" for note in sorted(notes))
+    _say_assumptions(tables, labels)
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"
     )
     return 0
+
+
+def _say_assumptions(tables: Sequence[Columns], labels: str) -> None:
+    notes = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
+    say("assumed:")
+    print_notes(f"  {note}" for note in sorted(notes))
 
 
 def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from textassay.cluster.crew import Crew
 from textassay.cluster.driver import START_SECONDS, UNIT, Driver
-from textassay.cluster.messages import NOTHING, Job
+from textassay.cluster.messages import NOTHING, Job, Rows
 from textassay.cluster.ray_crew import ray_cluster
 from textassay.cluster.request import Cluster, check, is_local, most_workers
 from textassay.cluster.run_record import MAX_SENT, Adjusting, RunRecord
 from textassay.evaluation.api import writing_summary
-from textassay.evaluation.data import open_examples
+from textassay.evaluation.data import checked_examples
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.run import Run
 from textassay.evaluation.shards import part_of
@@ -84,8 +83,7 @@ async def run_on_cluster(
     """
     check(spec, settings)
     spec = with_absolute_paths(spec)
-    data = open_examples(examples, spec)
-    info = await asyncio.to_thread(data.check) if isinstance(examples, str | Path) else data.check()
+    data, info = await checked_examples(examples, spec)
     judged, total = part_of(data, info.count, limit=spec.limit, shard=None)
     most = most_workers(cluster, spec, settings, total)
     async with AsyncExitStack() as stack:
@@ -98,29 +96,14 @@ async def run_on_cluster(
             adjusting=adjusting,
             most_sent=most_sent,
         )
-        job = Job(spec, settings, info)
-        if resume:
-            job = Job(spec, settings, info, *await record.resume())
-            if record.unsent_bytes:
-                notify(
-                    f"the {record.unsent_bytes / 2**20:.0f} MB of answers in {out} are too large "
-                    "to be sent to workers: examples without a score are asked in full again; "
-                    "resume without a cluster to use them"
-                )
-        else:
+        if not resume:
             RunFolder.check_new(out)
+        recorded = await _recorded(record, out, notify) if resume else ()
         if crew is None:
-            crew = await stack.enter_async_context(
-                ray_cluster(
-                    cluster.address,
-                    workers=cluster.workers,
-                    local=is_local(spec),
-                    threads=settings.local.threads,
-                )
-            )
+            crew = await _open_crew(cluster, spec, settings, stack)
         driver = Driver(
             crew,
-            job,
+            Job(spec, settings, info, *recorded),
             record,
             most_workers=most,
             notify=notify,
@@ -134,3 +117,31 @@ async def run_on_cluster(
         for name in sorted(record.differing):
             notify(f"{name} differs between workers; that of the first to end is kept")
     return Run(folder=out, progress=driver.progress, examples=data)
+
+
+async def _recorded(
+    record: RunRecord, out: Path, notify: Callable[[str], None]
+) -> tuple[Mapping[str, Any], Rows]:
+    """Continue the run in the folder; return what its workers must know of it."""
+    recorded = await record.resume()
+    if record.unsent_bytes:
+        notify(
+            f"the {record.unsent_bytes / 2**20:.0f} MB of answers in {out} are too large to be "
+            "sent to workers: examples without a score are asked in full again; resume without a "
+            "cluster to use them"
+        )
+    return recorded
+
+
+async def _open_crew(
+    cluster: Cluster, spec: RunSpec, settings: Settings, stack: AsyncExitStack
+) -> Crew:
+    """Start workers on the cluster; they stop with the stack."""
+    return await stack.enter_async_context(
+        ray_cluster(
+            cluster.address,
+            workers=cluster.workers,
+            local=is_local(spec),
+            threads=settings.local.threads,
+        )
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from textassay.cluster.example_queue import ExampleQueue
 from textassay.cluster.messages import Opened, Rows
 from textassay.evaluation.opening import open_store
-from textassay.evaluation.resuming import check_manifest
+from textassay.evaluation.resuming import resume_folder
 from textassay.evaluation.session import bind
 from textassay.evaluation.spec import changed
 from textassay.runtime.errors import ConfigurationError
@@ -84,9 +84,7 @@ class RunRecord:
             RunFolderError: It holds no run, or is in use.
             DataError: A line of its scores is damaged.
         """
-        folder = await in_thread(lambda: RunFolder.resume(self._path), discard=RunFolder.close)
-        self._stack.push_async_callback(folder.aclose)
-        check_manifest(folder.path, folder.manifest)
+        folder = await resume_folder(self._path, self._stack)
         self.folder, self._resumed = folder, True
         return folder.manifest["models"], await in_thread(lambda: self._earlier_answers(folder))
 

@@ -7,6 +7,7 @@ A run folder may come from somebody else, and its manifest may have been edited.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,28 @@ from pydantic import ValidationError
 
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.by_name import EMBEDDED
+from textassay.runtime.connect import ConnectedModel
 from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
-from textassay.runtime.settings import EndpointSettings, Settings, is_redis
+from textassay.runtime.model import Model
+from textassay.runtime.settings import SHARED_BY_ROLES, EndpointSettings, Settings, is_redis
+from textassay.runtime.storage.run_folder import RunFolder
+from textassay.runtime.storage.threads import in_thread
 
 _OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
 _ENDPOINT = frozenset(EndpointSettings.model_fields)
+
+
+async def resume_folder(path: Path, stack: AsyncExitStack) -> RunFolder:
+    """Open the folder of a run that was begun; it is closed with the stack.
+
+    Raises:
+        RunFolderError: It holds no run, is in use, or its manifest is damaged.
+        DataError: A line of its scores is damaged.
+    """
+    folder = await in_thread(lambda: RunFolder.resume(path), discard=RunFolder.close)
+    stack.push_async_callback(folder.aclose)
+    check_manifest(folder.path, folder.manifest)
+    return folder
 
 
 def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -150,3 +168,39 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _damaged(folder: Path, why: str) -> RunFolderError:
     return RunFolderError(f"{folder / 'manifest.json'} is damaged or was edited: {why}")
+
+
+def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
+    """Return the settings with which `resume` asks the models that the caller connected."""
+    own = {
+        role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
+    }
+    if not own:
+        return settings
+    first = next(iter(own.values()))
+    if all(other == first for other in own.values()):
+        of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
+        kept = {name: getattr(settings, name) for name in of_the_run}
+        return first.model_copy(update=kept)
+    requested = {
+        role: {
+            name: value
+            for name, value in given.model_dump(exclude_defaults=True).items()
+            if name not in SHARED_BY_ROLES
+        }
+        for role, given in own.items()
+    }
+    return settings.model_copy(update={"roles": {**settings.roles, **requested}})
+
+
+def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the recorded identity if the model differs from it in its address only, else `None`.
+
+    A resumed run may reach the same model at another address (`--api-base`); its answers keep their
+    keys.
+    """
+    if recorded is None:
+        return None
+    old, new = dict(recorded.get("identity", {})), dict(model.identity)
+    same = {**old, "api_base": None} == {**new, "api_base": None}
+    return old if same and old != new else None

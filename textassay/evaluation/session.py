@@ -5,18 +5,18 @@ Data, folder, answers, models, method, engine.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.evaluation.data import open_examples
+from textassay.evaluation.data import checked_examples
 from textassay.evaluation.engine import EvaluationEngine, Settled
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
-from textassay.evaluation.resuming import check_manifest
+from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
@@ -25,7 +25,8 @@ from textassay.runtime.connect import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
-from textassay.runtime.settings import SHARED_BY_ROLES, Settings
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.threads import in_thread
 from textassay.tools.tool import Tool, prepare_tools
@@ -127,7 +128,6 @@ async def open_session(
         StorageError: The run folder or the cache cannot be opened.
     """
     spec = with_absolute_paths(spec)
-    specs = spec.tools if tools is None else tuple(tools)
     # data are read before any model is connected: a bad row costs nothing then
     data, info = await _checked(examples, spec)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
@@ -140,34 +140,26 @@ async def open_session(
         if method is None and making is not None:
             method = making(counted)
         elif method is None:
-            opened = open_tools(spec.method, specs, counted, stack)
-            method = _build(spec, counted, _without_measuring(opened) if dry else opened)
+            method, opened = _built(spec, tools, counted, stack, dry=dry)
         if isinstance(method, ChecksData):
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(opened, load=not dry)
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
-        store = (
-            data.store
-            if isinstance(data, Feed)
-            else await open_store(settings, None if folder is None else folder.answers, stack)
-        )
-        if folder is not None and resume:
-            check_manifest(folder.path, folder.manifest)
+        store = await _open_answers(data, settings, folder, stack)
         book = await _open_book(given, folder, stack)
         before = _identities(data, folder if resume else None)
         for role, model in counted.items():
             identity = recorded_identity(model, before.get(role))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book)
-
-        def manifest() -> dict[str, Any]:
-            return manifest_of(spec, method, counted, info, _as_requested(settings, models or {}))
-
+        requested = settings_as_requested(settings, models or {})
+        manifest = partial(manifest_of, spec, method, counted, info, requested)
         judged, total, settled = await _to_judge(
             data, info, spec, folder, manifest, method.aspects, resume=resume
         )
-        connected = [model for model in given.values() if isinstance(model, ConnectedModel)]
+        # each once: roles may share a model
+        connected = {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
         engine = EvaluationEngine(
             judged,
             method,
@@ -184,7 +176,7 @@ async def open_session(
             examples=() if isinstance(data, Feed) else data,
             data=info,
             models=counted,
-            connected=tuple({id(model): model for model in connected}.values()),
+            connected=tuple(connected),
             folder=folder,
             manifest=manifest,
         )
@@ -219,29 +211,6 @@ async def _to_judge(
     return judged, total, folder.settled() if resume else None
 
 
-def _as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
-    """Return the settings with which `resume` asks the models that the caller connected."""
-    own = {
-        role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
-    }
-    if not own:
-        return settings
-    first = next(iter(own.values()))
-    if all(other == first for other in own.values()):
-        of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
-        kept = {name: getattr(settings, name) for name in of_the_run}
-        return first.model_copy(update=kept)
-    requested = {
-        role: {
-            name: value
-            for name, value in given.model_dump(exclude_defaults=True).items()
-            if name not in SHARED_BY_ROLES
-        }
-        for role, given in own.items()
-    }
-    return settings.model_copy(update={"roles": {**settings.roles, **requested}})
-
-
 async def bind(
     folder: RunFolder,
     manifest: dict[str, Any],
@@ -269,7 +238,7 @@ async def bind(
 
 
 def _workers(
-    settings: Settings, models: Sequence[ConnectedModel], total: int, *, batched: bool
+    settings: Settings, models: Iterable[ConnectedModel], total: int, *, batched: bool
 ) -> int:
     """Return how many examples are in work at once; all of them if a model is asked in batches."""
     if batched:
@@ -285,48 +254,54 @@ def workers_of(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     return max(1, int(in_flight * SPARE_WORKERS))
 
 
-async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples | Feed, DataInfo]:
-    """Read the data once; a file is read off the event loop, an iterable where it was made."""
-    if isinstance(examples, Feed):  # whoever hands it in has checked all of it
-        return examples, examples.info
-    data = open_examples(examples, spec)
-    info = await asyncio.to_thread(data.check) if isinstance(examples, str | Path) else data.check()
-    return data, info
-
-
 async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFolder:
-    folder = (
-        await in_thread(lambda: RunFolder.resume(out), discard=RunFolder.close)
-        if resume
-        else RunFolder.create(out)
-    )
+    if resume:
+        return await resume_folder(out, stack)
+    folder = RunFolder.create(out)
     stack.push_async_callback(folder.aclose)
     return folder
+
+
+async def _open_answers(
+    data: Examples | Feed, settings: Settings, folder: RunFolder | None, stack: AsyncExitStack
+) -> AnswerStore | None:
+    """Open where answers are kept; whoever feeds examples keeps them itself."""
+    if isinstance(data, Feed):
+        return data.store
+    return await open_store(settings, None if folder is None else folder.answers, stack)
+
+
+async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples | Feed, DataInfo]:
+    if isinstance(examples, Feed):  # whoever feeds examples has checked all of them
+        return examples, examples.info
+    return await checked_examples(examples, spec)
+
+
+def _built(
+    spec: RunSpec,
+    tools: Sequence[str | Tool] | None,
+    models: Mapping[str, Model],
+    stack: AsyncExitStack,
+    *,
+    dry: bool,
+) -> tuple[Method, tuple[Tool, ...]]:
+    """Build the method that the spec names; return it with the tools that it takes."""
+    taken = open_tools(spec.method, spec.tools if tools is None else tools, models, stack)
+    method = build(
+        spec.method,
+        models,
+        task=spec.task,
+        aspects=spec.aspects,
+        options=spec.options,
+        tools=_without_measuring(taken) if dry else taken,
+    )
+    return method, taken
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
     from textassay.tools.dry_run import dry_run_tool
 
     return tuple(map(dry_run_tool, tools))
-
-
-def _build(spec: RunSpec, models: Mapping[str, Model], tools: Sequence[str | Tool]) -> Method:
-    return build(
-        spec.method, models, task=spec.task, aspects=spec.aspects, options=spec.options, tools=tools
-    )
-
-
-def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the recorded identity if the model differs from it in its address only, else `None`.
-
-    A resumed run may reach the same model at another address (`--api-base`); its answers keep their
-    keys.
-    """
-    if recorded is None:
-        return None
-    old, new = dict(recorded.get("identity", {})), dict(model.identity)
-    same = {**old, "api_base": None} == {**new, "api_base": None}
-    return old if same and old != new else None
 
 
 async def _open_book(

@@ -228,12 +228,8 @@ def _of_status(
             f"{message} (check the key: {parameter('api_key_env')} names the variable that "
             f"holds it)"
         )
-    # A redirect means that the address is wrong; it is never followed.
     if 300 <= status < 400:
-        target = quote(headers.get("location", "elsewhere"), secret)
-        return ModelNotFound(
-            f"{where} redirects to {target}; give the final address as {parameter('api_base')}"
-        )
+        return _redirected(where, headers, secret)
     if status == 404 or (status == 400 and _NO_MODEL.search(both)):
         return ModelNotFound(
             f"{message} (check the model's name, and that {parameter('api_base')} ends in /v1)"
@@ -254,6 +250,14 @@ def _of_status(
     if status >= 500:
         return ServerFailed(message, status=status, retry_after=wait)
     return RequestRefused(message)
+
+
+def _redirected(where: str, headers: Mapping[str, str], secret: Secret) -> ModelNotFound:
+    """Return the error of an address that is wrong; redirects are never followed."""
+    target = quote(headers.get("location", "elsewhere"), secret)
+    return ModelNotFound(
+        f"{where} redirects to {target}; give the final address as {parameter('api_base')}"
+    )
 
 
 def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:
