@@ -483,3 +483,54 @@ def test_a_feature_of_data_without_metrics_is_told_as_such(tmp_path):
     assert (
         "no feature 'gpt-4/*', as neither the data (columns metrics.NAME) nor --scores" in done.err
     )
+
+
+def test_new_systems_leave_out_systems_and_pool_the_texts_to_judge(tmp_path):
+    """Judges err on single texts, so a system's mean over the texts to be judged tells more."""
+    rng = np.random.default_rng(3)
+    quality = rng.normal(0, 1, 40)
+
+    def rows(systems, documents):
+        for system in systems:
+            for document in range(documents):
+                rating = float(np.clip(3 + quality[system], 1, 5))
+                metrics = {f"judge-{j}": rating + 2 * rng.normal() for j in range(3)}
+                yield {
+                    "id": f"{system}-{document}",
+                    "output": f"text {system} {document}",
+                    "system": f"s{system}",
+                    "group": f"g{document}",
+                    "human": {"quality": rating},
+                    "metrics": metrics,
+                }
+
+    data = write(tmp_path / "data.jsonl", list(rows(range(30), 24)))
+    new = write(tmp_path / "new.jsonl", judged := list(rows(range(30, 40), 12)))
+    flags = ("--features", "judge-*", "--aggregator", "ridge")
+    status, said = fit(data, tmp_path / "ev", *flags, "--new-systems")
+    assert status == 0, said
+    assert "over folds that leave out sources and systems" in said
+    ratings = np.array([row["human"]["quality"] for row in judged])
+
+    def agreement(**options):
+        run = evaluate_sync(str(new), method=str(tmp_path / "ev"), options=options)
+        value = {score.id: score.value for score in run}
+        return float(np.corrcoef([value[row["id"]] for row in judged], ratings)[0, 1]), run
+
+    (alone, _), (pooled, run_) = agreement(), agreement(pool=str(new))
+    assert pooled > alone + 0.05
+    assert "|pool:" in next(iter(run_)).signature
+    assert fit(data, tmp_path / "known", *flags)[0] == 0
+    status, said = run(
+        "score",
+        new,
+        "--method",
+        tmp_path / "known",
+        "--out",
+        tmp_path / "r",
+        "--set",
+        f"pool={new}",
+    )
+    assert status == 2
+    assert "--new-systems" in said
+    assert fit(data, tmp_path / "h", "--method", "hd-eval", "-m", "x/y", "--new-systems")[0] == 2

@@ -106,6 +106,7 @@ def learning_from(flags: dict[str, Any]) -> Learning:
         "test_fraction": flags.get("test_fraction"),
         "repeats": flags.get("repeats"),
         "seed": flags.get("seed"),
+        "new_systems": flags.get("new_systems"),
         "depth": flags.get("report"),
         "aspects": flags.get("aspects"),
     }
@@ -172,6 +173,11 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
     runtime |= settings_in(flags)
+    if flags.get("new_systems"):
+        raise ConfigurationError(
+            "--new-systems is for recorded scores (--features, --scores): a model's ratings of a "
+            "new system are not known before its texts are judged"
+        )
     own = OF_A_RUBRIC if method == RUBRIC else OF_A_TREE
     for name in {*OF_A_RUBRIC, *OF_A_TREE} - {*own}:
         if flags.get(name) is not None:

@@ -102,6 +102,7 @@ def with_absolute_paths(spec: RunSpec) -> RunSpec:
         "profile": absolute_profile,
         "ratings": _absolute_path,
         "escalate": _absolute_path,
+        "pool": _absolute_path,
     }
     options = {
         key: converters.get(key, _absolute_file)(value) for key, value in spec.options.items()

@@ -48,6 +48,8 @@ class Learning:
         threads: Threads that training may use.
         repeats: Samples over which the curves of a full report are averaged (the paper: 5); by
             default 3 for data and 1 for criteria.
+        new_systems: Whether texts of systems that nobody rated are to be judged: then folds leave
+            out systems as well as sources to decide whether the means of systems help.
     """
 
     aggregators: tuple[str, ...] = ("auto",)
@@ -60,6 +62,7 @@ class Learning:
     threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
     test_fraction: float | None = None
     repeats: int | None = None
+    new_systems: bool = False
 
     def __post_init__(self) -> None:
         if self.repeats is not None and not 1 <= self.repeats <= 100:
@@ -135,7 +138,9 @@ def fit_recorded(
     table = read_table(data, selection)
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
-    fitter = Fitter(scales_of(table, learning.scales), learning.seed, learning.threads)
+    fitter = Fitter(
+        scales_of(table, learning.scales), learning.seed, learning.threads, learning.new_systems
+    )
     parts = split(table, learning)
     choice = choose(learning.aggregators, parts.train, fitter)
     made = made_of(table, parts, data.check(), learning)

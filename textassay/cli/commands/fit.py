@@ -90,6 +90,13 @@ LEARNING = Group(
             help="Samples per point of the curves of --report full (default: 3 data, 1 criteria).",
         ),
     ],
+    new_systems=Annotated[
+        bool | None,
+        _learning(
+            "--new-systems",
+            help="Texts of systems without ratings are to be judged: folds leave out systems too.",
+        ),
+    ],
     report=Annotated[
         Literal["basic", "full"] | None,
         _learning(help="full adds curves and ablations."),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ from textassay.methods.fitted.batched import Batched
 from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
 from textassay.methods.fitted.features import read_files, row_of
 from textassay.methods.method import CheckedOptions
-from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, UnknownName, option
+from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, How, Score, ScoreError
 from textassay.runtime.model import Json
@@ -52,6 +53,9 @@ class LearnedOptions(EvidenceOptions):
     scores: str | tuple[str, ...] = ()
     """Files of scores, or run folders, that hold features beside the data's `metrics`: `FILE` or
     `NAME=FILE`."""
+    pool: str | None = None
+    """File of all texts that are to be judged, whose features count in the means of systems that
+    the evaluator does not know; for evaluators fitted with `new_systems`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +209,37 @@ class FittedMethod:
         self._verdicts = FittedScorer(evaluator, self.options)
         self.aspects = chosen(evaluator, aspects)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
+        if self.options.pool is not None:
+            # the means depend on the other texts, so scores over another pool are not comparable
+            self.signature += f"|pool:{self._pool_systems(Path(self.options.pool))[:12]}"
         nodes = [Node("scores", self._judge, example="input.example", aspects="input.aspects")]
         self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
 
     async def _judge(self, example: Example, aspects: tuple[Aspect, ...]) -> list[Score]:
         features = row_of(example, self._evaluator.features, self._scores)
         return await self._verdicts.scores(example, aspects, features, self.signature)
+
+    def _pool_systems(self, path: Path) -> str:
+        """Learn the means of new systems from the texts in a file; return the file's digest.
+
+        Raises:
+            ConfigurationError: The evaluator was not fitted for new systems.
+            DataError: The file cannot be read.
+        """
+        aggregator = self._verdicts.aggregator
+        if not aggregator.new_systems:
+            raise ConfigurationError(
+                f"{option('pool', 'FILE')} is for evaluators that were fitted for new systems; fit "
+                f"again with {parameter('new_systems')}, or leave it out"
+            )
+        examples = Examples(path)
+        rows = [
+            (row_of(example, self._evaluator.features, self._scores), example.system)
+            for example in examples
+        ]
+        features, systems = [row for row, _ in rows], [system for _, system in rows]
+        self._verdicts.aggregator = aggregator.with_systems(features, systems)
+        return examples.check().digest
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse data that lack a feature altogether.
