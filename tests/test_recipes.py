@@ -32,14 +32,15 @@ def text(*patterns: str) -> str:
 def lacks_of_tool(kind: str, factory: Any) -> list[str]:
     """Return what a kind of tool lacks, each a file with what belongs there."""
     made = factory.func if isinstance(factory, partial) else factory
+    source = Path(inspect.getfile(made)).relative_to(ROOT)
     rows = [line for line in text("docs/tools.md").splitlines() if line.startswith("| `")]
     tests = text("tests/tools/test_*.py")
     wanted = {
-        f"{inspect.getfile(made)}: a docstring": bool(inspect.getdoc(made)),
-        f"{inspect.getfile(made)}: a constructor that takes name=": (
+        f"{source}: a docstring": bool(inspect.getdoc(made)),
+        f"{source}: a constructor that takes name=": (
             "name" in inspect.signature(factory).parameters
         ),
-        "textassay/tools/__init__.py: the class in __all__": (
+        f"textassay/tools/__init__.py: {made.__name__} in the imports, _HOME and __all__": (
             made.__name__ in textassay.tools.__all__
         ),
         f"docs/tools.md: `{kind}` in the table of tools": any(f"`{kind}`" in row for row in rows),
@@ -87,36 +88,39 @@ def lacks_of_command(name: str) -> list[str]:
     return [what for what, there in wanted.items() if not there]
 
 
-def complain(what: str, lacks: list[str]) -> None:
+def fail_if_incomplete(what: str, lacks: list[str]) -> None:
     """Fail with all that is missing in one message."""
-    assert not lacks, f"{what} lacks {len(lacks)} things:\n" + "\n".join(f"  {x}" for x in lacks)
+    # not an assertion: pytest would print the list a second time, cut in the middle
+    if lacks:
+        listed = "\n".join(f"  {x}" for x in lacks)
+        pytest.fail(f"{what} lacks {len(lacks)} things:\n{listed}", pytrace=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_built_in_tool_is_complete(kind: str) -> None:
     """Whatever the recipe for a tool lists is there."""
-    complain(f"the tool {kind!r}", lacks_of_tool(kind, KINDS[kind]))
+    fail_if_incomplete(f"the tool {kind!r}", lacks_of_tool(kind, KINDS[kind]))
 
 
 @pytest.mark.parametrize("prefix", BACKENDS)
 def test_a_backend_is_complete(prefix: str) -> None:
     """Whatever the recipe for a backend lists is there."""
-    complain(f"the backend {prefix!r}", lacks_of_backend(prefix))
+    fail_if_incomplete(f"the backend {prefix!r}", lacks_of_backend(prefix))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_is_complete(task: str) -> None:
     """Whatever the recipe for a task lists is there."""
-    complain(f"the task {task!r}", lacks_of_task(task))
+    fail_if_incomplete(f"the task {task!r}", lacks_of_task(task))
 
 
 @pytest.mark.parametrize("command", get_command(app).commands)
 def test_a_command_is_complete(command: str) -> None:
-    """A command is told of in the docs and tried."""
-    complain(f"the command {command!r}", lacks_of_command(command))
+    """A command is documented and tested."""
+    fail_if_incomplete(f"the command {command!r}", lacks_of_command(command))
 
 
-def test_what_new_things_lack_is_told_at_once() -> None:
+def test_one_message_lists_all_that_a_new_thing_lacks() -> None:
     """Each file of the recipe by name."""
 
     class Newest:
@@ -124,7 +128,7 @@ def test_what_new_things_lack_is_told_at_once() -> None:
 
     lacks = lacks_of_tool("newest-of-all", Newest)
     assert [what.partition(":")[0] for what in lacks] == [
-        __file__, "textassay/tools/__init__.py", "docs/tools.md", "tests/tools/",
+        "tests/test_recipes.py", "textassay/tools/__init__.py", "docs/tools.md", "tests/tools/",
     ]  # fmt: skip
     assert len(lacks_of_backend("newest-of-all")) == 4
     assert len(lacks_of_task("newest-of-all")) == 2

@@ -26,6 +26,8 @@ ELSEWHERE = {
     ("tasks.md", "json"): "tests/test_tasks_guide.py",
     ("tasks.md", "console"): "tests/test_tasks_guide.py",
     ("tasks.md", "python"): "tests/test_tasks_guide.py",
+    ("CONTRIBUTING.md", "python"): "tests/test_contributing.py",
+    ("CONTRIBUTING.md", "jinja"): "tests/test_contributing.py",
     ("ci.md", "python"): "tests/gates/test_pytest_plugin.py",
     ("compose.md", "python"): "tests/examples/test_compose.py",
 }
@@ -98,16 +100,6 @@ def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
         }
     ]
     (reader.folder / "export.json").write_text(json.dumps(exported), encoding="utf-8")
-    yield
-
-
-def _contributing(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a method imports."""
-    from textassay.methods.judging import RatingMethod
-    from textassay.methods.method import Options
-    from textassay.runtime.graph import Node
-
-    reader.scope |= {"RatingMethod": RatingMethod, "Options": Options, "Node": Node}
     yield
 
 
@@ -192,7 +184,7 @@ def _gateways(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
         Reader.run_python(reader, block)
         if test := reader.scope.get("test_my_model"):
             assert callable(test)
-            (mark,) = test.pytestmark
+            mark = next(m for m in test.pytestmark if m.name == "parametrize")
             assert mark.args[0] == "check"
 
     reader.run_python = run_python  # type: ignore[method-assign]
@@ -294,7 +286,7 @@ def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 PREPARE = {
-    "annotate.md": _annotate, "CONTRIBUTING.md": _contributing, "data.md": _data, "decisions.md": _decisions, "fit.md": _fit,
+    "annotate.md": _annotate, "data.md": _data, "decisions.md": _decisions, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,
     "telemetry.md": _telemetry, "tools.md": _tools, "trees.md": _trees,

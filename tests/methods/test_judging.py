@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from textassay.methods import METHODS, Method, Options, build
+from textassay.methods import METHODS, Method, RatingOptions, build
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
@@ -24,7 +24,7 @@ JUDGES = ("g-eval", "llm-score", "llm-score-cot")
 NO_JSON = Capabilities(n=True, logprobs=True, json_schema=False)
 
 
-RATING = [name for name, method in METHODS.items() if issubclass(method.Options, Options)]
+RATING = [name for name, method in METHODS.items() if issubclass(method.Options, RatingOptions)]
 """Methods whose judge writes a rating."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textassay.methods.jury import Jury
     from textassay.methods.library import plans, profiles, tasks, trees
     from textassay.methods.llm_score import LLMScore, LLMScoreCoT
-    from textassay.methods.method import Method, Models, Options, PromptOptions
+    from textassay.methods.method import Method, Models, PromptOptions, RatingOptions
     from textassay.methods.pairwise import Pairwise
     from textassay.methods.tool_scores import ToolScores
 
@@ -46,11 +46,11 @@ _HOME = {
     "LearnedTree": "fitted.tree",
     "Method": "method",
     "Models": "method",
-    "Options": "method",
     "Pairwise": "pairwise",
     "PromptMethod": "judging",
     "PromptOptions": "method",
     "RatingMethod": "judging",
+    "RatingOptions": "method",
     "ToolScores": "tool_scores",
     "build": "by_name",
     "find": "by_name",
@@ -76,11 +76,11 @@ __all__ = [
     "LearnedTree",
     "Method",
     "Models",
-    "Options",
     "Pairwise",
     "PromptMethod",
     "PromptOptions",
     "RatingMethod",
+    "RatingOptions",
     "ToolScores",
     "build",
     "find",

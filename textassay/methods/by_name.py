@@ -182,7 +182,7 @@ def find(name: str) -> Any:
         raise ConfigurationError(
             f"the method {name!r} of {package} is not a method: {point.value!r} must be a class "
             "that takes (models, task, options), with a nested Options such as "
-            "textassay.methods.Options"
+            "textassay.methods.RatingOptions"
         )
     return loaded
 

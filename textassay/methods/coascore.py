@@ -19,7 +19,7 @@ from textassay.agents.task import Task
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore
-from textassay.methods.method import Models, Options, model_for
+from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Node, each
@@ -41,7 +41,7 @@ Variant = Literal["full", "inter", "no-scores", "random", "average"]
 Chains = Callable[[Aspect], Awaitable[Decomposition]]
 
 
-class CoAScoreOptions(Options):
+class CoAScoreOptions(RatingOptions):
     """Options of CoAScore."""
 
     variant: Variant = "full"

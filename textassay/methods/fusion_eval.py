@@ -20,7 +20,7 @@ from textassay.methods.fusion_weights import RatedWeights
 from textassay.methods.g_eval import GEval, GEvalOptions
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles
-from textassay.methods.method import Models, Options, model_for
+from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import PLANS
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError, option, parameter
@@ -49,7 +49,7 @@ TEMPERATURE = 0.1
 """The paper's setting for GPT-4; for PaLM 2 it takes 0.5 (section 2)."""
 
 
-class FusionEvalOptions(Options):
+class FusionEvalOptions(RatingOptions):
     """Options of Fusion-Eval."""
 
     n: int = Field(default=8, ge=1, le=1000)

@@ -11,7 +11,7 @@ from textassay.agents.scorer import Reading
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles
-from textassay.methods.method import Options, model_for
+from textassay.methods.method import RatingOptions, model_for
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import option
 from textassay.runtime.graph.graph import Node, each
@@ -31,7 +31,7 @@ def _once(writer: Callable[[Aspect], Awaitable[Steps]]) -> Callable[[Aspect], Aw
     return write_steps
 
 
-class GEvalOptions(Options):
+class GEvalOptions(RatingOptions):
     """Options of G-Eval."""
 
     steps: Literal["auto", "task", "none"] = "auto"

@@ -16,7 +16,7 @@ from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.task import Task
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees
-from textassay.methods.method import Models, Options, model_for
+from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import TREES
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError, option
@@ -71,7 +71,7 @@ class Criteria(Message):
     """The nodes of all branches, branch by branch."""
 
 
-class HDEvalOptions(Options):
+class HDEvalOptions(RatingOptions):
     """Options of HD-Eval."""
 
     tree: str = PUBLISHED

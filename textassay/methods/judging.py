@@ -14,7 +14,7 @@ from textassay.agents.label_scorer import scorer_for
 from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
 from textassay.methods.library import profiles
-from textassay.methods.method import Models, Options, PromptOptions, TaskMethod, model_for
+from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 
@@ -40,7 +40,7 @@ class PromptMethod(TaskMethod):
     """Prompt file, if the options name no other."""
     judge: ClassVar[str] = profiles.JUDGE
     """Role of the model whose profile counts."""
-    Options: ClassVar[type[PromptOptions]]
+    Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
 
     options: PromptOptions
@@ -120,12 +120,14 @@ class RatingMethod(PromptMethod):
         variant: Anything else that its scores depend on, such as the tree of criteria.
     """
 
-    room: ClassVar[int]
+    Options: ClassVar[type[PromptOptions]] = RatingOptions
+    """Type of its options: `RatingOptions` or a subclass."""
+    room: ClassVar[int] = 512
     """Longest answer in tokens, if the options name no other."""
     structured: ClassVar[bool | None] = None
     """Whether to ask for JSON by a schema; see `Scorer`."""
 
-    options: Options
+    options: RatingOptions
 
     @property
     def how_read(self) -> Reading:
@@ -152,7 +154,7 @@ class RatingMethod(PromptMethod):
         cls,
         models: Models,
         task: Task,
-        options: Options,
+        options: RatingOptions,
         *,
         how: Reading | None = None,
         variant: str = "",

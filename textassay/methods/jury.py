@@ -15,7 +15,7 @@ from textassay.agents.scorer import Scorer
 from textassay.learning.cascade import Cascade
 from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.method import Models, Options
+from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score, slug
@@ -41,7 +41,7 @@ class Panel(Message):
     """Aspect by aspect, the jurors in order."""
 
 
-class JuryOptions(Options):
+class JuryOptions(RatingOptions):
     """Options of the jury."""
 
     combine: Literal["mean", "median"] = "mean"

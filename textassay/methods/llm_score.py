@@ -6,7 +6,6 @@ A judge is asked once, or several times, for a rating.
 from __future__ import annotations
 
 from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.method import Options
 from textassay.runtime.graph.graph import Node
 
 
@@ -24,8 +23,6 @@ class LLMScore(RatingMethod):
 
     name = "llm-score"
     prompt = "llm_score"
-    room = 512
-    Options = Options
 
     def nodes(self) -> list[Node]:
         """Rate every aspect."""

@@ -145,7 +145,7 @@ class PromptOptions(CheckedOptions):
     `none`; a profile's name or folder."""
 
 
-class Options(PromptOptions):
+class RatingOptions(PromptOptions):
     """Options that all methods share whose judge writes a rating."""
 
     n: int = Field(default=1, ge=1, le=1000)

@@ -220,7 +220,10 @@ class Model(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release connections, threads and memory; safe to call twice."""
+        """Release connections, threads and memory; safe to call twice.
+
+        A call after it raises `ModelClosed`.
+        """
         ...
 
 

@@ -2,6 +2,7 @@
 
 A model that answers from a script, and checks for models.
 
+    @pytest.mark.asyncio
     @pytest.mark.parametrize("check", textassay.testing.MODEL_CHECKS)
     async def test_my_model(check):
         await check(lambda: MyModel("my/model"))
