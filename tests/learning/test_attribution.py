@@ -47,7 +47,7 @@ def test_exact_contributions_sum_to_the_prediction(name):
     aggregator = Aggregator(name).fit(x, y, groups=groups)
     found = aggregator.contributions(x)
     assert found.values.shape == (200, 2, 8)
-    total = found.base + found.values.sum(axis=2)
+    total = found.baseline + found.values.sum(axis=2)
     assert np.abs(total - aggregator.predict(x, clip=False)).max() < 1e-9
 
 
@@ -73,7 +73,7 @@ def test_sampled_values_sum_exactly_and_approach_the_definition():
     rng = np.random.default_rng(0)
     x, background = rng.normal(size=(5, 4)), rng.normal(size=(1, 4))
     found = sampled_shapley(function, x, background, samples=400, seed=1)
-    assert np.abs(found.base + found.values.sum(axis=2) - function(x)[:, None]).max() < 1e-9
+    assert np.abs(found.baseline + found.values.sum(axis=2) - function(x)[:, None]).max() < 1e-9
     for row, values, error in zip(x, found.values[:, 0], found.standard_error[:, 0], strict=True):
         expected = exact_shapley(function, row, background[0])
         assert (np.abs(values - expected) <= 4 * error + 1e-12).all()
@@ -87,7 +87,7 @@ def test_explain_takes_any_aggregator_and_sums_to_the_prediction(name):
     x, y, _ = planted(80)
     aggregator = Aggregator(name).fit(x, y)
     found = explain(aggregator, x[:6], x, samples=6)
-    total = found.base + found.values.sum(axis=2) + found.systems
+    total = found.baseline + found.values.sum(axis=2) + found.systems
     assert np.abs(total - aggregator.predict(x[:6], clip=False)).max() < 1e-9
 
 
@@ -95,7 +95,7 @@ def test_permutation_importance_tells_which_aspect_a_feature_is_about():
     x, y, groups = planted(360)
     aggregator = Aggregator("ridge").fit(x[:180], y[:180], groups=groups[:180])
     found = permutation_importance(aggregator.predict, x[180:], y[180:], repeats=12)
-    assert found.draws.shape == (8, 2, 12)
+    assert found.importances.shape == (8, 2, 12)
     assert found.mean[0, 0] > 3 * abs(found.mean[0, 1])
     assert found.mean[1, 1] > 3 * abs(found.mean[1, 0])
 

@@ -96,7 +96,7 @@ def test_rows_without_a_rating_lend_their_features_only():
     x, y, groups = planted(120)
     y[::3, 0] = np.nan
     found = permutation_importance(lambda rows: rows[:, :2], x, y, groups=groups, repeats=4)
-    assert np.abs(found.shifts.sum(axis=2)).max() < 1e-12
+    assert np.abs(found.influences.sum(axis=2)).max() < 1e-12
     assert np.isfinite(found.interval()).all()
     alone = permutation_importance(lambda rows: rows[:, 1], x, y[:, 1], groups=groups, repeats=4)
     assert found.interval()[:, 1] == pytest.approx(alone.interval()[:, 0])

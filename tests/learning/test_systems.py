@@ -100,7 +100,7 @@ def test_contributions_and_json_hold_the_systems_part(name):
     rows = (x[:9], [*systems[:6], None, "new", systems[0]])
     told = explain(aggregator, rows[0], x, systems=rows[1])
     raw = aggregator.predict(rows[0], systems=rows[1], clip=False)
-    assert np.abs(told.base + told.values.sum(axis=2) + told.systems - raw).max() < 1e-9
+    assert np.abs(told.baseline + told.values.sum(axis=2) + told.systems - raw).max() < 1e-9
     assert (told.systems[6:8] == 0).all()
     assert (told.systems[:6] != 0).all()
     again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from textassay.calibration.columns import Judged, People, RatingScale
-from textassay.calibration.intervals import NOTHING, Estimate, holm
+from textassay.calibration.intervals import NO_ESTIMATE, Estimate, holm
 from textassay.calibration.paired import paired_difference
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import COEFFICIENTS
@@ -231,7 +231,7 @@ def _row(
         return row
     # the difference of a 4 of 5 and a .8 of 1 is a number that means nothing; how well either
     # agrees with people can still be compared
-    return replace(row, difference=NOTHING, p=None, wins=None, ties=None, losses=None)
+    return replace(row, difference=NO_ESTIMATE, p=None, wins=None, ties=None, losses=None)
 
 
 def _refuse_several_judges(aspect: str, a: Judged, b: Judged) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from textassay.calibration.columns import Columns
 from textassay.calibration.correction import Corrected, correct_mean, rogan_gladen
 from textassay.calibration.intervals import (
-    NOTHING,
+    NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
@@ -286,7 +286,7 @@ class _Work:
             rated_groups=own,
             judge_only=self._judge_only(scored.scores[inside], groups),
             labels_only=self._estimate(labels),
-            corrected=NOTHING if refused else self._estimate(point),
+            corrected=NO_ESTIMATE if refused else self._estimate(point),
             weight=None if corrected is None or method != "ppi++" else corrected.weight,
             worth=None if corrected is None or labels is None else _worth(labels, point),
             method=method,
@@ -370,14 +370,14 @@ class _Work:
     def _judge_only(self, scores: Floats, groups: Codes) -> Estimate:
         slope = self.scales.slope
         if slope is None or self.scales.judge is None:
-            return NOTHING
+            return NO_ESTIMATE
         on_scale = self.scales.raters[0] + slope * (scores - self.scales.judge[0])
         estimate = mean_over_groups(on_scale, groups, self.count)
         return estimate.estimate(self.confidence).clipped(*self.scales.raters)
 
     def _estimate(self, linearized: Linearized | None) -> Estimate:
         if linearized is None:
-            return NOTHING
+            return NO_ESTIMATE
         estimate = linearized.estimate(self.confidence).clipped(*self.scales.raters)
         # ratings that are all equal do not show how far others would differ
         promised = not self.chosen and (linearized.clusters < 2 or linearized.variance > 0)

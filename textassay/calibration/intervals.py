@@ -49,7 +49,7 @@ class Estimate:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-NOTHING = Estimate(None)
+NO_ESTIMATE = Estimate(None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from textassay.calibration.bradley_terry import Comparisons, fit_strengths
 from textassay.calibration.intervals import (
-    NOTHING,
+    NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
@@ -314,7 +314,7 @@ def _row(
         losses=int((own < 0.5).sum()),
         flips=int(flipped[inside].sum()),
         win_rate=_estimate(rate, confidence).clipped(0, 1),
-        strength=NOTHING if strengths is None else _estimate(strengths[at], confidence),
+        strength=NO_ESTIMATE if strengths is None else _estimate(strengths[at], confidence),
     )
 
 

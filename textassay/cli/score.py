@@ -41,7 +41,7 @@ from textassay.runtime.settings import (
 )
 from textassay.runtime.storage.run_folder import read_manifest
 
-LONGEST_MESSAGE, MAX_MESSAGES = 300, 3
+MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
 LOGS = ("text", "json")
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
@@ -396,6 +396,6 @@ def _commonest_messages(run: Run) -> list[str]:
     )
     by_type: dict[str, str] = {}
     for (kind, message), count in messages.most_common():
-        by_type.setdefault(kind, f"  {kind} x{count}: {message[:LONGEST_MESSAGE]}")
+        by_type.setdefault(kind, f"  {kind} x{count}: {message[:MAX_MESSAGE_LENGTH]}")
     # one message per type: a thousand timeouts must not hide the one wrong key
     return list(by_type.values())[:MAX_MESSAGES]

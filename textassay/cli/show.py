@@ -24,7 +24,7 @@ from textassay.report.source import DataSource, RunSource, open_data, open_run
 from textassay.report.texts import clipped, visible
 from textassay.runtime.errors import UnknownName
 
-MOST_ROWS = 10
+MAX_ROWS = 10
 """Scores that a summary lists."""
 _BAR = 16
 _OUTPUT = 4000
@@ -156,7 +156,7 @@ def _aspect(aspect: AspectScores) -> RenderableType:
 def _first(run: RunSource, data: DataSource, joined: Joined) -> RenderableType:
     order, rows = first_rows(joined)
     table = plain_table("id", "aspect", "system", "judge", "people", "apart", left=3)
-    for row in rows[:MOST_ROWS].tolist():
+    for row in rows[:MAX_ROWS].tolist():
         one = show(run, data, joined, row)
         system = one.example.system if one.example is not None else None
         apart = "-" if one.gap is None else f"{one.gap:+.2f} {one.unit}"

@@ -23,7 +23,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import Aspect, Score, Usage
 from textassay.runtime.settings import Settings
 
-NOTHING = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
+NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
 
 Rows = list[tuple[str, bytes]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from textassay.cluster.crew import Crew
 from textassay.cluster.driver import START_SECONDS, UNIT, Driver
-from textassay.cluster.messages import NOTHING, Job, Rows
+from textassay.cluster.messages import NO_PROGRESS, Job, Rows
 from textassay.cluster.ray_crew import ray_cluster
 from textassay.cluster.request import Cluster, check, is_local, most_workers
 from textassay.cluster.run_record import MAX_SENT, Adjusting, RunRecord
@@ -36,7 +36,7 @@ class Followed:
     @property
     def progress(self) -> Progress:
         """Where the run stands."""
-        return NOTHING if self._driver is None else self._driver.progress
+        return NO_PROGRESS if self._driver is None else self._driver.progress
 
     @property
     def is_begun(self) -> bool:

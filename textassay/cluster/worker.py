@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from textassay.cluster.messages import (
-    NOTHING,
+    NO_PROGRESS,
     Ended,
     Failed,
     Instructions,
@@ -79,7 +79,7 @@ class Worker:
         self._recording: Recording | None = None
         self._running: asyncio.Task[None] | None = None
         self._scores: list[Score] = []
-        self._last = NOTHING
+        self._last = NO_PROGRESS
         self._spent = 0.0
         self._part = Part()
         self._ended: Ended | None = None

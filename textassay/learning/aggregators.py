@@ -91,14 +91,15 @@ class Contributions:
     Attributes:
         values: Shape (n, targets, features), in units of the ratings; NaN where a row has no
             feature at all.
-        base: Where every prediction starts, shape (targets,). `base + values.sum(axis=2) + systems`
-            is the prediction before it is kept on the scale.
-        systems: How far the means of the row's system moved it, shape (n, targets); 0 where they
+        baseline: Where every prediction starts, shape (targets,).
+            `baseline + values.sum(axis=2) + systems` is the prediction before it is kept on the
+            scale.
+        systems: What the means of the row's system contribute, shape (n, targets); 0 where they
             take no part.
     """
 
     values: Floats
-    base: Floats
+    baseline: Floats
     systems: Floats
 
 
@@ -307,23 +308,25 @@ class Aggregator:
         known, beside = self._beside(z, systems)
         width, targets = z.shape[1], len(self.targets_)
         values, bases = np.empty((len(z), targets, width)), np.empty(targets)
-        moved = np.zeros((len(z), targets))
+        systems_part = np.zeros((len(z), targets))
         for column, aspect in enumerate(self._fitted()):
             if not isinstance(aspect.predictor, Explaining):
                 raise CapabilityError(
                     f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
                 )
-            contributions, base = aspect.predictor.contributions(z)
+            contributions, baseline = aspect.predictor.contributions(z)
             if isinstance(aspect.pooled, Explaining) and known.any():
                 both, start = aspect.pooled.contributions(beside)
                 contributions = np.array(contributions)
                 contributions[known] = both[:, :width]
                 # rows of systems start elsewhere; the difference is the system's doing
-                moved[known, column] = aspect.sd * (both[:, width:].sum(axis=1) + start - base)
+                systems_part[known, column] = aspect.sd * (
+                    both[:, width:].sum(axis=1) + start - baseline
+                )
             values[:, column] = aspect.sd * contributions
-            bases[column] = aspect.mean + aspect.sd * base
-        values[empty], moved[empty] = np.nan, np.nan
-        return Contributions(values=values, base=bases, systems=moved)
+            bases[column] = aspect.mean + aspect.sd * baseline
+        values[empty], systems_part[empty] = np.nan, np.nan
+        return Contributions(values=values, baseline=bases, systems=systems_part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""

@@ -35,18 +35,18 @@ class Importance:
 
     Attributes:
         names: What was shuffled, length m.
-        mean: Shape (m, targets). 0 where the predictions do not rest on it, or gain nothing by it.
+        mean: Shape (m, targets). 0 if the predictions do not rest on it or gain nothing by it.
         sd: Standard deviation over the repeats, the same shape: what the choice of shuffles does.
-        draws: Every repeat, shape (m, targets, repeats).
-        shifts: How far each group of rows moves `mean`, shape (m, targets, groups): what the choice
-            of rows does.
+        importances: Every repeat, shape (m, targets, repeats).
+        influences: How far each group of rows moves `mean`, shape (m, targets, groups): what the
+            choice of rows does.
     """
 
     names: tuple[str, ...]
     mean: Floats
     sd: Floats
-    draws: Floats
-    shifts: Floats
+    importances: Floats
+    influences: Floats
 
     def ranking(self) -> list[tuple[str, float]]:
         """Return names with their importance averaged over the targets, most important first."""
@@ -61,11 +61,11 @@ class Importance:
         It is that of the predictor as fitted, for rows like these. For a feature unrelated to the
         ratings it contains 0 as often as `confidence` says.
         """
-        return _interval(self.mean, self.shifts, confidence)
+        return _interval(self.mean, self.influences, confidence)
 
     def overall_interval(self, confidence: float = 0.95) -> Floats:
         """Return the interval of the importance averaged over the targets, shape (m, 2)."""
-        return _interval(self.mean.mean(axis=1), self.shifts.mean(axis=1), confidence)
+        return _interval(self.mean.mean(axis=1), self.influences.mean(axis=1), confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class Sampled:
     """Sampled Shapley values.
 
     Attributes:
-        values: Shape (n, targets, features). With `base` they add up to the predictions exactly,
-            not only on average.
-        base: Mean prediction over the sampled background rows, shape (targets,).
+        values: Shape (n, targets, features). With `baseline` they add up to the predictions
+            exactly, not only on average.
+        baseline: Mean prediction over the sampled background rows, shape (targets,).
         standard_error: Of each value, over the sampled orders, the same shape as `values`.
     """
 
     values: Floats
-    base: Floats
+    baseline: Floats
     standard_error: Floats
 
 
@@ -131,21 +131,23 @@ def permutation_importance(
     rng = np.random.default_rng(seed)
     # the same shuffles for every entry: differences between features are then not due to the draw
     orders = [rng.permutation(len(x)) for _ in range(repeats)]
-    draws = np.empty((len(entries), y.shape[1], repeats))
-    shifts = np.empty((len(entries), y.shape[1], int(codes.max()) + 1))
+    importances = np.empty((len(entries), y.shape[1], repeats))
+    influences = np.empty((len(entries), y.shape[1], int(codes.max()) + 1))
     for row, indices in enumerate(entries.values()):
-        gained, lent = np.zeros(y.shape), np.zeros(y.shape)
+        growths, borrowed = np.zeros(y.shape), np.zeros(y.shape)
         for repeat, order in enumerate(orders):
             shuffled = x.copy()
             shuffled[:, indices] = x[order][:, indices]
             growth = error(_columns(predict(shuffled))) - before
-            draws[row, :, repeat] = growth.sum(axis=0)
-            gained += growth / repeats
+            importances[row, :, repeat] = growth.sum(axis=0)
+            growths += growth / repeats
             # a row takes part twice, by its own prediction and by lending its feature to another;
             # leaving out the second role makes the intervals too narrow
-            lent[order] += growth / repeats
-        shifts[row] = _shifts(gained, lent, ~np.isnan(y), codes)
-    return Importance(tuple(entries), draws.mean(axis=2), draws.std(axis=2), draws, shifts)
+            borrowed[order] += growth / repeats
+        influences[row] = _influences(growths, borrowed, ~np.isnan(y), codes)
+    return Importance(
+        tuple(entries), importances.mean(axis=2), importances.std(axis=2), importances, influences
+    )
 
 
 def pooled(parts: Sequence[Importance]) -> Importance:
@@ -154,10 +156,10 @@ def pooled(parts: Sequence[Importance]) -> Importance:
     Where each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
     of trials with features that tell nothing: a little less than promised for trees.
     """
-    draws = np.concatenate([part.draws for part in parts], axis=2)
+    importances = np.concatenate([part.importances for part in parts], axis=2)
     mean = np.mean([part.mean for part in parts], axis=0)
-    shifts = np.concatenate([part.shifts / len(parts) for part in parts], axis=2)
-    return Importance(parts[0].names, mean, draws.std(axis=2), draws, shifts)
+    influences = np.concatenate([part.influences / len(parts) for part in parts], axis=2)
+    return Importance(parts[0].names, mean, importances.std(axis=2), importances, influences)
 
 
 def sampled_shapley(
@@ -166,7 +168,7 @@ def sampled_shapley(
     """Estimate the Shapley values of any function, with the error of the estimate.
 
     A sample draws an order of the features and a background row, and replaces the row's features by
-    the example's one by one: each step's change is credited to its feature. Every order is walked
+    the example's one by one: each step's change is credited to its feature. Every order is used
     forwards and backwards.
 
     Args:
@@ -175,7 +177,7 @@ def sampled_shapley(
         features: Rows to explain, shape (n, features).
         background: Rows that stand for "nothing known", such as the training rows, shape (rows,
             features).
-        samples: Number of walks, at least 2; two walks share an order and a background row.
+        samples: Number of passes, at least 2; two passes share an order and a background row.
         seed: Seed of orders and rows.
 
     Raises:
@@ -195,18 +197,18 @@ def sampled_shapley(
     for _ in range((samples + 1) // 2):
         row, order = rows[rng.integers(len(rows))], rng.permutation(width)
         # an order and its reverse (antithetic sampling): a feature that comes early in one comes
-        # late in the other, so what one walk credits too much the other tends to credit too little
-        walks = [_walk(predict, x, row, walked) for walked in (order, order[::-1])]
-        credits.append((walks[0][0] + walks[1][0]) / 2)
-        starts.append(walks[0][1])
+        # late in the other, so what one pass credits too much the other tends to credit too little
+        passes = [_replace_in_order(predict, x, row, ordering) for ordering in (order, order[::-1])]
+        credits.append((passes[0][0] + passes[1][0]) / 2)
+        starts.append(passes[0][1])
     contributions = np.stack(credits)
-    base = np.mean(starts, axis=0)
+    baseline = np.mean(starts, axis=0)
     error = (
         contributions.std(axis=0, ddof=1) / np.sqrt(len(contributions))
         if len(contributions) > 1
         else np.full(contributions.shape[1:], np.nan)
     )
-    return Sampled(values=contributions.mean(axis=0), base=base, standard_error=error)
+    return Sampled(values=contributions.mean(axis=0), baseline=baseline, standard_error=error)
 
 
 def global_importance(values: Floats) -> Floats:
@@ -230,15 +232,15 @@ def explain(
     samples: int = 64,
     seed: int = 0,
 ) -> Contributions:
-    """Return Shapley values of every prediction: exact where the family allows, else sampled.
+    """Return Shapley values of every prediction: exact if the family allows, else sampled.
 
     Args:
         aggregator: A fitted aggregator.
         features: Rows to explain, shape (n, features).
-        background: Training rows; used where values are sampled.
+        background: Training rows; used if values are sampled.
         systems: System of each row, as `Aggregator.predict` takes them.
-        samples: Walks where values are sampled.
-        seed: Seed where values are sampled.
+        samples: Passes if values are sampled.
+        seed: Seed if values are sampled.
     """
     if aggregator.explains_exactly:
         return aggregator.contributions(features, systems=systems)
@@ -248,10 +250,10 @@ def explain(
 
     sampled = sampled_shapley(unclipped, features, background, samples=samples, seed=seed)
     # what has no exact contributions takes no means of systems
-    return Contributions(sampled.values, sampled.base, np.zeros(sampled.values.shape[:2]))
+    return Contributions(sampled.values, sampled.baseline, np.zeros(sampled.values.shape[:2]))
 
 
-def _walk(
+def _replace_in_order(
     predict: Predict, x: Floats, row: Floats, order: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> tuple[Floats, Floats]:
     """Replace the background row's features by the examples' in order.
@@ -287,36 +289,36 @@ def _error_of(human: Floats) -> Callable[[Floats], Floats]:
     return error
 
 
-def _shifts(gained: Floats, lent: Floats, rated: Mask, codes: Codes) -> Floats:
+def _influences(growths: Floats, borrowed: Floats, rated: Mask, codes: Codes) -> Floats:
     """Return how far each group moves the mean growth of the error, shape (targets, groups).
 
     The growth is a mean over pairs of rows: one whose prediction changes and one whose feature it
-    is lent. A row's influence is its part in both roles, less the mean's.
+    borrows. A row's influence is its part in both roles, less the mean's.
 
     Args:
-        gained: Each row's part in the growth, in the first role, shape (n, targets).
-        lent: The same in the second role.
+        growths: Each row's part in the growth, in the first role, shape (n, targets).
+        borrowed: The same in the second role.
         rated: Which rows have a rating, and so the first role, shape (n, targets).
         codes: Code of each row's group, shape (n,).
     """
-    total = gained.sum(axis=0)
-    influence = gained + lent - total * (rated / rated.sum(axis=0) + 1 / len(rated))
+    total = growths.sum(axis=0)
+    influence = growths + borrowed - total * (rated / rated.sum(axis=0) + 1 / len(rated))
     totals = np.zeros((rated.shape[1], int(codes.max()) + 1))
     for target in range(len(totals)):
         totals[target] = np.bincount(codes, weights=influence[:, target], minlength=totals.shape[1])
     return totals
 
 
-def _interval(mean: Floats, shifts: Floats, confidence: float) -> Floats:
+def _interval(mean: Floats, influences: Floats, confidence: float) -> Floats:
     """Return the mean and its t interval from the groups' influences (infinitesimal jackknife)."""
-    groups = shifts.shape[-1]
+    groups = influences.shape[-1]
     if groups < 2:
         return np.full((*mean.shape, 2), np.nan)
     from scipy.special import stdtrit  # heavy, so on first use
 
     # infinitesimal jackknife with the small-sample factor, and t on groups less one: rows of one
     # group are not independent
-    error = np.sqrt((shifts**2).sum(axis=-1) * groups / (groups - 1))
+    error = np.sqrt((influences**2).sum(axis=-1) * groups / (groups - 1))
     reach = float(stdtrit(groups - 1, (1 + confidence) / 2)) * error
     return np.stack([mean - reach, mean + reach], axis=-1)
 

@@ -57,7 +57,7 @@ class Blend:
     def contributions(self, features: Floats) -> tuple[Floats, float]:
         """Return the mean of the members' Shapley values: those of a mean are the mean of those."""
         parts = [member.contributions(features) for member in self.members]
-        values, bases = [part for part, _ in parts], [base for _, base in parts]
+        values, bases = [part for part, _ in parts], [baseline for _, baseline in parts]
         return np.asarray(sum(values) / len(parts)), sum(bases) / len(bases)
 
     def to_dict(self) -> dict[str, Any]:

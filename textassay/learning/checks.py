@@ -14,7 +14,7 @@ from textassay.learning.splits import Mask
 from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
 
-_LARGEST = 1e100
+_MAX_MAGNITUDE = 1e100
 _LEAK = 0.999
 
 
@@ -61,7 +61,7 @@ def matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> F
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(f"{name} must have rows and columns, not shape {array.shape}")
     # far below the limit of a double, since squares of features are summed
-    if (beyond := np.abs(array) > _LARGEST).any():
+    if (beyond := np.abs(array) > _MAX_MAGNITUDE).any():
         row, column = (int(i) for i in np.argwhere(beyond)[0])
         raise DataError(
             f"{name} contain {array[row, column]} in row {row}, column {column}; numbers must be"

@@ -25,7 +25,7 @@ COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
 
 _PAIRWISE_UP_TO = 48
 """Columns up to which comparing all pairs of a row beats counting its inversions."""
-_LARGEST = 1e300
+_MAX_MAGNITUDE = 1e300
 """Largest magnitude of a number; sums of a hundred million of them are still finite."""
 _CHUNK = 2_000_000
 """Numbers that a temporary array may hold."""
@@ -132,11 +132,11 @@ def finite_array(values: ArrayLike | Sequence[float | None], name: str) -> Float
         ) from error
     if array.ndim != 1:
         raise DataError(f"{name} must have one dimension, not shape {array.shape}")
-    if (beyond := np.abs(array) > _LARGEST).any():
+    if (beyond := np.abs(array) > _MAX_MAGNITUDE).any():
         row = int(np.flatnonzero(beyond)[0])
         raise DataError(
             f"{name} contain {array[row]} at row {row}; a number must be finite and at most"
-            f" {_LARGEST:g}"
+            f" {_MAX_MAGNITUDE:g}"
         )
     return array
 

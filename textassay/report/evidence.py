@@ -97,14 +97,14 @@ def _line(piece: Mapping[str, Any], widest: float) -> Line:
         return Line("label", text, f"{share:.3f}", 0.0, share, note)
     if (share := _number(piece.get("p_yes"))) is not None:
         return Line("question", text, f"{piece.get('answer', '')} {share:.2f}", 0.0, share, note)
-    if (moved := _number(piece.get("contribution"))) is not None:
+    if (contribution := _number(piece.get("contribution"))) is not None:
         if _is_start(piece):
-            return Line("contribution", text, f"{moved:.3f}", note=note)
+            return Line("contribution", text, f"{contribution:.3f}", note=note)
         value = _number(piece.get("value"))
         note = "; ".join(filter(None, [f"value {value:.3g}" if value is not None else "", note]))
         # bars start in the middle, so that sign and size are seen against the largest contribution
-        half = 0.5 * moved / widest if widest else 0.0
-        return Line("contribution", text, f"{moved:+.3f}", 0.5, 0.5 + half, note)
+        half = 0.5 * contribution / widest if widest else 0.0
+        return Line("contribution", text, f"{contribution:+.3f}", 0.5, 0.5 + half, note)
     if "ratings" in piece:
         ratings = ", ".join(f"{value:g}" for value in piece["ratings"])
         return Line("note", text, note="; ".join(filter(None, [f"ratings {ratings}", note])))

@@ -19,7 +19,7 @@ from textassay.report.sections.agreement import RESAMPLES, pairs_of
 from textassay.report.source import DataSource, RunSource, open_data, open_run
 from textassay.runtime.storage.run_folder import SCORES, SUMMARY
 
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Scores in one answer."""
 _RESTS = 40
 """Times as long as making the sections took that they are left as they are while the run grows."""
@@ -72,7 +72,7 @@ class LiveRun:
             # nothing in it
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}
-            upto = min(cursor + MOST_ROWS, len(self._lines))
+            upto = min(cursor + MAX_ROWS, len(self._lines))
             # a row that changed twice since the reader's last request is sent once, as it is now
             rows = list(dict.fromkeys(self._lines[cursor:upto]))
             table = self.run.table

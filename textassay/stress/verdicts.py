@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from textassay.calibration.intervals import (
-    NOTHING,
+    NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
@@ -239,9 +239,9 @@ def _described(one: Measured, limit: float) -> StressRow:
         expects=one.expects,
         n=n,
         groups=0,
-        shift=NOTHING,
+        shift=NO_ESTIMATE,
         noise=one.noise,
-        excess=NOTHING,
+        excess=NO_ESTIMATE,
         moved=float(np.mean(np.abs(one.edited - base) >= point - 1e-9)) if n else None,
         flips=wilson(flipped, n),
         margin=limit,
@@ -283,7 +283,7 @@ def wilson(count: int, n: int, z: float = 1.959963984540054) -> Estimate:
         Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
     if not n:
-        return NOTHING
+        return NO_ESTIMATE
     share = count / n
     center = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

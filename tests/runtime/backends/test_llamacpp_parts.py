@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from tests.waiting import HANGS_AFTER, eventually
 from textassay.runtime.backends.llamacpp.chunks import (
+    MIN_LIMIT,
     MIN_ROWS,
-    SMALLEST_LIMIT,
     first_output,
     plan,
     reusable,
@@ -45,8 +45,8 @@ def test_no_batch_is_small_and_every_output_comes_once(data):
     length = data.draw(st.integers(1, 1500))
     first = data.draw(st.integers(0, length - 1))
     kept = reusable(data.draw(st.integers(0, length)), first, length)
-    batch = data.draw(st.integers(SMALLEST_LIMIT, 600))
-    outputs = data.draw(st.integers(SMALLEST_LIMIT, batch))
+    batch = data.draw(st.integers(MIN_LIMIT, 600))
+    outputs = data.draw(st.integers(MIN_LIMIT, batch))
     chunks = plan(kept, first, length, batch=batch, outputs=outputs)
     assert [c.start for c in chunks] == [kept, *[c.stop for c in chunks[:-1]]]
     assert chunks[-1].stop == length

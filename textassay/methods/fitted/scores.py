@@ -42,9 +42,9 @@ class EvidenceOptions(CheckedOptions):
     """Options of every learned evaluator."""
 
     explain: bool = True
-    """Whether scores tell how far each feature moved them."""
+    """Whether the evidence of a score lists the contribution of each feature."""
     top: int | None = Field(default=None, ge=1)
-    """Only the so many features that moved a score farthest; the others are added up."""
+    """Keep only this many of the largest contributions; the others are added up."""
 
 
 class LearnedOptions(EvidenceOptions):
@@ -65,15 +65,15 @@ class _Verdict:
     Attributes:
         raw: Predictions, shape (targets,).
         clipped: To what each feature was clipped, NaN where it was not, shape (features,).
-        moved: Contributions, shape (targets, features).
-        base: Where predictions start, shape (targets,).
-        by_system: How far the means of the row's system moved it, shape (targets,).
+        contributions: Shape (targets, features).
+        baseline: Where predictions start, shape (targets,).
+        by_system: Contribution of the means of the row's system, shape (targets,).
     """
 
     raw: Floats
     clipped: Floats
-    moved: Floats | None = None
-    base: Floats | None = None
+    contributions: Floats | None = None
+    baseline: Floats | None = None
     by_system: Floats | None = None
 
 
@@ -138,8 +138,8 @@ class FittedScorer:
             self.aggregator, features, self._background, systems=systems, samples=_PERMUTATIONS
         )
         return [
-            _Verdict(one, limits, moved, explanation.base, by_system)
-            for one, limits, moved, by_system in zip(
+            _Verdict(one, limits, contributions, explanation.baseline, by_system)
+            for one, limits, contributions, by_system in zip(
                 raw, clipped, explanation.values, explanation.systems, strict=True
             )
         ]
@@ -149,22 +149,22 @@ class FittedScorer:
     ) -> tuple[Json, ...]:
         """Return the baseline, the contributions by size, and what clipping to the scale cut."""
         features, system = row
-        assert verdict.moved is not None  # it was asked for
-        assert verdict.base is not None
+        assert verdict.contributions is not None  # it was asked for
+        assert verdict.baseline is not None
         assert verdict.by_system is not None
-        moved, base, cut = (
-            verdict.moved[at].tolist(),
-            float(verdict.base[at]),
+        contributions, baseline, cut = (
+            verdict.contributions[at].tolist(),
+            float(verdict.baseline[at]),
             value - float(verdict.raw[at]),
         )
-        order = sorted(range(len(features)), key=lambda i: (-abs(moved[i]), i))
+        order = sorted(range(len(features)), key=lambda i: (-abs(contributions[i]), i))
         shown = order if self._options.top is None else order[: self._options.top]
-        evidence: list[Json] = [{"text": "(start)", "contribution": base}]
+        evidence: list[Json] = [{"text": "(start)", "contribution": baseline}]
         evidence += [
             {
                 "text": self._features[i],
                 "value": None if math.isnan(features[i]) else features[i],
-                "contribution": moved[i],
+                "contribution": contributions[i],
             }
             | ({} if math.isnan(verdict.clipped[i]) else {"clipped_to": float(verdict.clipped[i])})
             for i in shown
@@ -174,7 +174,10 @@ class FittedScorer:
         # the rest is summed rather than dropped, so that the evidence still adds up to the value
         if rest := order[len(shown) :]:
             evidence.append(
-                {"text": f"({len(rest)} others)", "contribution": math.fsum(moved[i] for i in rest)}
+                {
+                    "text": f"({len(rest)} others)",
+                    "contribution": math.fsum(contributions[i] for i in rest),
+                }
             )
         if cut:
             evidence.append({"text": "(kept on the scale)", "contribution": cut})

@@ -76,7 +76,7 @@ _ASK_INSTEAD = {
     "seed": f"no {parameter('seed')}",
     "temperature": parameter("temperature", "1"),
 }
-LONGEST_MESSAGE = 1 << 16
+MAX_MESSAGE_LENGTH = 1 << 16
 """Longest message of litellm's that is looked into, in characters."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
 _CLIENT_PROVIDERS = frozenset(
@@ -446,7 +446,9 @@ class LiteLLMModel:
             return own
         exceptions = load_litellm().exceptions
         words = (
-            str(error)[:LONGEST_MESSAGE].partition("Traceback (most recent call last)")[0].rstrip()
+            str(error)[:MAX_MESSAGE_LENGTH]
+            .partition("Traceback (most recent call last)")[0]
+            .rstrip()
         )
         text = self._scrub(_LITELLM_WORDS.sub("", words))
         if isinstance(error, exceptions.UnsupportedParamsError):
@@ -521,7 +523,7 @@ class LiteLLMModel:
         secrets = [
             v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)
         ]
-        return http_errors.scrub(text[:LONGEST_MESSAGE], [*self._secrets, *secrets])
+        return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], [*self._secrets, *secrets])
 
     def _scrub_bytes(self, text: str | bytes) -> str:
         return self._scrub(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)

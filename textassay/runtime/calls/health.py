@@ -39,7 +39,7 @@ PROBE = "Is water wet? Answer with yes or no."
 """What is asked to find out whether a server answers anything at all."""
 
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 30.0
+MAX_PAUSE = 30.0
 """Seconds between two probes of a server that is down: doubled from the first to the longest."""
 
 _OUTAGE = (ServerFailed, ConnectionFailed, NothingListening, TimedOut)
@@ -195,7 +195,7 @@ class HealthModel(Wrapper):
                 ) from error
             _log.debug("server is down (%s); next probe in %.1f s", _kind(error), min(pause, left))
             await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
 
 
 def _kind(error: ModelError) -> str:

@@ -28,9 +28,9 @@ class _Call(Generic[R]):
         # A future for each waiter: awaiting the task itself would cancel it with the first of them.
         self.waiting: list[asyncio.Future[None]] = []
         self.claimed = False
-        self.task = asyncio.create_task(self._fly(call))
+        self.task = asyncio.create_task(self._run(call))
 
-    async def _fly(self, call: Callable[[], Awaitable[R]]) -> R:
+    async def _run(self, call: Callable[[], Awaitable[R]]) -> R:
         try:
             return await call()
         finally:
@@ -44,14 +44,15 @@ class _Call(Generic[R]):
             self.task.cancel()
             await asyncio.wait([self.task])
         if not self.task.cancelled():
-            self.task.exception()  # there is nobody left to tell
+            # nobody waits for it any more, and asyncio logs an exception that is never retrieved
+            self.task.exception()
 
 
 class SharedCalls(Generic[R]):
-    """Calls in flight by key; a caller with a known key joins its call."""
+    """Calls in progress by key; a caller with a known key joins the call."""
 
     def __init__(self) -> None:
-        self._flights: dict[Hashable, _Call[R]] = {}
+        self._calls: dict[Hashable, _Call[R]] = {}
 
     async def join(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> tuple[R, bool]:
         """Return the result of the call under `key`, and whether this caller started it.
@@ -60,30 +61,30 @@ class SharedCalls(Generic[R]):
 
         Args:
             key: What equal calls have in common.
-            call: Begins the call.
+            call: Starts the call.
 
         Raises:
             Exception: Whatever the call raised.
         """
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._flights[key] = _Call(call)
-        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        flight.waiting.append(landed)
+        shared = self._calls.get(key)
+        if shared is None:
+            shared = self._calls[key] = _Call(call)
+        completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        shared.waiting.append(completed)
         try:
-            if not flight.task.done():
-                await landed
-            result = flight.task.result()
+            if not shared.task.done():
+                await completed
+            result = shared.task.result()
         finally:
-            flight.waiting.remove(landed)
-            if not flight.waiting:
-                # not sooner, so that an equal request finds either this flight or what its callers
+            shared.waiting.remove(completed)
+            if not shared.waiting:
+                # not sooner, so that an equal request finds either this call or what its callers
                 # made of it
-                if self._flights.get(key) is flight:
-                    del self._flights[key]
-                await flight.end()
+                if self._calls.get(key) is shared:
+                    del self._calls[key]
+                await shared.end()
         # Without an await in between, exactly one caller takes the cost of the answer on itself.
-        first, flight.claimed = not flight.claimed, True
+        first, shared.claimed = not shared.claimed, True
         return result, first
 
 
@@ -97,14 +98,14 @@ class SharedModel(Wrapper):
     def __init__(self, wrapped: Model) -> None:
         """Wrap a model, whose identity stays the same as long as the wrapper lives."""
         super().__init__(wrapped)
-        self._flights: SharedCalls[AnyResponse] = SharedCalls()
+        self._shared: SharedCalls[AnyResponse] = SharedCalls()
         self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Join an equal request in flight, or ask."""
         if self._keys is None:
             self._keys = Keys(self.wrapped.identity)
-        response, first = await self._flights.join(self._keys.get(request), lambda: call(request))
+        response, first = await self._shared.join(self._keys.get(request), lambda: call(request))
         return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
 
 
@@ -118,7 +119,7 @@ class Once(Generic[P, R]):
         """Wrap an async callable whose arguments are hashable."""
         self._agent = agent
         self._results: dict[Hashable, R] = {}
-        self._flights: SharedCalls[R] = SharedCalls()
+        self._shared: SharedCalls[R] = SharedCalls()
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result for these arguments.
@@ -130,8 +131,8 @@ class Once(Generic[P, R]):
         key = (args, tuple(sorted(kwargs.items())))
         if key in self._results:
             return self._results[key]
-        result, _ = await self._flights.join(key, lambda: self._agent(*args, **kwargs))
-        # All callers of one flight get here; the first one's object is what everybody keeps.
+        result, _ = await self._shared.join(key, lambda: self._agent(*args, **kwargs))
+        # All callers of one call get here; the first one's object is what everybody keeps.
         return self._results.setdefault(key, result)
 
 

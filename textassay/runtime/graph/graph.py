@@ -59,7 +59,7 @@ class Graph(Displayed):
         self._wiring = Wiring(name, input, self.nodes, output)
         self._classes = classes_of(input)
         self._roots = [step for step in self._wiring.steps if not step.waits_for]
-        # Slot 0 is the input; each step's slot is its place in topological order, from 1.
+        # Index 0 is the input; each step has its index in topological order, from 1.
         self._waiting = [0, *(len(step.waits_for) for step in self._wiring.steps)]
 
     @property
@@ -135,21 +135,21 @@ class Graph(Displayed):
 
         Args:
             step: The step, whose inputs are there.
-            values: What the steps yielded, by slot; added to.
-            waiting: How many steps each step still waits for, by slot; counted down.
+            values: Results of the steps, by index; added to.
+            waiting: How many steps each step still waits for, by index; counted down.
         """
         # Most graphs are mostly chains. A chain runs as one coroutine in a loop: a task for every
         # step would cost more than the step, and recursion would be as deep as the chain is long.
         while True:
-            values[step.slot] = await step.run(values)
+            values[step.index] = await step.run(values)
             if not step.consumers:
                 return
             ready = []
             for consumer in step.consumers:
                 # No await between counting down and looking: only the last of several inputs sees
                 # zero, so each step starts exactly once without a lock.
-                waiting[consumer.slot] -= 1
-                if not waiting[consumer.slot]:
+                waiting[consumer.index] -= 1
+                if not waiting[consumer.index]:
                     ready.append(consumer)
             if len(ready) != 1:
                 break

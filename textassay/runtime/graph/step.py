@@ -25,7 +25,7 @@ class Input:
 
     parameter: str
     source: int
-    """Slot of the node (0 for the input) that the value is taken from."""
+    """Index of the node (0 for the input) that the value is taken from."""
     fetch: Callable[[Any], Any] | None
     """Takes the field out of the message; `None` for the whole message."""
     takes_failure: tuple[bool, ...]
@@ -39,17 +39,17 @@ class Step:
 
     name: str
     agent: Agent
-    slot: int
-    """Where its value is put."""
-    yields: tuple[type, ...]
-    """Classes that one call's result may have."""
+    index: int
+    """Where the values of a run hold its value; 0 is the input."""
+    result_types: tuple[type, ...]
+    """Classes that the result of one call may have."""
     nested: bool
     """Whether the agent is a graph, whose failures name a node of its own."""
-    plain: list[Input] = field(default_factory=list)
-    fans: list[Input] = field(default_factory=list)
+    passed: list[Input] = field(default_factory=list)
+    mapped: list[Input] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
     waits_for: set[int] = field(default_factory=set)
-    """Slots of the nodes that must have run, without the input's."""
+    """Indices of the nodes that must have run, without the input's."""
     consumers: list[Step] = field(default_factory=list)
     """Steps that wait for this one."""
 
@@ -57,21 +57,21 @@ class Step:
         """Return the node's value, or the `Failure` that stands for it.
 
         Args:
-            values: What has run so far, by slot.
+            values: What has run so far, by index.
 
         Raises:
             TextassayError: An error that stops the run, as the agent raised it.
         """
         arguments = self.constants.copy()
         try:
-            for inlet in self.plain:
-                value = _take(inlet, values)
-                if (failure := _unwanted_failure(value, inlet.takes_failure)) is not None:
+            for wired in self.passed:
+                value = _take(wired, values)
+                if (failure := _unwanted_failure(value, wired.takes_failure)) is not None:
                     return failure
-                arguments[inlet.parameter] = value
-            if not self.fans:
+                arguments[wired.parameter] = value
+            if not self.mapped:
                 return await self._call(arguments)
-            lists = [_take(inlet, values) for inlet in self.fans]
+            lists = [_take(wired, values) for wired in self.mapped]
         except Exception as error:
             return self._failure(error)
         return await self._call_each(arguments, lists)
@@ -92,8 +92,8 @@ class Step:
                 if self.nested
                 else value
             )
-        if not isinstance(value, self.yields):
-            declared = " | ".join(cls.__name__ for cls in self.yields)
+        if not isinstance(value, self.result_types):
+            declared = " | ".join(cls.__name__ for cls in self.result_types)
             raise TypeError(
                 f"the agent of {self.name!r} yielded {type(value).__name__}, but is annotated"
                 f" {declared}"
@@ -101,19 +101,19 @@ class Step:
         return value
 
     async def _call_each(self, arguments: dict[str, Any], lists: Sequence[Any]) -> Any:
-        for inlet, items in zip(self.fans, lists, strict=True):
+        for wired, items in zip(self.mapped, lists, strict=True):
             if isinstance(items, Failure):
                 return items
             # Messages hold tuples; `isinstance` with an abstract class is far slower than this
             # comparison.
             if type(items) is not tuple and not _is_list(items):
                 return self._failure(
-                    TypeError(f"each() expects a list for {inlet.parameter!r}, not {items!r:.80}")
+                    TypeError(f"each() expects a list for {wired.parameter!r}, not {items!r:.80}")
                 )
         if any(len(items) != len(lists[0]) for items in lists[1:]):
             what = (
-                f"{inlet.parameter} has {len(items)}"
-                for inlet, items in zip(self.fans, lists, strict=True)
+                f"{wired.parameter} has {len(items)}"
+                for wired, items in zip(self.mapped, lists, strict=True)
             )
             return self._failure(
                 ValueError(f"lists gone through together differ in length: {', '.join(what)}")
@@ -126,10 +126,10 @@ class Step:
 
     async def _call_item(self, shared: dict[str, Any], items: Sequence[Any]) -> Any:
         arguments = shared.copy()
-        for inlet, item in zip(self.fans, items, strict=True):
-            if (failure := _unwanted_failure(item, inlet.takes_failure)) is not None:
+        for wired, item in zip(self.mapped, items, strict=True):
+            if (failure := _unwanted_failure(item, wired.takes_failure)) is not None:
                 return failure
-            arguments[inlet.parameter] = item
+            arguments[wired.parameter] = item
         try:
             return await self._call(arguments)
         except Exception as error:
@@ -145,9 +145,9 @@ class Step:
         return Failure(node=self.name, type=type(error).__name__, message=str(error))
 
 
-def _take(inlet: Input, values: Sequence[Any]) -> Any:
-    value = values[inlet.source]
-    return value if inlet.fetch is None or isinstance(value, Failure) else inlet.fetch(value)
+def _take(wired: Input, values: Sequence[Any]) -> Any:
+    value = values[wired.source]
+    return value if wired.fetch is None or isinstance(value, Failure) else wired.fetch(value)
 
 
 def _is_list(value: Any) -> bool:

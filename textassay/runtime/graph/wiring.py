@@ -47,10 +47,10 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Yield:
-    """What a node, or the input, puts on its wires."""
+class _NodeOutput:
+    """What a node, or the input, passes to the nodes that use it."""
 
-    slot: int
+    index: int
     type: Any
     failure_depth: int = 0
     """How many lists deep a failure may lie in the value."""
@@ -62,7 +62,7 @@ class Wiring:
     Attributes:
         steps: The nodes in an order in which each follows those it waits for.
         edges: Every wire but the constants, in the order given.
-        result: The output's slot.
+        result: The output's index.
         signature: The graph as an agent.
     """
 
@@ -77,15 +77,15 @@ class Wiring:
         order = self._order()
         self.edges = [edge for node in nodes for edge in self._edges(node)]
         self._check_use(order)
-        self._yields = {INPUT: _Yield(0, input)}
+        self._outputs = {INPUT: _NodeOutput(0, input)}
         # `_plan` looks up what the sources yield, so sources must be planned first.
         self.steps = [
-            self._plan(self._nodes[name], slot) for slot, name in enumerate(order, start=1)
+            self._plan(self._nodes[name], index) for index, name in enumerate(order, start=1)
         ]
         for step in self.steps:
-            step.consumers = [other for other in self.steps if step.slot in other.waits_for]
-        end = self._yields[output]
-        self.result = end.slot
+            step.consumers = [other for other in self.steps if step.index in other.waits_for]
+        end = self._outputs[output]
+        self.result = end.index
         self.signature = Signature(
             {INPUT: input}, frozenset({INPUT}), None, end.type, end.failure_depth
         )
@@ -158,13 +158,13 @@ class Wiring:
                 f"unreachable output: there is no path from the input to {self._output!r}"
             )
 
-    def _plan(self, node: Node, slot: int) -> Step:
+    def _plan(self, node: Node, index: int) -> Step:
         try:
             signature = signature_of(node.agent)
         except GraphError as error:
             raise self._error(f"the agent of node {node.name!r} cannot be used: {error}") from error
         nested = isinstance(getattr(node.agent, "signature", None), Signature)
-        step = Step(node.name, node.agent, slot, classes_of(signature.result), nested)
+        step = Step(node.name, node.agent, index, classes_of(signature.result), nested)
         edges = {edge.parameter: edge for edge in self._edges(node)}
         for parameter, wire in node.wires.items():
             expected = self._expected(node, signature, parameter)
@@ -180,15 +180,15 @@ class Wiring:
                 continue
             # A step waits for both kinds, but only fanned-out inputs decide how often its agent is
             # called.
-            inlets = step.fans if isinstance(wire, Each) else step.plain
-            inlets.append(self._connect(node, edges[parameter], expected))
+            inputs = step.mapped if isinstance(wire, Each) else step.passed
+            inputs.append(self._connect(node, edges[parameter], expected))
         if missing := sorted(signature.required - node.wires.keys()):
             raise self._error(f"node {node.name!r} has no wire for its parameter {missing[0]!r}")
-        step.waits_for = {inlet.source for inlet in (*step.plain, *step.fans)} - {0}
+        step.waits_for = {wired.source for wired in (*step.passed, *step.mapped)} - {0}
         result, depth = without(signature.result, Failure), signature.failure_depth
-        if step.fans:
+        if step.mapped:
             result, depth = list[result], depth + 1  # type: ignore[valid-type]
-        self._yields[node.name] = _Yield(slot, result, depth)
+        self._outputs[node.name] = _NodeOutput(index, result, depth)
         return step
 
     def _expected(self, node: Node, signature: Signature, parameter: str) -> Any:
@@ -206,7 +206,7 @@ class Wiring:
         return annotation
 
     def _connect(self, node: Node, edge: Edge, expected: Any) -> Input:
-        end, given = self._yields[edge.source], self._given(node, edge)
+        end, given = self._outputs[edge.source], self._given(node, edge)
         # A field of a message holds no failures: a failed node yields a `Failure` and has no
         # fields.
         depth = 0 if edge.path else end.failure_depth
@@ -222,11 +222,11 @@ class Wiring:
             given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
         self._check_fit(says, given, node, edge.parameter, expected)
         fetch = operator.attrgetter(edge.path) if edge.path else None
-        return Input(edge.parameter, end.slot, fetch, _takes_failure(expected, depth))
+        return Input(edge.parameter, end.index, fetch, _takes_failure(expected, depth))
 
     def _given(self, node: Node, edge: Edge) -> Any:
         """Return the type that comes over the wire."""
-        given, so_far = self._yields[edge.source].type, edge.source
+        given, so_far = self._outputs[edge.source].type, edge.source
         for name in edge.path.split(".") if edge.path else ():
             try:
                 given, so_far = field_of(given, name), f"{so_far}.{name}"

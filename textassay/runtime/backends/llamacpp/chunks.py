@@ -14,7 +14,7 @@ from typing import NamedTuple
 MIN_ROWS = 9
 """Fewest rows that go through the kernels together; CPU kernels need 8 and CUDA's 9."""
 
-SMALLEST_LIMIT = 4 * MIN_ROWS
+MIN_LIMIT = 4 * MIN_ROWS
 """Least batch size and least number of outputs a plan works with."""
 
 
@@ -54,8 +54,8 @@ def plan(kept: int, first: int, length: int, *, batch: int, outputs: int) -> lis
         kept: Tokens that are evaluated already; what `reusable` returned.
         first: First position whose logits are wanted.
         length: Number of tokens in the sequence.
-        batch: Most tokens in one batch, at least `SMALLEST_LIMIT`.
-        outputs: Most logit rows of one batch, at least `SMALLEST_LIMIT`.
+        batch: Maximum tokens in one batch, at least `MIN_LIMIT`.
+        outputs: Maximum logit rows of one batch, at least `MIN_LIMIT`.
     """
     output = first_output(first, length)
     chunks, start = [], kept

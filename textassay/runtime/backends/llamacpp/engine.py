@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.chunks import SMALLEST_LIMIT, plan, reusable
+from textassay.runtime.backends.llamacpp.chunks import MIN_LIMIT, plan, reusable
 from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation, LogitRow
 from textassay.runtime.backends.llamacpp.weights import Ids, Weights
@@ -65,7 +65,7 @@ class LlamaEngine:
             threads: Threads of one evaluation.
             kv: Type of the cached keys and values.
             sequences: Independent sequences; each takes the memory of a context.
-            batch: Most tokens evaluated together, at least `chunks.SMALLEST_LIMIT`.
+            batch: Maximum tokens evaluated together, at least `chunks.MIN_LIMIT`.
             flash_attention: Whether attention is computed in blocks; its results depend on how a
                 sequence was cut, so never in exact mode.
 
@@ -80,9 +80,7 @@ class LlamaEngine:
         """Batches decoded so far, for checks of how well they are filled."""
         # llama.cpp reserves memory for that many rows of logits; a vocabulary of 128,000 tokens
         # takes half a megabyte for each.
-        self._outputs = max(
-            SMALLEST_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size))
-        )
+        self._outputs = max(MIN_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size)))
         self.cached: list[Ids] = [np.empty(0, np.int32) for _ in range(sequences)]
         forget_log()
         self._context = self._lib.llama_init_from_model(

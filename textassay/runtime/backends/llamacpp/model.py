@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from textassay.runtime.backends.llamacpp.chunks import SMALLEST_LIMIT
+from textassay.runtime.backends.llamacpp.chunks import MIN_LIMIT
 from textassay.runtime.backends.llamacpp.digest import file_digest
 from textassay.runtime.backends.llamacpp.engine import BATCH, KvType
 from textassay.runtime.backends.llamacpp.fitting import Truncate
@@ -141,9 +141,9 @@ class LlamaCppModel(InProcessModel):
             raise ConfigurationError(
                 f"throughput mode takes 2 to 64 sequences, not {self._sequences}"
             )
-        if not SMALLEST_LIMIT <= self._batch <= MAX_BATCH:
+        if not MIN_LIMIT <= self._batch <= MAX_BATCH:
             raise ConfigurationError(
-                f"batch must be {SMALLEST_LIMIT} to {MAX_BATCH} tokens, not {self._batch}"
+                f"batch must be {MIN_LIMIT} to {MAX_BATCH} tokens, not {self._batch}"
             )
         if sequences is not None and self._mode == "exact":
             raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
