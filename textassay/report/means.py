@@ -19,6 +19,7 @@ import numpy as np
 
 from textassay.calibration.intervals import Linearized
 from textassay.meta.ranks import Floats
+from textassay.runtime.messages import Scale
 
 CONFIDENCE = 0.95
 
@@ -45,7 +46,12 @@ class Mean:
 
 
 def mean_of(
-    values: Floats, groups: Sequence[str | None], *, bins: int, span: tuple[float, float]
+    values: Floats,
+    groups: Sequence[str | None],
+    *,
+    bins: int,
+    span: tuple[float, float],
+    scale: Scale | None = None,
 ) -> Mean | None:
     """Return the mean with its interval and a histogram, or `None` if there is no value.
 
@@ -54,6 +60,8 @@ def mean_of(
         groups: Source of each value, length n; a row without one is a source of its own.
         bins: Number of bins of the histogram.
         span: Lowest and highest value of the histogram.
+        scale: The interval is cut at the ends of the scale, as `textassay estimate` cuts it; `None`
+            if unbounded.
     """
     kept = np.flatnonzero(~np.isnan(values))
     if not len(kept):
@@ -67,6 +75,8 @@ def mean_of(
         totals[key] = totals.get(key, 0.0) + float(values[at]) - value
     influence = np.fromiter(totals.values(), float) / len(kept)
     estimate = Linearized(value, influence, len(totals)).estimate(CONFIDENCE)
+    if scale is not None:
+        estimate = estimate.clipped(*scale)
     # clipped, so that values off the axis are counted in the last bins and not lost
     counts, _ = np.histogram(np.clip(values[kept], *span), bins=bins, range=span)
     return Mean(len(kept), len(totals), value, estimate.low, estimate.high, tuple(map(int, counts)))

@@ -7,12 +7,15 @@ here needs a style that a strict Content-Security-Policy would refuse.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
 Span = tuple[float, float]
 Point = tuple[float, float]
+_LARGEST_DOT = 7.0
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
@@ -51,6 +54,7 @@ def interval(
     span: Span,
     *,
     mark: float | None = None,
+    beside: float | None = None,
     kind: str = "judge",
     width: float = 130,
 ) -> Markup:
@@ -60,6 +64,7 @@ def interval(
         ends: Value, lower and upper end; `None` if missing.
         span: Ends of the axis.
         mark: A value to compare with, drawn as a tick.
+        beside: Another value to compare with, drawn as a square.
         kind: Whose value it is, a class of the style sheet.
         width: Width of the picture.
     """
@@ -76,6 +81,8 @@ def interval(
         parts.append(
             tag("line", x1=x(low), x2=x(high), y1=middle, y2=middle, class_=f"whisker {kind}")
         )
+    if beside is not None:
+        parts.append(_dot(x(beside), middle, "other"))
     if value is not None:
         parts.append(_dot(x(value), middle, kind))
     return picture(width, height, *parts)
@@ -171,9 +178,12 @@ def curve(
             at(x, lower) for x, lower, _ in reversed(band)
         ]
         parts.append(tag("polygon", points=_points(edge), class_="band"))
-    parts += [
-        tag("circle", cx=cx, cy=cy, r=1.6, class_="seen") for cx, cy in (at(*dot) for dot in dots)
-    ]
+    # ratings and scores repeat: the area of a dot is how many texts lie there
+    most = max(Counter(dots).values(), default=1)
+    for dot, count in Counter(dots).items():
+        cx, cy = at(*dot)
+        radius = max(1.6, _LARGEST_DOT * math.sqrt(count / most) if most > 1 else 0.0)
+        parts.append(tag("circle", cx=cx, cy=cy, r=radius, class_="seen"))
     parts.append(tag("polyline", points=_points([at(*point) for point in points]), class_="line"))
     return picture(width, height, *parts, label=label, kind="curve")
 

@@ -110,8 +110,8 @@ function show(item, answer = null, index = null, draft = null) {
   fill(draft || answer);
   $("back").disabled = item.position === 0;
   $("next").textContent = "Save and continue";
-  window.scrollTo(0, 0);
   mark(0, true);
+  window.scrollTo(0, 0);                        // a text is read before it is rated: on a phone the form is below it
 }
 
 function panel(part, kind) {
@@ -170,7 +170,7 @@ function ends(question) {
 
 function labels(question) {
   if (question.kind === "yes-no") return new Map([[1, "Yes"], [0, "No"]]);
-  if (question.kind === "choice") return new Map([[1, "First"], [0.5, "Equal"], [0, "Second"]]);
+  if (question.kind === "choice") return new Map([[1, "First"], [0, "Second"], [0.5, "Equal"]]); // as the keys 1, 2, 3
   return new Map(question.values.map((value) => [value, String(value)]));
 }
 

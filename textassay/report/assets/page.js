@@ -86,8 +86,11 @@
     fill(by("system"), [["", "all"], ...columns.systems.map((system, place) => [place, system])]);
     fill(by("outcome"), [["", "all"], ...columns.outcomes.map((outcome, place) => [place, outcome])]);
     by("apart-label").hidden = !columns.size;
+    by("list").closest(".split").classList.toggle("with-other", Boolean(columns.other));
+    by("people-key").hidden = !(columns.human && columns.aspects.some((aspect) => aspect.unit === "points"));
+    by("other-key").hidden = !columns.other;
     by("columns").className = `row columns ${layout()}`;
-    by("columns").replaceChildren(...["Example", "System", "Aspect", "", "Judge", ...(columns.size ? ["People", "Apart"] : []), ...(columns.other ? ["Second", "Change"] : [])]
+    by("columns").replaceChildren(...["Example", "System", "Aspect", "", columns.other ? "A" : "Judge", ...(columns.size ? ["People", "Apart"] : []), ...(columns.other ? ["B", "B − A"] : [])]
       .map((text, place) => element("span", place > 3 ? "n" : "", text)));
   }
   const layout = () => `${state.columns.size ? "" : "without-people "}${state.columns.other ? "with-other" : ""}`;
@@ -172,7 +175,9 @@
       if (near(other)) lane.append(sign("other", other, aspect.scale));
       if (value !== null) lane.append(sign("judge", value, aspect.scale));
     }
-    const id = columns.ids[example], shown = element("span", "id", id.length > 17 ? `${id.slice(0, 5)}…${id.slice(-10)}` : id);
+    // ids of a data set begin alike: where room is short, the end stays
+    const id = columns.ids[example], shown = element("span", "id");
+    shown.append(element("span", "", id.slice(0, -8)), element("span", "", id.slice(-8)));
     shown.title = id;
     made.append(shown, element("span", "system", columns.systems[columns.system[example]] ?? ""),
       element("span", "aspect", aspect.name), lane,
@@ -206,9 +211,9 @@
     made.dir = "auto";
     return made;
   }
-  function folded(title, text) {
+  function folded(title, ...texts) {
     const made = element("details");
-    made.append(element("summary", "", title), quoted(text));
+    made.append(element("summary", "", title), ...texts.map((text) => quoted(text)));
     return made;
   }
   function share(start, end) {
@@ -261,7 +266,8 @@
     if (shown.output !== undefined) made.push(quoted(shown.output));
     if (shown.source !== undefined) made.push(folded("Source", shown.texts[shown.source]));
     if (shown.context !== undefined) made.push(folded("Context", shown.texts[shown.context]));
-    (shown.references ?? []).forEach((place, number) => made.push(folded(shown.references.length > 1 ? `Reference ${number + 1}` : "Reference", shown.texts[place])));
+    const references = (shown.references ?? []).map((place) => shown.texts[place]);
+    if (references.length) made.push(folded(references.length > 1 ? `${references.length} references` : "Reference", ...references));
     shown.scores.forEach((scores, run) => {
       const score = scores[aspect.name];
       if (!score) return;

@@ -163,7 +163,10 @@ def _estimate(columns: Columns, section: Decisions) -> None:
 
 def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
     best = row.corrected if row.corrected.value is not None else row.judge_only
-    return svg.interval((best.value, best.low, best.high), span, mark=row.labels_only.value)
+    drawn, judge = (best.value, best.low, best.high), row.judge_only.value
+    # a judge on another scale than the raters' has no place on their axis
+    beside = judge if judge is not None and span[0] <= judge <= span[1] else None
+    return svg.interval(drawn, span, mark=row.labels_only.value, beside=beside, width=170)
 
 
 def _stand_in(columns: Columns, section: Decisions) -> None:

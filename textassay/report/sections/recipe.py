@@ -59,8 +59,10 @@ class RecipeSection:
         method: Name of the method.
         graph: The graph drawn.
         reason: Why the graph cannot be drawn.
+        fans_out: Whether a node of the graph runs once per item.
         steps: The graph in words: a node and what feeds it.
-        tree: Criteria, parents before children.
+        trees: A root aspect and its criteria, parents before children; one tree without a root if
+            no criterion has children.
         fitted: Whether importance is known.
         plan: Steps of the plan.
         assistants: Aspect and the tools that serve it.
@@ -69,8 +71,9 @@ class RecipeSection:
     method: str
     graph: Markup | None
     reason: str | None
+    fans_out: bool
     steps: list[tuple[str, str]]
-    tree: list[Criterion]
+    trees: list[tuple[str, list[Criterion]]]
     fitted: bool
     plan: list[str]
     assistants: list[tuple[str, str]]
@@ -78,10 +81,11 @@ class RecipeSection:
 
 def recipe(run: RunSource) -> RecipeSection:
     """Return how a run's method works."""
-    picture, steps, reason = None, [], None
+    picture, steps, reason, fans_out = None, [], None, False
     try:
         graph = _graph(run.manifest.get("spec") or {})
         picture, steps = _drawn(graph), _in_words(graph)
+        fans_out = any(edge.fans_out for edge in graph.edges)
     except TextassayError as error:
         reason = str(error)
     plan, assistants = _plan(run)
@@ -90,8 +94,9 @@ def recipe(run: RunSource) -> RecipeSection:
         run.method,
         picture,
         reason,
+        fans_out,
         steps,
-        tree,
+        _by_root(tree),
         any(node.importance is not None for node in tree),
         plan,
         assistants,
@@ -117,7 +122,7 @@ def _graph(spec: Mapping[str, Any]) -> Graph:
 
 
 def _drawn(graph: Graph) -> Markup:
-    names = {"input": "example", _RESULT: "scores"}
+    names = {"input": "example", _RESULT: "result"}
     edges = [(edge.source, edge.target, edge.fans_out) for edge in graph.edges]
     depth = {"input": 0}
     # longest path by relaxation: after as many rounds as nodes, every edge points to the right
@@ -162,6 +167,19 @@ def _tree(run: RunSource) -> list[Criterion]:
     means = _means(run)
     most = max((abs(value) for value in importance.values()), default=0.0)
     return [_criterion(id_, means, importance, most) for id_ in ids]
+
+
+def _by_root(tree: Sequence[Criterion]) -> list[tuple[str, list[Criterion]]]:
+    """Return criteria by the root that they stand under."""
+    if not any(node.depth for node in tree):
+        # features of a fitted evaluator are no tree
+        return [("", list(tree))] if tree else []
+    roots: list[tuple[str, list[Criterion]]] = []
+    for node in tree:
+        if node.depth == 0 or not roots:
+            roots.append((node.name, []))
+        roots[-1][1].append(node)
+    return roots
 
 
 def _criterion(

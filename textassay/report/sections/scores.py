@@ -12,6 +12,7 @@ from textassay.report import svg
 from textassay.report.joined import Joined
 from textassay.report.means import Mean, mean_of
 from textassay.report.source import DataSource, RunSource
+from textassay.runtime.messages import Scale
 
 _BINS = 16
 
@@ -73,12 +74,18 @@ def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> Aspect
     span = scale or ((float(known.min()), float(known.max())) if len(known) else (0.0, 1.0))
     named = sorted({system for system in systems if system is not None})
     everyone = np.arange(len(rows))
-    lines = [_system(None, everyone, values, human, groups, span)]
+    lines = [_system(None, everyone, values, human, groups, span, scale)]
     # a single system would repeat the row of all texts
     if len(named) > 1:
         each = [
             _system(
-                name, np.flatnonzero([one == name for one in systems]), values, human, groups, span
+                name,
+                np.flatnonzero([one == name for one in systems]),
+                values,
+                human,
+                groups,
+                span,
+                scale,
             )
             for name in named
         ]
@@ -97,8 +104,10 @@ def _system(
     human: np.ndarray[tuple[int], np.dtype[np.float64]],
     groups: Sequence[str | None],
     span: tuple[float, float],
+    scale: Scale | None,
 ) -> SystemRow:
-    mean = mean_of(values[rows], [groups[int(row)] for row in rows], bins=_BINS, span=span)
+    sources = [groups[int(row)] for row in rows]
+    mean = mean_of(values[rows], sources, bins=_BINS, span=span, scale=scale)
     rated = human[rows][~np.isnan(human[rows])]
     people = float(rated.mean()) if len(rated) else None
     # raters may have used another scale, and a mark clipped to this one would be wrong
