@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -30,9 +32,12 @@ def cluster():
         environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
         from ray.cluster_utils import Cluster
 
-        cluster = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-        )
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        head = {"num_cpus": 0, "include_dashboard": False, "ray_client_server_port": port}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster.client_address = f"ray://127.0.0.1:{port}"
         try:
             for _ in range(2):
                 cluster.add_node(num_cpus=1)
@@ -98,3 +103,28 @@ def test_a_node_is_killed_and_one_joins(cluster, tmp_path):
         assert done.code == 0, done.err
         assert server.counters.requests == asked
         assert verdicts(whole) == verdicts(run)
+
+
+def test_workers_hold_a_local_model(cluster, tmp_path, monkeypatch):
+    """Through Ray Client, and by a path relative to this process's folder, not to the nodes'."""
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed")
+    from tests.gguf_fixture import write_model
+
+    write_model(tmp_path / "tiny.gguf")
+    data = write_examples(tmp_path / "data.jsonl", 12)
+    monkeypatch.chdir(tmp_path)
+    judging = ("--method", "gptscore", "--model", "llamacpp/tiny.gguf", "--aspects", "coherence")
+
+    def score(out: str, *more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", MAIN, "score", str(data), *judging, *more, "--out", out]
+        return subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+        )
+
+    done = score("elsewhere", "--cluster", cluster.client_address, "--set", "threads=1")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    here = score("here", "--set", "threads=1")
+    assert here.returncode == 0, here.stderr
+    assert verdicts(Path("elsewhere")) == verdicts(Path("here"))
+    assert len(verdicts(Path("here"))) == 12

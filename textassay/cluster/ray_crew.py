@@ -165,8 +165,11 @@ class RayWorker:
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         errors = self._ray.exceptions
+        answer = asyncio.wrap_future(getattr(self._actor, method).remote(*arguments).future())
+        answer.add_done_callback(_retrieve)
         try:
-            return await getattr(self._actor, method).remote(*arguments)
+            # shielded, as Ray Client fails in a thread of its own if it cannot deliver an answer
+            return await asyncio.shield(answer)
         except errors.RayTaskError as error:
             # what a worker expects it returns; this is a fault of a program, or of an installation
             raise RuntimeError(f"the worker on {self._name} failed: {error}") from None
@@ -181,6 +184,16 @@ class RayWorker:
             ) from error
 
 
+class Actor(Worker):
+    """A worker as a process of a cluster."""
+
+    def __init__(self, folder: str) -> None:
+        """Work in `folder`, where this node has it, so that relative paths mean the same."""
+        super().__init__()
+        with suppress(OSError):
+            os.chdir(folder)
+
+
 class RayCrew:
     """Places workers on the nodes of a cluster, also on those that join later."""
 
@@ -188,7 +201,7 @@ class RayCrew:
         """Store how workers are placed; see `ray_cluster`."""
         self._ray, self._workers, self._local, self._threads = ray, workers, local, threads
         # without restarts: a restarted actor would have lost its session
-        self._actor = ray.remote(max_restarts=0, max_task_retries=0)(Worker)
+        self._actor = ray.remote(max_restarts=0, max_task_retries=0)(Actor)
         self.workers_started: list[RayWorker] = []
         self._started = 0
         self._waited = 0.0
@@ -279,7 +292,14 @@ class RayCrew:
 
     def _start(self, node: str | None, name: str, **options: Any) -> RayWorker:
         self._started += 1
-        return RayWorker(self._ray, self._actor.options(**options).remote(), node, name)
+        actor = self._actor.options(**options).remote(os.getcwd())
+        return RayWorker(self._ray, actor, node, name)
+
+
+def _retrieve(answer: asyncio.Future[Any]) -> None:
+    """Take the error of a call that nobody waits for any more, which asyncio would log."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _amount(node: dict[str, Any], resource: str) -> float:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import traceback
 from contextlib import AsyncExitStack, aclosing, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from textassay.cluster.messages import (
@@ -24,6 +22,7 @@ from textassay.cluster.messages import (
     Report,
     Rows,
 )
+from textassay.cluster.scratch import scratch_folder
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import Session, open_session, workers_of
@@ -177,9 +176,9 @@ class Worker:
             self._news.set()
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
-        scratch = stack.enter_context(TemporaryDirectory(prefix="textassay-"))
+        scratch = stack.enter_context(scratch_folder())
         # a file rather than memory: equal requests are asked once, however long the run is
-        store = await open_store(job.settings, Path(scratch) / ANSWERS, stack)
+        store = await open_store(job.settings, scratch / ANSWERS, stack)
         if store is not None and job.settings.cache is None:
             await gather([store.put(key, value) for key, value in job.answers])
             store = self._recording = Recording(store)
