@@ -405,8 +405,15 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
 
 def _prompt(body: Json) -> str:
     if "messages" in body:
-        return "\n".join(f"{m['role']}: {m['content']}" for m in body["messages"])
+        return "\n".join(f"{m['role']}: {_content(m['content'])}" for m in body["messages"])
     return str(body.get("prompt", ""))
+
+
+def _content(content: Any) -> str:
+    """Return a message's text, which some clients send as a list of parts."""
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return str(content)
 
 
 def _text(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:

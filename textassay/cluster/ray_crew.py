@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from textassay.cluster.crew import WorkerLost
@@ -292,7 +293,7 @@ class RayCrew:
 
     def _start(self, node: str | None, name: str, **options: Any) -> RayWorker:
         self._started += 1
-        actor = self._actor.options(**options).remote(os.getcwd())
+        actor = self._actor.options(**options).remote(str(Path.cwd()))
         return RayWorker(self._ray, actor, node, name)
 
 
