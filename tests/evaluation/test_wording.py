@@ -73,7 +73,7 @@ OTHERS = re.compile(
     r"|--textassay|^ --revision $|^--of-"
 )
 PACKAGE = Path(package.__file__).parent
-COMMAND_LINE = ("cli", "demo", "pytest_plugin.py")
+COMMAND_LINE = ("cli", "demo", "pytest_plugin")
 
 
 def texts_of(path):

@@ -118,6 +118,14 @@ def test_inconclusive_may_fail_with_a_status_of_its_own(suite):
     assert result.ret == 4
 
 
+def test_a_real_failure_keeps_its_status(suite):
+    """Also one that came before any check, and one of a test that uses nothing of ours."""
+    failing = "def test_a_bug():\n    assert 1 == 2\n"
+    suite.makepyfile(test_first=failing)
+    chosen = ("-k", "bug or open", "--textassay-inconclusive=fail")
+    assert run(suite, *chosen, "test_first.py", "test_suite.py").ret == 1
+
+
 def test_replay_asks_nobody(suite, monkeypatch):
     """In CI recorded answers are replayed, without a key or a price; what was never asked is an
     error."""
