@@ -26,7 +26,7 @@ from textassay.stress.expectations import expected
 from textassay.stress.families.position import LABEL_ORDER, LETTERS, SCALE_ORDER
 from textassay.stress.paraphrase import TEST as PARAPHRASE
 from textassay.stress.suite import EDITS
-from textassay.stress.table import Answered, JoinedSessions
+from textassay.stress.table import JoinedSessions, SessionScores
 from textassay.stress.variants import Variants
 from textassay.stress.verdicts import StressRow, verdicts
 
@@ -186,10 +186,10 @@ class World:
 
     def _answered(
         self, judge: Judge, copies: Sequence[Example], lean: float, rng: np.random.Generator
-    ) -> Answered:
+    ) -> SessionScores:
         keys, said, truths = self._columns(judge, copies)
         values = rated(said + lean, truths, rng.normal(0, judge.noise, len(keys)))
-        return Answered(
+        return SessionScores(
             values=dict(zip(keys, values.tolist(), strict=True)),
             scales={one.label: one.scale for one in self.aspects},
         )

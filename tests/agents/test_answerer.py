@@ -46,14 +46,14 @@ def to(model, **fields):
     return Ask(model, "decomp_eval", TASK, **fields)
 
 
-async def inquiry():
+async def question_set():
     return await SentenceQuestions(PromptTemplate("decomp_eval", TASK), BOOK)(
         EXAMPLE, TASK.aspects[0]
     )
 
 
 async def ask(*pairs, **fields):
-    asked = await inquiry()
+    asked = await question_set()
     return await Answerer(to(says(*pairs)), book=BOOK, **fields)(asked.question, asked)
 
 
@@ -83,7 +83,7 @@ async def test_p_yes_is_a_probability_on_the_side_of_the_likelier_answer(yes, no
 async def test_answers_join_the_prompt_of_the_next_question_in_order():
     chains = []
     model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), (0.8, 0.1), chains=chains)
-    asked = await inquiry()
+    asked = await question_set()
     replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(asked)
     one, two, three = (question.text for question in asked.subquestions)
     first, second, third, last = (request.text for request in model.requests)
@@ -100,7 +100,7 @@ async def test_answers_join_the_prompt_of_the_next_question_in_order():
 async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_make_the_score():
     chains = []
     model = says((0.9, 0.1), (0.2, 0.2), (0.1, 0.2), chains=chains)
-    asked = await inquiry()
+    asked = await question_set()
     summed = asked.model_copy(update={"form": asked.form.model_copy(update={"value": "sum"})})
     replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(summed)
     assert len(model.requests) == len(replies.answers) == 3
@@ -110,7 +110,7 @@ async def test_the_question_about_the_whole_is_not_asked_where_the_sentences_mak
 async def test_no_more_is_asked_after_a_question_without_an_answer():
     chains = []
     model = says((0.9, 0.1), (None, None), chains=chains)
-    replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(await inquiry())
+    replies = await AnswersInOrder(Answerer(to(model), book=BOOK))(await question_set())
     assert len(model.requests) == len(replies.items) == 2
     assert len(replies.answers) == 1
     assert replies.problem.type == "NoLabelMass"
@@ -139,7 +139,7 @@ async def test_equation_3_holds_for_any_mass_unless_a_least_one_is_asked_for():
 
 async def test_chat_and_plain_prompts_say_the_same_and_take_the_same_spellings():
     chat, plain = says((0.5, 0.1)), says((0.5, 0.1))
-    asked = await inquiry()
+    asked = await question_set()
     await Answerer(to(chat), book=BOOK)(asked.question, asked)
     await Answerer(to(plain, profile=Profile(ask="plain")), book=BOOK)(asked.question, asked)
     assert chat.requests[0].messages[0].content == plain.requests[0].prompt
@@ -152,7 +152,7 @@ async def test_words_of_another_language_may_be_asked_for():
     book = BOOK.model_copy(
         update={"yes": ("ja", "Ja"), "no": ("nein", "Nein"), "instruction": "Antworte."}
     )
-    await AnswersInOrder(Answerer(to(model), book=book))(await inquiry())
+    await AnswersInOrder(Answerer(to(model), book=book))(await question_set())
     assert model.requests[1].choices["no"] == ("nein", "Nein", " nein", " Nein")
     assert "? Ja\n" in model.requests[1].text
     assert model.requests[0].text.startswith("Antworte.\n")
@@ -162,7 +162,7 @@ async def test_a_truncated_source_is_told():
     model = ScriptedModel(
         choices=lambda _: ChoicesResponse(logprobs={"yes": -0.1, "no": -3.0}, truncated_tokens=7)
     )
-    asked = await inquiry()
+    asked = await question_set()
     assert (await Answerer(to(model), book=BOOK)(asked.question, asked)).truncated_tokens == 7
     assert model.requests[0].truncatable == EXAMPLE.source
 
@@ -173,7 +173,7 @@ async def test_a_model_that_cannot_is_refused_before_it_is_asked():
 
 
 async def test_errors_of_the_model_pass_through():
-    asked = await inquiry()
+    asked = await question_set()
     with pytest.raises(ServerFailed):
         await Answerer(to(ScriptedModel(choices=lambda _: ServerFailed("down"))))(
             asked.question, asked

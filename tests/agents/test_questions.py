@@ -165,18 +165,18 @@ def test_an_aspect_that_asks_something_else_keeps_its_question_unless_the_users_
 @pytest.mark.asyncio
 async def test_one_sub_question_a_sentence_in_order():
     task = tasks.load("dialogue", ["coherence"])
-    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
+    question_set = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
         WHOLE, task.aspects[0]
     )
-    assert [q.text for q in inquiry.subquestions] == [
+    assert [q.text for q in question_set.subquestions] == [
         'Is this response sentence 1 "Wow that\'s a lot of soup." a coherent response given the dialogue history?',
         'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" a coherent response given the '
         "dialogue history?",
         'Is this response sentence 3 "I heard flasher will perform there." a coherent response given the dialogue '
         "history?",
     ]
-    assert [q.index for q in inquiry.subquestions] == [0, 1, 2]
-    assert [part["label"] for part in inquiry.texts] == ["dialogue history", "response"]
+    assert [q.index for q in question_set.subquestions] == [0, 1, 2]
+    assert [part["label"] for part in question_set.texts] == ["dialogue history", "response"]
 
 
 @pytest.mark.asyncio
@@ -192,49 +192,50 @@ async def test_one_sub_question_a_sentence_in_order():
 )
 async def test_nothing_is_asked_about_a_text_that_is_not_there(task, aspect, without, kind):
     loaded = tasks.load(task, [aspect])
-    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", loaded), BOOK)(
+    question_set = await SentenceQuestions(PromptTemplate("decomp_eval", loaded), BOOK)(
         WHOLE.model_copy(update=without), loaded.aspects[0]
     )
-    assert inquiry.missing.type == kind
-    assert (inquiry.form, inquiry.subquestions) == (None, ())
+    assert question_set.missing.type == kind
+    assert (question_set.form, question_set.subquestions) == (None, ())
 
 
 @pytest.mark.asyncio
 async def test_the_first_of_several_references_that_is_not_blank_is_shown():
     task = tasks.load("summarization", ["relevance"])
-    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
+    question_set = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
         WHOLE, task.aspects[0]
     )
-    assert "First." in inquiry.texts[1]["text"]
-    assert not any("Second." in part["text"] for part in inquiry.texts)
+    assert "First." in question_set.texts[1]["text"]
+    assert not any("Second." in part["text"] for part in question_set.texts)
 
 
 @pytest.mark.asyncio
 async def test_engagingness_without_a_fact_is_not_asked_about_the_fact():
     task = tasks.load("dialogue", ["engagingness"])
-    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
+    question_set = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
         WHOLE.model_copy(update={"context": None}), task.aspects[0]
     )
     assert (
-        inquiry.form.question == "Is this an engaging response according to the dialogue history?"
+        question_set.form.question
+        == "Is this an engaging response according to the dialogue history?"
     )
-    assert inquiry.form.value == "sum"
+    assert question_set.form.value == "sum"
 
 
 @pytest.mark.asyncio
 async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
     task = tasks.load("summarization")
     ask = SentenceQuestions(PromptTemplate("decomp_eval", task, layout="shared-prefix"), BOOK)
-    inquiries = [await ask(WHOLE, aspect) for aspect in task.aspects]
-    assert len({repr(inquiry.texts[:3]) for inquiry in inquiries}) == 1
-    assert [part["label"] for part in inquiries[0].texts] == ["source text", "context", "summary"]
-    assert [part["label"] for part in inquiries[3].texts] == [
+    sets = [await ask(WHOLE, aspect) for aspect in task.aspects]
+    assert len({repr(question_set.texts[:3]) for question_set in sets}) == 1
+    assert [part["label"] for part in sets[0].texts] == ["source text", "context", "summary"]
+    assert [part["label"] for part in sets[3].texts] == [
         "source text",
         "context",
         "summary",
         "reference",
     ]
-    assert inquiries[1].names == (
+    assert sets[1].names == (
         {"label": "summary", "name": "claim"},
         {"label": "source text", "name": "document"},
     )
@@ -244,10 +245,10 @@ async def test_a_shared_prefix_shows_every_aspect_the_same_texts_first():
 @given(output=st.text(alphabet=st.sampled_from('ab. \n"<>/?Yes'), max_size=60))
 async def test_no_sentence_can_close_what_stands_around_it(output):
     task = tasks.load("general", ["coherence"])
-    inquiry = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
+    question_set = await SentenceQuestions(PromptTemplate("decomp_eval", task), BOOK)(
         Example(id="x", output=output), task.aspects[0]
     )
-    for question in inquiry.subquestions:
+    for question in question_set.subquestions:
         assert "\n" not in question.text
         inside = question.text.removeprefix(f"Is this text sentence {question.index + 1} ")
         inside = inside.removesuffix(" a coherent text?")

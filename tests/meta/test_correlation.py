@@ -171,11 +171,11 @@ def test_whole_weights_equal_repeated_rows(arrays, seed):
     x, y = (np.array(side, float) for side in arrays)
     weights = np.random.default_rng(seed).integers(0, 4, (len(x), 5))
     cells = Cells(x, y)
-    weighed = cells.weigh(weights.astype(float))
+    sample = cells.weighted(weights.astype(float))
     for coefficient, values in (
-        (pearson, cells.pearson(weighed)),
-        (spearman, cells.spearman(weighed)),
-        (kendall, cells.kendall(weighed)),
+        (pearson, cells.pearson(sample)),
+        (spearman, cells.spearman(sample)),
+        (kendall, cells.kendall(sample)),
     ):
         for column, value in zip(weights.T, values, strict=True):
             expected = coefficient(np.repeat(x, column), np.repeat(y, column))
@@ -186,8 +186,8 @@ def test_whole_weights_equal_repeated_rows(arrays, seed):
 
 def test_no_weight_at_all_is_undefined_without_a_warning():
     cells = Cells(np.array([1.0, 2.0]), np.array([2.0, 1.0]))
-    weighed = cells.weigh(np.array([[0.0, 1.0], [0.0, 1.0]]))
-    for values in (cells.pearson(weighed), cells.spearman(weighed), cells.kendall(weighed)):
+    sample = cells.weighted(np.array([[0.0, 1.0], [0.0, 1.0]]))
+    for values in (cells.pearson(sample), cells.spearman(sample), cells.kendall(sample)):
         assert np.isnan(values[0])
         assert values[1] == pytest.approx(-1)
 

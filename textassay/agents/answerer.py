@@ -81,13 +81,13 @@ class Answerer:
         scoring(self.ask.model, "choices")
 
     async def __call__(
-        self, question: SubQuestion, inquiry: QuestionSet, earlier: tuple[Answer, ...] = ()
+        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
     ) -> Reply:
         """Return the answer with P(yes) and the mass of both words.
 
         Args:
-            question: One of the inquiry's sub-questions, or its question.
-            inquiry: What the question is answered from.
+            question: A sub-question of the set, or its question.
+            question_set: What the question is answered from.
             earlier: Answers to show before it.
 
         Raises:
@@ -96,19 +96,19 @@ class Answerer:
             ModelError: The model could not be asked.
         """
         choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
-        response = await self.ask.choices(self._prompt(question, inquiry, earlier), choices)
+        response = await self.ask.choices(self._prompt(question, question_set, earlier), choices)
         return self._read(question, response)
 
     def _prompt(
-        self, question: SubQuestion, inquiry: QuestionSet, earlier: tuple[Answer, ...]
+        self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]
     ) -> Prompt:
-        ahead = self.question_first and question == inquiry.question
+        ahead = self.question_first and question == question_set.question
         messages = self.ask.template.render_messages(
-            inquiry.bare,
+            question_set.bare,
             instruction=self.book.instruction,
-            texts=inquiry.texts,
-            names=inquiry.names,
-            definition=inquiry.form.definition if inquiry.form is not None else "",
+            texts=question_set.texts,
+            names=question_set.names,
+            definition=question_set.form.definition if question_set.form is not None else "",
             earlier=[
                 {
                     "question": answer.question.text,
@@ -119,7 +119,7 @@ class Answerer:
             question=question.text,
             ahead=question.text if ahead else "",
         )
-        return Prompt(messages, inquiry.source)
+        return Prompt(messages, question_set.source)
 
     def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
         logprobs = {label: response.logprobs.get(label) for label in ("yes", "no")}
@@ -148,7 +148,7 @@ class AnswersInOrder:
 
     answerer: Answerer
 
-    async def __call__(self, inquiry: QuestionSet) -> Replies:
+    async def __call__(self, question_set: QuestionSet) -> Replies:
         """Return the replies; the first one without an answer is the last.
 
         Raises:
@@ -156,19 +156,19 @@ class AnswersInOrder:
         """
         # Sentences judged by themselves do not wait for each other; sub-questions of one output do,
         # since each prompt shows the answers before it.
-        if inquiry.parts:
-            parts = await gather([self(part) for part in inquiry.parts])
+        if question_set.parts:
+            parts = await gather([self(part) for part in question_set.parts])
             return Replies(
                 items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts)
             )
         replies = Replies()
-        questions = inquiry.questions
+        questions = question_set.questions
         with conversation() as turns:
             for question in questions:
                 # Tells a local model whether to keep the prompt for the next question, which begins
                 # with it.
                 turns.has_next = question is not questions[-1]
-                reply = await self.answerer(question, inquiry, replies.answers)
+                reply = await self.answerer(question, question_set, replies.answers)
                 replies = Replies(items=(*replies.items, reply))
                 if reply.answer is None:
                     break

@@ -126,12 +126,12 @@ class ProbabilityVerifier:
         shown = self.windows.of(example, claim)
         aspect = ASPECT.model_copy(update={"question": self.question})
         prepare = SentenceQuestions(self.ask.template, self._table, decompose=False)
-        inquiry = await prepare(shown, aspect)
+        question_set = await prepare(shown, aspect)
         replies = Replies()
-        if inquiry.form is not None:
-            reply = await Answerer(self.ask, self._table)(inquiry.question, inquiry)
+        if question_set.form is not None:
+            reply = await Answerer(self.ask, self._table)(question_set.question, question_set)
             replies = Replies(items=(reply,))
-        return await YesNoAggregator()(shown, aspect, inquiry, replies)
+        return await YesNoAggregator()(shown, aspect, question_set, replies)
 
 
 @dataclass(frozen=True)

@@ -108,20 +108,20 @@ class LLMFuser:
             ModelError: The model could not be asked.
         """
         example = self.ask.prepare(example)
-        abouts = [self._about(example, aspect) for aspect in aspects]
+        identities = [self._about(example, aspect) for aspect in aspects]
         # Before the judge is asked: its answer would be paid for and thrown away.
         problem = self._problem_before(example, assistance, plan)
         if problem is not None:
-            return [Score.unscored(**problem, **about) for about in abouts]
+            return [Score.unscored(**problem, **identity) for identity in identities]
         assert not isinstance(plan, RefusedPlan)
         answers = await self._answers(self._prompt(example, assistance, plan))
         samples = [sample for answer in answers for sample in answer.samples]
         read = [joint for answer in answers for joint in answer.read]
         scores = [
             self._score(
-                about, self._place(aspect), samples, read, _evidence(aspect, assistance, plan)
+                identity, self._place(aspect), samples, read, _evidence(aspect, assistance, plan)
             )
-            for about, aspect in zip(abouts, aspects, strict=True)
+            for identity, aspect in zip(identities, aspects, strict=True)
         ]
         invented = _counted([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
@@ -241,7 +241,7 @@ class LLMFuser:
 
     def _score(
         self,
-        about: dict[str, Any],
+        identity: dict[str, Any],
         place: int,
         samples: Sequence[Sample],
         read: Sequence[JointAnswer],
@@ -268,7 +268,7 @@ class LLMFuser:
             ratings,
             evidence=evidence,
             explanation=explained[0][1] if explained else None,
-            **about,
+            **identity,
             **single,
         )
 

@@ -91,7 +91,7 @@ class Profile(Message):
         source, output = example.source, example.output
         talk = task.name in self.conversations
         if talk and source is not None:
-            source, output = _unlabelled(source, output)
+            source, output = _unlabeled(source, output)
         return example.model_copy(
             update={
                 "source": (
@@ -131,7 +131,7 @@ def _prepared(text: str, how: Text, lines: Lines) -> str:
     return " ".join(plain.split()) if lines == "joined" else plain
 
 
-def _unlabelled(source: str, output: str) -> tuple[str, str]:
+def _unlabeled(source: str, output: str) -> tuple[str, str]:
     """Return a conversation and its answer without speakers' labels, where every turn has one."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
     labels = [_SPEAKER.match(turn) for turn in turns]

@@ -30,7 +30,7 @@ class YesNoAggregator:
     signature: str = ""
 
     async def __call__(
-        self, example: Example, aspect: Aspect, inquiry: QuestionSet, replies: Replies
+        self, example: Example, aspect: Aspect, question_set: QuestionSet, replies: Replies
     ) -> Score:
         """Return the score.
 
@@ -44,8 +44,8 @@ class YesNoAggregator:
             "usage": sum((reply.usage for reply in replies.items), Usage()),
             "signature": self.signature,
         }
-        if inquiry.form is None:
-            missing = inquiry.missing or _NOTHING_ASKED
+        if question_set.form is None:
+            missing = question_set.missing or _NOTHING_ASKED
             about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
             return Score.unscored(missing.type, missing.message, **about)
         # One question without an answer leaves no score: a mean over the rest would stand for
@@ -56,11 +56,11 @@ class YesNoAggregator:
         answers = replies.answers
         if replies.parts:  # what counts is each sentence's own question, after its sub-question
             answers = tuple(part.answers[-1] for part in replies.parts)
-        elif inquiry.questions[-1] == inquiry.question:
+        elif question_set.questions[-1] == question_set.question:
             last = answers[-1]
             return Score(value=min(last.p_yes, 1.0), mass=last.mass, scale=(0.0, 1.0), **about)
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
-        is_sum = inquiry.form.value == "sum"
+        is_sum = question_set.form.value == "sum"
         scale: Scale = (0.0, float(count) if is_sum else 1.0)
         value = total if is_sum else total / count
         mass = math.fsum(answer.mass or 0.0 for answer in answers) / count

@@ -14,6 +14,11 @@ Example:
 """
 
 from textassay.calibration.alternative_annotator import AltTest, alt_test
+from textassay.calibration.annotator_test import (
+    AnnotatorTest,
+    annotator_test,
+    pooled_annotator_test,
+)
 from textassay.calibration.bradley_terry import Comparisons, fit_strengths
 from textassay.calibration.calibration import AspectCalibration, Calibrated, calibrate
 from textassay.calibration.columns import (
@@ -48,10 +53,10 @@ from textassay.calibration.ordinal import Ordinal, fit_ordinal
 from textassay.calibration.paired import PairedDifference, paired_difference, sign_flip_p
 from textassay.calibration.prepared import scales_of
 from textassay.calibration.ranking import RankDifference, Ranking, RankRow, rank_systems
-from textassay.calibration.stand_in import StandIn, may_stand_in, may_stand_in_pooled
 
 __all__ = [
     "AltTest",
+    "AnnotatorTest",
     "AspectCalibration",
     "Calibrated",
     "Calibration",
@@ -75,10 +80,10 @@ __all__ = [
     "RankRow",
     "Ranking",
     "Scales",
-    "StandIn",
     "SystemDifference",
     "agreement_difference",
     "alt_test",
+    "annotator_test",
     "calibrate",
     "compare_runs",
     "correct_mean",
@@ -95,11 +100,10 @@ __all__ = [
     "join_columns",
     "learn_map",
     "load",
-    "may_stand_in",
-    "may_stand_in_pooled",
     "next_rows",
     "paired_difference",
     "plan_labels",
+    "pooled_annotator_test",
     "power_tuned",
     "rank_systems",
     "read_judged",

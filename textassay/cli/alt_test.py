@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from textassay.calibration.annotator_test import (
+    AnnotatorTest,
+    annotator_test,
+    pooled_annotator_test,
+)
 from textassay.calibration.prepared import one_signature, scales_of
-from textassay.calibration.stand_in import StandIn, may_stand_in, may_stand_in_pooled
 from textassay.cli.console import results, say
 from textassay.cli.decisions import (
     check_confidence,
@@ -50,11 +54,11 @@ def show(
     scaled = [(columns, scales_of(columns, scales)) for columns in tables]
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     results = [
-        may_stand_in(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
+        annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
         for columns, own in scaled
     ]
     if pool and len(scaled) > 1:
-        results.append(may_stand_in_pooled(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
+        results.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
     if as_json:
         print_json({"rows": [one.as_dict() for one in results]})
         return
@@ -63,7 +67,7 @@ def show(
         say("every row counts as a source of its own: the data have no field 'group'")
 
 
-def _draw(tests: Sequence[StandIn]) -> None:
+def _draw(tests: Sequence[AnnotatorTest]) -> None:
     console = results()
     lines = table(
         "score", "n", "raters", "sources", "omega", "rho", "constant", "omega", "rho", "words rho",
@@ -106,7 +110,7 @@ def _draw(tests: Sequence[StandIn]) -> None:
         _print_notes(one)
 
 
-def _print_notes(one: StandIn) -> None:
+def _print_notes(one: AnnotatorTest) -> None:
     test = one.test
     if test.constant.passes:
         values = " ".join(f"{value:g}" for value in test.constant_values)

@@ -90,9 +90,9 @@ def _fields(model: type[BaseModel]) -> Iterable[tuple[str, dict[str, Any]]]:
         yield name, {"default": default, "what": " ".join((field.description or "").split())}
 
 
-def _summary(thing: Any) -> str:
+def _summary(command: Any) -> str:
     # the docstring's first line is the help, so the list cannot differ from the documentation
-    return (thing.__doc__ or "").strip().partition("\n")[0]
+    return (command.__doc__ or "").strip().partition("\n")[0]
 
 
 def _shown(value: Any) -> str:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from textassay.cli.json_log import progress_line
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.progress_text import effort, line, pace, trouble
+from textassay.evaluation.progress_text import effort, line, pace, problems
 
 Style = Literal["auto", "plain", "none", "json"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
@@ -86,7 +86,7 @@ def _drawn(now: Progress) -> Group:
         ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
         Text(share + " | ".join(pace(now)), no_wrap=True, overflow="ellipsis"),
     )
-    wrong = trouble(now)
+    wrong = problems(now)
     below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
     if wrong:
         below.append(" | " + " | ".join(wrong), style="not dim yellow")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
-from textassay.evaluation.engine import Settled
+from textassay.evaluation.engine import CompletedScores
 from textassay.evaluation.feed import FedExample
 from textassay.runtime.messages import Example
 
@@ -55,7 +55,7 @@ class ExampleQueue:
         examples: Iterable[Example],
         total: int,
         aspects: Iterable[str],
-        settled: Settled | None = None,
+        completed: CompletedScores | None = None,
     ) -> None:
         """Store what is to be judged.
 
@@ -63,12 +63,12 @@ class ExampleQueue:
             examples: The examples, in order.
             total: Their number.
             aspects: Labels of the aspects.
-            settled: What an earlier session of the run has settled.
+            completed: Scores of earlier sessions of the run.
         """
         self.total = total
         self.settled_before = 0
         """Examples that were passed by, as all of their scores are there."""
-        self._aspects, self._settled = tuple(aspects), settled
+        self._aspects, self._completed = tuple(aspects), completed
         self._unread = total
         self._rest = self._open_ones(examples)
         self._returned: deque[FedExample] = deque()
@@ -76,7 +76,7 @@ class ExampleQueue:
 
     @property
     def left(self) -> int:
-        """Examples that are not handed out, at most: some may turn out to be settled."""
+        """Examples that are not handed out, at most: some may turn out to be completed."""
         return self._unread + len(self._returned)
 
     def take(self, count: int, load: Outstanding) -> list[FedExample]:
@@ -86,7 +86,7 @@ class ExampleQueue:
             handed = self._returned.popleft() if self._returned else next(self._rest, None)
             if handed is None:
                 break
-            load.add(handed, (a for a in self._aspects if a not in handed.settled))
+            load.add(handed, (a for a in self._aspects if a not in handed.completed))
             taken.append(handed)
         return taken
 
@@ -96,16 +96,16 @@ class ExampleQueue:
         for handed, aspects in load.emptied():
             self._losses[handed.example.id] += 1
             most = max(most, self._losses[handed.example.id])
-            settled = tuple(a for a in self._aspects if a not in aspects)
-            self._returned.append(FedExample(handed.example, settled))
+            completed = tuple(a for a in self._aspects if a not in aspects)
+            self._returned.append(FedExample(handed.example, completed))
         return most
 
     def _open_ones(self, examples: Iterable[Example]) -> Iterator[FedExample]:
         for example in examples:
             self._unread -= 1
             done: tuple[str, ...] = ()
-            if self._settled is not None:
-                done = tuple(a for a in self._aspects if self._settled.has(example.id, a))
+            if self._completed is not None:
+                done = tuple(a for a in self._aspects if self._completed.has(example.id, a))
             if len(done) == len(self._aspects):
                 self.settled_before += 1
             else:

@@ -128,7 +128,7 @@ class RunRecord:
             self._examples,
             self.total,
             [aspect.label for aspect in self._first.aspects],
-            self.folder.settled() if self._resumed else None,
+            self.folder.completed() if self._resumed else None,
         )
 
     async def keep(self, answers: Rows, scores: list[Score]) -> list[Score]:

@@ -83,7 +83,7 @@ class Worker:
         self._part = Part()
         self._ended: Ended | None = None
         self._report_at = 1
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
     async def open(self, job: Job) -> Opened | Failed:
         """Open the session, without asking anything; return what was opened, or why it was not."""
@@ -105,9 +105,9 @@ class Worker:
         self._report_at = instructions.report_at
         # other workers wait to hear that this one keeps to a smaller part of the limits
         if not (is_new_part or self._ended) and len(self._scores) < self._report_at:
-            self._news.clear()
+            self._wakeup.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)
+                await asyncio.wait_for(self._wakeup.wait(), REPORT_SECONDS)
         return self._report()
 
     async def stop(self) -> Report:
@@ -161,7 +161,7 @@ class Worker:
                     async for score in scores:
                         self._scores.append(score)
                         if len(self._scores) >= self._report_at:
-                            self._news.set()
+                            self._wakeup.set()
                 artifacts = getattr(session.method, "artifacts", dict)()
         except asyncio.CancelledError:
             failed = Failed("CancelledError", "the worker was told to stop")
@@ -173,7 +173,7 @@ class Worker:
         finally:
             self._report_last()
             self._ended = Ended(failed, artifacts)
-            self._news.set()
+            self._wakeup.set()
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
         scratch = stack.enter_context(scratch_folder())
@@ -187,7 +187,7 @@ class Worker:
             open_session(self._feed, job.spec, settings=job.settings)
         )
         if (budget := _budget_of(session)) is not None:
-            budget.start_lease(self._news.set)
+            budget.start_lease(self._wakeup.set)
         self._session = session
         return session
 

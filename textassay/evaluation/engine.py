@@ -49,7 +49,7 @@ GRACE_SECONDS = 30.0
 """Time for the examples in work once the model has refused to answer at all."""
 
 
-class Settled(Protocol):
+class CompletedScores(Protocol):
     """Knows which pairs of example and aspect need no asking."""
 
     def has(self, example_id: str, aspect: str) -> bool:
@@ -72,7 +72,7 @@ class EvaluationEngine:
         *,
         total: int | None = None,
         folder: RunFolder | None = None,
-        settled: Settled | None = None,
+        completed: CompletedScores | None = None,
         models: Mapping[str, ConnectedModel] | None = None,
         workers: int = 64,
         adjust: Callable[[Score], Score] | None = None,
@@ -84,13 +84,13 @@ class EvaluationEngine:
             method: How.
             total: Number of examples, for progress.
             folder: Where scores are journaled; `None` for nowhere.
-            settled: What an earlier session of the run has settled already.
+            completed: Scores of earlier sessions of the run.
             models: Connected models by name, for progress.
             workers: Examples in work at once.
             adjust: Called with each score before it is journaled; returns what is kept.
         """
         self._examples, self._method, self._workers = examples, method, workers
-        self._folder, self._settled, self._models = folder, settled, models or {}
+        self._folder, self._completed, self._models = folder, completed, models or {}
         self._total, self._adjust = total, adjust
         self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
@@ -179,9 +179,9 @@ class EvaluationEngine:
     def _assignment(self, example: Example) -> Assignment | None:
         """Return what is left to ask for an example; `None` if nothing is."""
         open_ones = tuple(self._method.aspects)
-        if self._settled is not None:
-            # settled per aspect, not per example: a resumed run asks only for what is missing
-            open_ones = tuple(a for a in open_ones if not self._settled.has(example.id, a.label))
+        if self._completed is not None:
+            # completed per aspect, not per example: a resumed run asks only for what is missing
+            open_ones = tuple(a for a in open_ones if not self._completed.has(example.id, a.label))
         if open_ones:
             return Assignment(example=example, aspects=open_ones)
         self._done += 1

@@ -18,7 +18,7 @@ class FedExample:
     """One example, and those of the run's aspects that have a score already."""
 
     example: Example
-    settled: tuple[str, ...] = ()
+    completed: tuple[str, ...] = ()
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Feed:
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """The models in the manifest of the run that is resumed, by role."""
     _waiting: deque[FedExample] = field(default_factory=deque)
-    _settled: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _completed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: bool = False
 
@@ -53,7 +53,7 @@ class Feed:
 
     def has(self, example_id: str, aspect: str) -> bool:
         """Return whether an example was handed in with a score on the aspect."""
-        return aspect in self._settled.get(example_id, ())
+        return aspect in self._completed.get(example_id, ())
 
     def __aiter__(self) -> Self:
         return self
@@ -65,8 +65,8 @@ class Feed:
             self._changed.clear()
             await self._changed.wait()
         handed = self._waiting.popleft()
-        if handed.settled:
-            self._settled[handed.example.id] = handed.settled
+        if handed.completed:
+            self._completed[handed.example.id] = handed.completed
         else:
-            self._settled.pop(handed.example.id, None)
+            self._completed.pop(handed.example.id, None)
         return handed.example

@@ -129,7 +129,7 @@ def _sources(run: Path) -> list[_Source]:
             )
         if source.shard == before.shard:
             raise RunFolderError(f"{before.path} and {source.path} are both shard {source.shard}")
-        change = changed(_placeless(first.manifest), _placeless(source.manifest))
+        change = changed(_without_addresses(first.manifest), _without_addresses(source.manifest))
         change = change or _changed_spec(first.manifest, source.manifest)
         if change is not None:
             raise RunFolderError(
@@ -138,7 +138,7 @@ def _sources(run: Path) -> list[_Source]:
     return sources
 
 
-def _placeless(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest without the models' addresses.
 
     Each machine may reach the same one at its own.

@@ -9,7 +9,7 @@ from textassay.evaluation.progress import Progress
 
 def line(now: Progress) -> str:
     """Return the whole state in one line."""
-    return " | ".join([*pace(now), *effort(now), *trouble(now)])
+    return " | ".join([*pace(now), *effort(now), *problems(now)])
 
 
 def pace(now: Progress) -> list[str]:
@@ -42,7 +42,7 @@ def effort(now: Progress) -> list[str]:
     return parts
 
 
-def trouble(now: Progress) -> list[str]:
+def problems(now: Progress) -> list[str]:
     """Say what is unscored, and which attempts failed."""
     unscored = {kind: count for kind, count in now.outcomes.items() if kind != "scored" and count}
     return [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.data import checked_examples
-from textassay.evaluation.engine import EvaluationEngine, Settled
+from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
@@ -155,7 +155,7 @@ async def open_session(
             model.open(store, dry=dry, identity=identity, observe=observe, book=book)
         requested = settings_as_requested(settings, models or {})
         manifest = partial(manifest_of, spec, method, counted, info, requested)
-        judged, total, settled = await _to_judge(
+        judged, total, completed = await _to_judge(
             data, info, spec, folder, manifest, method.aspects, resume=resume
         )
         # each once: roles may share a model
@@ -165,7 +165,7 @@ async def open_session(
             method,
             total=total,
             folder=folder,
-            settled=settled,
+            completed=completed,
             models={model.name: model for model in connected},
             workers=_workers(settings, connected, total, batched=book is not None),
             adjust=adjust,
@@ -199,8 +199,8 @@ async def _to_judge(
     aspects: Iterable[Aspect],
     *,
     resume: bool,
-) -> tuple[Iterable[Example] | Feed, int, Settled | None]:
-    """Return what is judged, how much it is, and what is settled already; binds the run folder."""
+) -> tuple[Iterable[Example] | Feed, int, CompletedScores | None]:
+    """Bind the run folder; return what is judged, how much it is, and what is completed."""
     if isinstance(data, Feed):
         return data, info.count, data
     judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
@@ -208,7 +208,7 @@ async def _to_judge(
         return judged, total, None
     await bind(folder, manifest(), judged, aspects, resume=resume)
     # read from the journal, not from the summary: a killed session writes no summary
-    return judged, total, folder.settled() if resume else None
+    return judged, total, folder.completed() if resume else None
 
 
 async def bind(

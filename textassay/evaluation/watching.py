@@ -28,7 +28,7 @@ async def watched(progress: Callable[[], Progress], watch: Watch) -> AsyncIterat
     Raises:
         Exception: What the callback raised; the block is left first.
     """
-    show = _shower(watch)
+    show = _display_for(watch)
     if show is None:
         yield
         return
@@ -54,7 +54,7 @@ async def watched(progress: Callable[[], Progress], watch: Watch) -> AsyncIterat
         raise fault
 
 
-def _shower(watch: Watch) -> Callable[[Progress], object] | None:
+def _display_for(watch: Watch) -> Callable[[Progress], object] | None:
     if callable(watch):
         return watch
     kernel = _in_notebook()

@@ -45,7 +45,7 @@ def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) ->
     """
     layers = layers_of(train.names)
     depth = max(layers.values())
-    rows = [{"without": "nothing", **_learnt(name, train, test, fitter)}]
+    rows = [{"without": "nothing", **_agreement_of(name, train, test, fitter)}]
     # from the deepest layer up, as in the paper: a layer without its parent would be no tree
     for kept in range(depth - 1, 0, -1):
         features = [f for f in train.names if layers[f] <= kept]
@@ -53,7 +53,7 @@ def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) ->
         rows.append(
             {
                 "without": f"layer {gone}",
-                **_learnt(name, train.only(features), test.only(features), fitter),
+                **_agreement_of(name, train.only(features), test.only(features), fitter),
             }
         )
     if depth > 1 and (plain := _aspects_alone(test)) is not None:
@@ -65,7 +65,7 @@ def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) ->
     return rows
 
 
-def _learnt(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
+def _agreement_of(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     try:
         return agreement(predicted_by(fitter.fit(name, train), test), test)
     except DataError as error:

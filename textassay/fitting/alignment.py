@@ -190,7 +190,7 @@ def _noise_warning(layer: int, keep: int, growth: Growth) -> str:
     )
 
 
-def rehearse(
+def check_learnable(
     people: FeatureTable,
     train: Mask,
     roots: Sequence[Aspect],

@@ -23,7 +23,7 @@ from textassay.evaluation.api import finish
 from textassay.evaluation.opening import open_models, open_store
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
-from textassay.fitting.alignment import Aligned, NodeValues, align, in_parallel, rehearse
+from textassay.fitting.alignment import Aligned, NodeValues, align, check_learnable, in_parallel
 from textassay.fitting.alignment_order import AlignmentOrder, rated, selection, task_for
 from textassay.fitting.fit_from_scores import (
     Fit,
@@ -102,7 +102,7 @@ class Alignment:
             else self.tree.roots
         )
         self.unscored: dict[str, int] = {}
-        rehearse(
+        check_learnable(
             self.people,
             self.train,
             self.roots,

@@ -165,8 +165,8 @@ def _rubric(rounds: list[Json]) -> str:
         lines.append(f"  round {one['round']}, from {shown} rated texts")
         for row in one["criteria"]:
             when = "" if row["new"] else " (from before)"
-            fate = f"stays, importance {_span(row['ci'])}" if row["kept"] else row["reason"]
-            lines.append(f"    {row['criterion']}{when}: {fate}")
+            decision = f"stays, importance {_span(row['ci'])}" if row["kept"] else row["reason"]
+            lines.append(f"    {row['criterion']}{when}: {decision}")
         if not any(row["new"] and row["kept"] for row in one["criteria"]):
             lines.append("    nothing new helps: the rubric is finished")
     return "\n".join(lines)

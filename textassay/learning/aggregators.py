@@ -232,7 +232,7 @@ class Aggregator:
             ConfigurationError: Not fitted yet.
             DataError: The number of columns is another one than in training.
         """
-        z, empty = self._standardised(features)
+        z, empty = self._standardize(features)
         known, beside = self._beside(z, systems)
         predicted = np.empty((len(z), len(self.targets_)))
         for column, aspect in enumerate(self._fitted()):
@@ -304,7 +304,7 @@ class Aggregator:
                 takes any.
             DataError: The number of columns is another one than in training.
         """
-        z, empty = self._standardised(features)
+        z, empty = self._standardize(features)
         known, beside = self._beside(z, systems)
         width, targets = z.shape[1], len(self.targets_)
         values, bases = np.empty((len(z), targets, width)), np.empty(targets)
@@ -507,7 +507,7 @@ class Aggregator:
         names = [name for name in systems if name in self._systems.means]
         return known, self._systems.beside(z[known], names)
 
-    def _standardised(
+    def _standardize(
         self, features: ArrayLike | Sequence[Sequence[float | None]]
     ) -> tuple[Floats, Mask]:
         self._fitted()

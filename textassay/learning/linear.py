@@ -54,7 +54,7 @@ class Linear:
 
 def learn_linear(training: Training) -> Learned:
     """Least squares; of all solutions the one of least norm where features repeat each other."""
-    features, target, intercept = _centred(training)
+    features, target, intercept = _centered(training)
     weights = np.asarray(np.linalg.lstsq(features, target, rcond=None)[0], dtype=np.float64)
     return Learned(_around_means(weights, intercept, training), {})
 
@@ -67,7 +67,7 @@ def learn_nnls(training: Training) -> Learned:
     """
     from scipy.optimize import nnls  # heavy, so on first use
 
-    features, target, intercept = _centred(training)
+    features, target, intercept = _centered(training)
     weights = nnls(features, target)[0]
     if not weights.any():
         raise DataError(
@@ -93,7 +93,7 @@ def _best_penalty(training: Training) -> float:
 
 
 def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
-    features, target, intercept = _centred(training)
+    features, target, intercept = _centered(training)
     # one eigendecomposition serves every penalty, so thirteen of them cost about as much as one
     variances, axes = np.linalg.eigh(features.T @ features)
     along = axes.T @ (features.T @ target)
@@ -108,7 +108,7 @@ def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
     ]
 
 
-def _centred(training: Training) -> tuple[Floats, Floats, float]:
+def _centered(training: Training) -> tuple[Floats, Floats, float]:
     mean = float(training.target.mean())
     return training.features - training.features.mean(axis=0), training.target - mean, mean
 

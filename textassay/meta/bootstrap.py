@@ -79,11 +79,11 @@ def _dataset(
 ) -> Iterator[dict[Coefficient, Floats]]:
     cells = Cells(pairs.scores, pairs.human)
     for counts in _counts_in_chunks(count, len(groups), resamples, rng):
-        weighed = cells.weigh(counts[groups])
+        sample = cells.weighted(counts[groups])
         yield {
-            "pearson": cells.pearson(weighed),
-            "spearman": cells.spearman(weighed),
-            "kendall": cells.kendall(weighed),
+            "pearson": cells.pearson(sample),
+            "spearman": cells.spearman(sample),
+            "kendall": cells.kendall(sample),
         }
 
 

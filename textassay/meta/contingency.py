@@ -44,57 +44,57 @@ class Cells:
         self._y_starts = np.flatnonzero(np.r_[True, np.diff(self._ry[self._by_y]) != 0])
         self._inversions = InversionCounter(self._ry)
 
-    def weigh(self, weights: Floats) -> Weighed:
+    def weighted(self, weights: Floats) -> WeightedCells:
         """Return the sums that the coefficients need under integer weights of shape (n, b).
 
         The result has one column per set of weights.
         """
         cells = np.add.reduceat(weights[self._rows], self._starts, axis=0)
-        return Weighed(
+        return WeightedCells(
             cells=cells,
             x=np.add.reduceat(cells, self._x_starts, axis=0),
             y=np.add.reduceat(cells[self._by_y], self._y_starts, axis=0),
         )
 
-    def pearson(self, weighed: Weighed) -> Floats:
+    def pearson(self, sample: WeightedCells) -> Floats:
         """Return Pearson's r for each column of weights, shape (b,).
 
         NaN if a side is constant.
         """
         # a column without any weight is undefined anyway, and must not divide 0 by 0
-        total = np.maximum(weighed.cells.sum(axis=0), 1.0)
-        dx, dy = (side[:, None] - side @ weighed.cells / total for side in self._values)
-        sxx = np.einsum("ij,ij,ij->j", weighed.cells, dx, dx)
-        syy = np.einsum("ij,ij,ij->j", weighed.cells, dy, dy)
-        sxy = np.einsum("ij,ij,ij->j", weighed.cells, dx, dy)
-        return _ratio(sxy, sxx, syy, weighed.varies)
+        total = np.maximum(sample.cells.sum(axis=0), 1.0)
+        dx, dy = (side[:, None] - side @ sample.cells / total for side in self._values)
+        sxx = np.einsum("ij,ij,ij->j", sample.cells, dx, dx)
+        syy = np.einsum("ij,ij,ij->j", sample.cells, dy, dy)
+        sxy = np.einsum("ij,ij,ij->j", sample.cells, dx, dy)
+        return _ratio(sxy, sxx, syy, sample.varies)
 
-    def spearman(self, weighed: Weighed) -> Floats:
+    def spearman(self, sample: WeightedCells) -> Floats:
         """Return Spearman's rho for each column of weights, shape (b,).
 
         NaN if a side is constant.
         """
-        rx, ry = _centred_ranks(weighed.x), _centred_ranks(weighed.y)
-        sxx = np.einsum("ij,ij,ij->j", weighed.x, rx, rx)
-        syy = np.einsum("ij,ij,ij->j", weighed.y, ry, ry)
-        sxy = np.einsum("ij,ij,ij->j", weighed.cells, rx[self._rx], ry[self._ry])
-        return _ratio(sxy, sxx, syy, weighed.varies)
+        rx, ry = _centered_ranks(sample.x), _centered_ranks(sample.y)
+        sxx = np.einsum("ij,ij,ij->j", sample.x, rx, rx)
+        syy = np.einsum("ij,ij,ij->j", sample.y, ry, ry)
+        sxy = np.einsum("ij,ij,ij->j", sample.cells, rx[self._rx], ry[self._ry])
+        return _ratio(sxy, sxx, syy, sample.varies)
 
-    def kendall(self, weighed: Weighed) -> Floats:
+    def kendall(self, sample: WeightedCells) -> Floats:
         """Return Kendall's tau-b for each column of weights, shape (b,).
 
         NaN if a side is constant.
         """
-        total = weighed.cells.sum(axis=0)
+        total = sample.cells.sum(axis=0)
         pairs = total * (total - 1) / 2
-        tied_x, tied_y, tied_both = _tied(weighed.x), _tied(weighed.y), _tied(weighed.cells)
-        discordant = self._inversions.count(weighed.cells)
+        tied_x, tied_y, tied_both = _tied(sample.x), _tied(sample.y), _tied(sample.cells)
+        discordant = self._inversions.count(sample.cells)
         # concordant minus discordant; pairs tied on both sides were subtracted twice
         s = pairs - tied_x - tied_y + tied_both - 2 * discordant
-        return _ratio(s, pairs - tied_x, pairs - tied_y, weighed.varies)
+        return _ratio(s, pairs - tied_x, pairs - tied_y, sample.varies)
 
 
-class Weighed:
+class WeightedCells:
     """Summed weights of a table's cells and margins, shape (cells or values, b)."""
 
     def __init__(self, *, cells: Floats, x: Floats, y: Floats) -> None:
@@ -110,7 +110,7 @@ def _ratio(above: Floats, x_below: Floats, y_below: Floats, defined: NDArray[np.
     return ratio
 
 
-def _centred_ranks(margin: Floats) -> Floats:
+def _centered_ranks(margin: Floats) -> Floats:
     """Return average ranks, less their mean, of the values behind a margin of shape (values, b)."""
     below = np.cumsum(margin, axis=0) - margin
     return np.asarray(below + (margin - margin.sum(axis=0)) / 2)

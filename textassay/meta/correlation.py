@@ -171,4 +171,4 @@ def _kendall_by_pairs(x: Floats, y: Floats) -> Floats:
 
 def _kendall_by_inversions(x: Floats, y: Floats) -> float:
     cells = Cells(x, y)
-    return float(cells.kendall(cells.weigh(np.ones((len(x), 1))))[0])
+    return float(cells.kendall(cells.weighted(np.ones((len(x), 1))))[0])

@@ -171,27 +171,27 @@ class Checklist(PromptMethod):
         self._answerer = Answerer(self._ask, QuestionTable())
         self._aggregate = YesNoAggregator(self.signature)
         return [
-            Node("inquiries", self._inquire, example=example, question=question),
-            Node("answers", self._answer, inquiry=each("inquiries")),
+            Node("question_sets", self._question_set_of, example=example, question=question),
+            Node("answers", self._answer, question_set=each("question_sets")),
             Node(output, self._rate, example=example, question=question,
-                 inquiry=each("inquiries"), reply=each("answers")),
+                 question_set=each("question_sets"), reply=each("answers")),
         ]  # fmt: skip
 
-    async def _inquire(self, example: Example, question: Aspect) -> QuestionSet:
+    async def _question_set_of(self, example: Example, question: Aspect) -> QuestionSet:
         question_text = self.options.pattern.replace("{question}", question_of(question))
         return await self._prepared(
             example, question.model_copy(update={"question": question_text})
         )
 
-    async def _answer(self, inquiry: QuestionSet) -> Replies:
-        if inquiry.form is None:
+    async def _answer(self, question_set: QuestionSet) -> Replies:
+        if question_set.form is None:
             return Replies()
-        return Replies(items=(await self._answerer(inquiry.question, inquiry),))
+        return Replies(items=(await self._answerer(question_set.question, question_set),))
 
     async def _rate(
-        self, example: Example, question: Aspect, inquiry: QuestionSet, reply: Replies
+        self, example: Example, question: Aspect, question_set: QuestionSet, reply: Replies
     ) -> Score:
-        return await self._aggregate(example, question, inquiry, reply)
+        return await self._aggregate(example, question, question_set, reply)
 
     async def _questions(self, aspect: Aspect) -> Questions:
         """Return the questions on an aspect, written once a run where no file gives them."""

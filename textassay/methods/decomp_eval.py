@@ -146,12 +146,12 @@ class DecompEval(PromptMethod):
         """Ask about each sentence in order, then about the whole output, and score the answers."""
         return [
             Node("questions", self.questions, **PER_ASPECT),
-            Node("answers", AnswersInOrder(self.answerer), inquiry=each("questions")),
+            Node("answers", AnswersInOrder(self.answerer), question_set=each("questions")),
             Node(
                 "scores",
                 YesNoAggregator(self.signature),
                 **PER_ASPECT,
-                inquiry=each("questions"),
+                question_set=each("questions"),
                 replies=each("answers"),
             ),
         ]

@@ -21,7 +21,7 @@ from textassay.runtime.storage.run_folder import SCORES, SUMMARY
 
 MAX_ROWS = 10_000
 """Scores in one answer."""
-_RESTS = 40
+_RENEWAL_RATIO = 40
 """Times as long as making the sections took that they are left as they are while the run grows."""
 
 
@@ -62,7 +62,7 @@ class LiveRun:
             self._sections = (now, finished, made)
             # a pause in proportion to the cost: sections of a large run take seconds, and several
             # readers must not keep the core busy
-            self._renew_at = began + (_RESTS + 1) * (time.monotonic() - began)
+            self._renew_at = began + (_RENEWAL_RATIO + 1) * (time.monotonic() - began)
             return now, made
 
     def news(self, cursor: int, known: int) -> dict[str, Any]:

@@ -42,10 +42,10 @@ def picture(
 
     Without a label it is decoration, and one that stretches is as wide as its place.
     """
-    spoken = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    labeled = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
     return tag(
         "svg", *children, viewBox=f"0 0 {width:g} {height:g}", width=width, height=height,
-        class_=f"plot {kind}".strip(), preserveAspectRatio="none" if stretch else None, **spoken,
+        class_=f"plot {kind}".strip(), preserveAspectRatio="none" if stretch else None, **labeled,
     )  # fmt: skip
 
 

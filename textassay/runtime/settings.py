@@ -311,8 +311,8 @@ def redis_address(given: str) -> str:
 
 def flag_of(name: str) -> Flag | None:
     """Return the flag of a setting; `None` if `--set` takes it."""
-    marks = Settings.model_fields[name].metadata
-    return next((mark for mark in marks if isinstance(mark, Flag)), None)
+    metadata = Settings.model_fields[name].metadata
+    return next((item for item in metadata if isinstance(item, Flag)), None)
 
 
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)

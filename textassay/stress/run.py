@@ -49,7 +49,7 @@ from textassay.stress.families.position import (
 )
 from textassay.stress.suite import EDITS, REPEAT, chosen_tests
 from textassay.stress.summary import StressResult
-from textassay.stress.table import Answered, JoinedSessions
+from textassay.stress.table import JoinedSessions, SessionScores
 from textassay.stress.variants import Variants
 from textassay.stress.verdicts import verdicts
 
@@ -223,8 +223,8 @@ class StressRun:
         await self._sessions(dry=True)
         return self.usage
 
-    async def _sessions(self, *, dry: bool) -> dict[str, Answered]:
-        answers: dict[str, Answered] = {}
+    async def _sessions(self, *, dry: bool) -> dict[str, SessionScores]:
+        answers: dict[str, SessionScores] = {}
         async with AsyncExitStack() as stack:
             models = await open_models(
                 {**self._order.spec.models, **self._models}, self._order.settings, stack
@@ -243,19 +243,19 @@ class StressRun:
                         pending += self._copies(dry=dry)
         return answers
 
-    async def _carried_out(self, stage: _Stage, session: Session, *, dry: bool) -> Answered:
+    async def _carried_out(self, stage: _Stage, session: Session, *, dry: bool) -> SessionScores:
         async with self._watching(stage.name, session):
             if not dry:
                 scores = await finish(session)
                 if stage.name == paraphrase.TEST:
                     self._texts = paraphrase.kept_of(scores)
-                return Answered.of(scores)
+                return SessionScores.of(scores)
             async with aclosing(session.engine.scores()) as counted:
                 async for _ in counted:
                     pass
         self.usage += session.usage
         self.judged += session.engine.progress.done
-        return Answered()
+        return SessionScores()
 
     def _opened(
         self, stage: _Stage, models: dict[str, Model], *, dry: bool
@@ -368,7 +368,7 @@ class StressRun:
     def _paraphrased(self) -> paraphrase.Paraphrased:
         return paraphrase.Paraphrased(self._originals(), self._texts)
 
-    def _judged(self, answered: dict[str, Answered]) -> StressResult:
+    def _judged(self, answered: dict[str, SessionScores]) -> StressResult:
         before = self._tested_before()
         for test, turned in self._turned.items():
             if not any(model.changed for model in turned) and test not in before:

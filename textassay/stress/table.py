@@ -26,7 +26,7 @@ is."""
 
 
 @dataclass
-class Answered:
+class SessionScores:
     """Values by id and aspect of one session.
 
     Attributes:
@@ -41,13 +41,13 @@ class Answered:
     orders: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     scales: dict[str, tuple[float, float] | None] = field(default_factory=dict)
 
-    def add_copies(self, other: Answered) -> None:
+    def add_copies(self, other: SessionScores) -> None:
         """Take over the scores of copies that were judged in a session of their own."""
         self.values |= other.values
         self.declined |= other.declined
 
     @classmethod
-    def of(cls, scores: Iterable[Score]) -> Answered:
+    def of(cls, scores: Iterable[Score]) -> SessionScores:
         """Collect values, refusals, choices and scales from scores."""
         answers = cls()
         for score in scores:
@@ -75,9 +75,9 @@ class JoinedSessions:
     """
 
     sources: Mapping[str, str | None]
-    main: Answered
-    repeat: Answered
-    others: Mapping[str, Answered] = field(default_factory=dict)
+    main: SessionScores
+    repeat: SessionScores
+    others: Mapping[str, SessionScores] = field(default_factory=dict)
 
     def measured(
         self,
@@ -263,7 +263,7 @@ class _OneAspect:
             excess.append(abs(y - before) - abs(r - x))
         return np.array(excess, float)
 
-    def _value(self, answered: Answered, id_: str) -> float | None:
+    def _value(self, answered: SessionScores, id_: str) -> float | None:
         return answered.values.get((id_, self._name))
 
     def _span(self) -> tuple[tuple[float, float], bool]:

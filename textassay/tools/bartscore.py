@@ -99,7 +99,7 @@ class BartScore(ModelTool):
         return Measurement(
             value=best,
             explanation=f"{cut} tokens beyond {self.max_tokens} were cut off" if cut else None,
-            marks={"cut": "yes"} if cut else {},
+            signature_parts={"cut": "yes"} if cut else {},
         )
 
     def _pairs(self, example: Example) -> list[tuple[str, str]]:

@@ -136,7 +136,7 @@ class BertScore(ComparingTool):
                 f"precision {best.precision:.4g}, recall {best.recall:.4g}, "
                 f"{sum(len(p.encodings) for p in parts)} windows"
             ),
-            marks={"against": against},
+            signature_parts={"against": against},
         )
 
 

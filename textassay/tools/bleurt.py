@@ -121,7 +121,7 @@ class Bleurt(ComparingTool):
                 if against == "references"
                 else ()
             ),
-            marks={"against": against},
+            signature_parts={"against": against},
         )
 
     def _plan(

@@ -139,7 +139,7 @@ class Embedding(ComparingTool):
             return self._no_tokens()
         return Measurement(
             value=max(float(vectors[0] @ other) for other in vectors[1:] if other is not None),
-            marks={"against": against},
+            signature_parts={"against": against},
         )
 
     async def _compare_sentences(
@@ -172,7 +172,7 @@ class Embedding(ComparingTool):
                 }
                 for i, (sentence, _) in enumerate(mine)
             ),
-            marks={"against": against},
+            signature_parts={"against": against},
         )
 
     def _no_tokens(self) -> Abstention:

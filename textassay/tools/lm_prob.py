@@ -98,7 +98,7 @@ class LMProb(TextTool):
             value=min(1.0, math.exp(mean)),
             explanation=f"mean log-probability {mean:.4g} over {len(answer.tokens)} tokens{cut}",
             usage=answer.usage,
-            marks={"truncated": "yes"} if answer.truncated_tokens else {},
+            signature_parts={"truncated": "yes"} if answer.truncated_tokens else {},
         )
 
     async def _model(self) -> Model:

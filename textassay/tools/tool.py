@@ -115,7 +115,7 @@ class Measurement(Message):
     """Objects with `text` that the value rests on, such as sentences with their own values."""
     usage: Usage = Usage()
     """Model calls behind the value."""
-    marks: dict[str, str] = {}
+    signature_parts: dict[str, str] = {}
     """Facts about this very measurement that make it comparable only with its like; they join the
     signature."""
 
@@ -191,7 +191,7 @@ class TextTool(ABC):
             evidence=result.evidence,
             usage=result.usage,
             # Made after measuring: a model's commit is known once it is loaded.
-            signature=sign(self.kind or self.name, {**self.settings(), **result.marks}),
+            signature=sign(self.kind or self.name, {**self.settings(), **result.signature_parts}),
         )
 
     def missing(self, example: Example) -> Abstention | None:

@@ -18,11 +18,11 @@ from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, ScoreError, Usage
 from textassay.runtime.storage.run_folder import (
     RunFolder,
+    completed,
     read_manifest,
     read_scores,
     read_summary,
     score_row,
-    settled,
 )
 from textassay.runtime.storage.run_summary import ExactSum, RunSummary
 
@@ -249,7 +249,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
         ("a", 2.0),
         ("d", None),
     ]
-    done = settled(tmp_path)
+    done = completed(tmp_path)
     assert [done.has(example_id, "coherence") for example_id in "abcde"] == [
         True,
         True,
@@ -264,7 +264,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
 
 @pytest.mark.asyncio
 async def test_settled_grows_with_a_resumed_run(tmp_path):
-    """What is appended now is settled now, and a cancelled append is counted since it is
+    """What is appended now is completed now, and a cancelled append is counted since it is
     written."""
     async with RunFolder.create(tmp_path / "run") as run:
         run.write_manifest({})
@@ -274,7 +274,7 @@ async def test_settled_grows_with_a_resumed_run(tmp_path):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert run.settled().has("b", "coherence")
+        assert run.completed().has("b", "coherence")
         assert run.summary()["aspects"] == {"coherence": {"n": 2, "mean": 1.5}}
     assert len(list(read_scores(tmp_path / "run"))) == 2
 
@@ -507,13 +507,13 @@ asyncio.run(main())
 
 
 def test_kill_9_loses_no_finished_score(tmp_path):
-    """After SIGKILL every score that was reported is settled, and the run can be resumed."""
+    """After SIGKILL every score that was reported is completed, and the run can be resumed."""
     folder = tmp_path / "run"
     reported = killed_after(200, APPENDS_UNTIL_KILLED, folder)
-    done = settled(folder)
+    done = completed(folder)
     assert all(done.has(example_id, aspect) for example_id in reported for aspect in ("x", "y"))
     write(folder, scored("later", 1.0))
-    assert settled(folder).has("later", "coherence")
+    assert completed(folder).has("later", "coherence")
     assert read_summary(folder)["outcomes"]["scored"] == len(list(read_scores(folder)))
 
 
@@ -524,14 +524,14 @@ def test_a_damaged_score_names_file_line_and_field(tmp_path):
     file.write_text(file.read_text().replace('"value":2.0', '"value":"2.0"'))
     for read in (
         lambda: list(read_scores(tmp_path)),
-        lambda: settled(tmp_path),
+        lambda: completed(tmp_path),
         lambda: RunFolder.resume(tmp_path),
     ):
         with pytest.raises(DataError, match=r"scores\.jsonl:2: value: "):
             read()
     file.write_text(file.read_text().replace('"value":1.0', '"value":9.0'))
     with pytest.raises(DataError, match=r"scores\.jsonl:1: the row: .*off its scale"):
-        settled(tmp_path)
+        completed(tmp_path)
 
 
 def test_the_manifest_is_kept(tmp_path):

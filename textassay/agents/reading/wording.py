@@ -119,7 +119,7 @@ _CLOSING = re.compile(
 # "1. The summary": the first item of a list rather than a rating
 _NUMBERED = re.compile(rf"\A[\s*_#]{{0,12}}{NUMBER}[.)]\s{{1,4}}[^\W\d]")
 # It reads well (4).
-_PARENTHESISED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
+_PARENTHESIZED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
 
 
 # Rating: null / Score: None (see 3 issues) / "rating": N/A: what follows is no rating either
@@ -253,7 +253,7 @@ def _at_the_edge(text: str) -> NumberMatch | None:
     start = max(0, end - 60)
     if closing := _CLOSING.search(text[start:end]):
         return found_in(closing, start)
-    aside = {found_in(m)[0]: m for m in _PARENTHESISED.finditer(text)}
+    aside = {found_in(m)[0]: m for m in _PARENTHESIZED.finditer(text)}
     if len(aside) == 1:
         return found_in(next(iter(aside.values())))
     return found_in(opening) if opening else None

@@ -173,7 +173,7 @@ def _parents(path: Path, rows: list[Json]) -> list[str | None]:
             break
     for at, row in enumerate(rows):
         if at not in ids:
-            raise _nowhere(path, row, rows, slugs, ids)
+            raise _missing_parent(path, row, rows, slugs, ids)
     return [ids[at].rpartition("/")[0] or None for at in range(len(rows))]
 
 
@@ -193,7 +193,7 @@ def _placed_parent(path: Path, row: Json, slugs: list[str], ids: dict[int, str])
     return ids.get(matching[0]) if len(matching) == 1 else None
 
 
-def _nowhere(
+def _missing_parent(
     path: Path, row: Json, rows: list[Json], slugs: list[str], ids: dict[int, str]
 ) -> ConfigurationError:
     """Return the error for rows that hang on no root: a cycle, or a parent that is not there."""

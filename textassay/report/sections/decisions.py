@@ -17,6 +17,7 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.calibration import folder
+from textassay.calibration.annotator_test import annotator_test
 from textassay.calibration.calibration import AspectCalibration
 from textassay.calibration.columns import Columns, Judged, People, join_columns, read_judged
 from textassay.calibration.compare_runs import (
@@ -26,7 +27,6 @@ from textassay.calibration.compare_runs import (
 )
 from textassay.calibration.estimate import EstimateRow, SystemDifference, estimate_means
 from textassay.calibration.prepared import one_signature, scales_of
-from textassay.calibration.stand_in import may_stand_in
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.errors import TextassayError
@@ -138,7 +138,7 @@ def decisions(
     for columns in tables:
         _estimate(columns, section)
         if columns.raters.shape[1]:
-            _stand_in(columns, section)
+            _add_annotator_test(columns, section)
     if len(runs) > 1:
         _compare(judged, read_judged(runs[1].folder), people, section)
     return section
@@ -169,10 +169,10 @@ def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
     return svg.interval(drawn, span, mark=row.labels_only.value, beside=beside, width=170)
 
 
-def _stand_in(columns: Columns, section: Decisions) -> None:
+def _add_annotator_test(columns: Columns, section: Decisions) -> None:
     try:
         one_signature(columns)
-        tested = may_stand_in(columns, scales=scales_of(columns, {}))
+        tested = annotator_test(columns, scales=scales_of(columns, {}))
     except TextassayError as error:
         section.reasons.append(f"Alternative annotator test of {columns.score}: {error}")
         return

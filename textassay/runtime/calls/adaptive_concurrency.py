@@ -199,7 +199,7 @@ class AdaptiveLimit:
         done.saturated += in_flight >= self.SATURATED * self.limit
         verdict = self._congestion.answered(now, latency, in_flight)
         if verdict is not None:
-            self._heed(verdict)
+            self._apply(verdict)
         self._end_rounds(now)
 
     def failed(self) -> None:
@@ -244,7 +244,7 @@ class AdaptiveLimit:
         self._exact = min(float(self.cap), max(1.0, limit))
         self.limit = int(self._exact)
 
-    def _heed(self, verdict: LoadSign) -> None:
+    def _apply(self, verdict: LoadSign) -> None:
         self._slow = verdict in ("unsure", "congested")
         if verdict == "congested":
             # Of several cuts in a row, only the limit before the first is worth restoring.
@@ -282,7 +282,7 @@ class AdaptiveLimit:
             elapsed = now - done.began if now is not None and done.began is not None else 0.0
             rate = done.answered / elapsed if elapsed > 0 else 0.0
             # The limit of the last round gave the same throughput with less waiting: go back to it.
-            if self._doubling and self._brought_nothing(done, rate):
+            if self._doubling and self._gained_nothing(done, rate):
                 self._doubling, self._saturated = False, True
                 self._set(self._last.limit if self._last is not None else self._exact)
                 return
@@ -303,7 +303,7 @@ class AdaptiveLimit:
             grown = max(self._exact, min(grown, in_time))
         self._set(grown)
 
-    def _brought_nothing(self, done: Round, rate: float) -> bool:
+    def _gained_nothing(self, done: Round, rate: float) -> bool:
         """Whether the last growth only made calls wait in the server, longer than is safe."""
         if self._timeout is None or self._last is None or not self._last_rate or not rate:
             return False

@@ -66,7 +66,7 @@ class EndpointState:
         self._failed_in_a_row = 0
         self._rested_until = float("-inf")
 
-    def rests(self, now: float) -> bool:
+    def is_cooling_down(self, now: float) -> bool:
         """Whether it has failed and is not asked now."""
         return now < self._rested_until
 
@@ -94,7 +94,7 @@ class EndpointState:
 
     def failed(self, now: float, error: ModelError) -> None:
         """Rest it after a failure; calls that were in flight together count as one."""
-        if self.rests(now):
+        if self.is_cooling_down(now):
             return
         self._failed_in_a_row += 1
         # The exponent is bounded, since a float overflows after a thousand failures in a row.
@@ -154,9 +154,9 @@ class EndpointsModel(Wrapper):
             except ModelError as error:
                 if isinstance(error, _RESTED):
                     endpoint.failed(loop.time(), error)
-                # Only those awake: asking resting ones as well would multiply every failure by
+                # Only those available: asking the others as well would multiply every failure by
                 # their number.
-                others = [other for other in left if not other.rests(loop.time())]
+                others = [other for other in left if not other.is_cooling_down(loop.time())]
                 if not others or not isinstance(error, _ELSEWHERE):
                     raise
                 left = others
@@ -165,12 +165,12 @@ class EndpointsModel(Wrapper):
                 return answer
 
     def _chosen(self, left: Sequence[EndpointState], now: float) -> EndpointState:
-        awake = [endpoint for endpoint in left if not endpoint.rests(now)]
-        if not awake:
+        available = [endpoint for endpoint in left if not endpoint.is_cooling_down(now)]
+        if not available:
             return min(left, key=lambda endpoint: endpoint.ends_rest_at)
-        free = [endpoint for endpoint in awake if endpoint.is_free]
+        free = [endpoint for endpoint in available if endpoint.is_free]
         if not free:
-            return min(awake, key=lambda endpoint: endpoint.load)
+            return min(available, key=lambda endpoint: endpoint.load)
         # smooth weighted round robin: in turn, rather than in runs of one endpoint
         for endpoint in free:
             endpoint.credit += endpoint.weight

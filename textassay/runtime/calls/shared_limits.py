@@ -97,8 +97,8 @@ class SharedLimiter(Limiter):
         self._last_reserved = -math.inf
         self._share = 0
         self._processes = 1
-        self._unsettled = 0.0
-        self._untold_pause = 0.0
+        self._correction = 0.0
+        self._unreported_pause = 0.0
         self._apart = False
         self._failed = False
         self._together_at = -math.inf
@@ -129,7 +129,7 @@ class SharedLimiter(Limiter):
             share = await self._quota.exchange(busy=0, requested=0, correction=0.0, pause=0.0)
         except RedisUnavailable as error:
             raise ConfigurationError(f"limits cannot be shared: {error}") from error
-        self._heed(share)
+        self._apply(share)
         self._beating = asyncio.create_task(self._beat())
 
     async def aclose(self) -> None:
@@ -153,7 +153,7 @@ class SharedLimiter(Limiter):
             ValueError: `seconds` is not a number from 0 up.
         """
         super().pause(seconds)
-        self._untold_pause = max(self._untold_pause, seconds)
+        self._unreported_pause = max(self._unreported_pause, seconds)
         self._ask()
 
     def _ready_at(self, tokens: int, now: float) -> float:
@@ -167,7 +167,7 @@ class SharedLimiter(Limiter):
             return self._paused_until
         while self._reserved and self._reserved[0].at < now - STALE:
             # A missed time is lost, but the tokens that were paid with it are given back.
-            self._owe(-self._reserved.popleft().tokens)
+            self._add_correction(-self._reserved.popleft().tokens)
         if self._reserved:
             return max(self._paused_until, self._reserved[0].at)
         if self._paused_until > now:
@@ -183,7 +183,7 @@ class SharedLimiter(Limiter):
         if self.tpm is not None:
             grant._paced = grant.tokens * self._used_share.value
             # whoever the time was reserved for may have been canceled meanwhile
-            self._owe(grant._paced - reserved.tokens)
+            self._add_correction(grant._paced - reserved.tokens)
         if self._last_reserved - now < BLOCK:
             self._ask()
 
@@ -192,12 +192,12 @@ class SharedLimiter(Limiter):
         super()._correct(grant, tokens)
         if self.tpm is not None and not self._apart:
             grant._paced = float(tokens)
-            self._owe(tokens - before)
+            self._add_correction(tokens - before)
 
-    def _owe(self, tokens: float) -> None:
+    def _add_correction(self, tokens: float) -> None:
         """Have a correction passed on soon, together with others."""
-        self._unsettled += tokens
-        if self._unsettled and self._settling is None and self._loop is not None:
+        self._correction += tokens
+        if self._correction and self._settling is None and self._loop is not None:
             self._settling = self._loop.call_later(SETTLE, self._settle_now)
 
     def _settle_now(self) -> None:
@@ -215,7 +215,7 @@ class SharedLimiter(Limiter):
         finally:
             self._asking = None
         # what came meanwhile could not ask again
-        if not self._apart and (self._untold_pause or self._weights_to_reserve()):
+        if not self._apart and (self._unreported_pause or self._weights_to_reserve()):
             now = self._now()
             if not self._reserved and self._paused_until <= now:
                 self._ask()
@@ -248,8 +248,8 @@ class SharedLimiter(Limiter):
         async with self._exchanging:
             tokens = self._weights_to_reserve()
             # Taken before the await, so that what is owed meanwhile goes with the next exchange.
-            correction, self._unsettled = self._unsettled, 0.0
-            pause, self._untold_pause = self._untold_pause, 0.0
+            correction, self._correction = self._correction, 0.0
+            pause, self._unreported_pause = self._unreported_pause, 0.0
             try:
                 share = await self._quota.exchange(
                     tokens,
@@ -263,12 +263,12 @@ class SharedLimiter(Limiter):
                 # Whether Redis got this message is unknown. A pause can be said twice without harm;
                 # a correction cannot, and is dropped: the window still keeps this process' own
                 # limit.
-                self._untold_pause = max(self._untold_pause, pause)
+                self._unreported_pause = max(self._unreported_pause, pause)
                 self._miss(error)
                 return
-            self._heed(share, tokens)
+            self._apply(share, tokens)
 
-    def _heed(self, share: Share, tokens: list[float] | None = None) -> None:
+    def _apply(self, share: Share, tokens: list[float] | None = None) -> None:
         """Take what Redis answered, and admit who may go now."""
         now = self._now()
         if self._failed:
@@ -322,7 +322,7 @@ class SharedLimiter(Limiter):
             if pace is not None:
                 pace.free_at = next_at
         self._reserved.clear()
-        self._unsettled = 0.0
+        self._correction = 0.0
         self._wake()
 
     def _come_together(self) -> None:

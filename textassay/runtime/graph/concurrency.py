@@ -136,7 +136,7 @@ async def run_workers(
     )  # bounded by `room`, so that _END always finds a place
     room = asyncio.Semaphore(2 * workers)
     # Two ways, since a coroutine around each `next` would cost more than the `next`.
-    later = _taker(items) if isinstance(items, AsyncIterable) else None
+    later = _next_item_of(items) if isinstance(items, AsyncIterable) else None
     now = iter(()) if isinstance(items, AsyncIterable) else iter(items)
 
     async def keep_working() -> None:
@@ -171,7 +171,7 @@ async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
     await gather([worker() for _ in range(workers)])
 
 
-def _taker(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
+def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
     """Return a function that several workers may await for the next item, or `_END`."""
     # An async generator refuses a second `anext` while one is awaited.
     later, turn = aiter(items), asyncio.Lock()

@@ -49,6 +49,7 @@ __all__ = [
     "Completed",
     "RunFolder",
     "RunSummary",
+    "completed",
     "lock_run",
     "parse_score",
     "read_lines_of",
@@ -56,7 +57,6 @@ __all__ = [
     "read_scores",
     "read_summary",
     "score_row",
-    "settled",
 ]
 
 FORMAT = 1
@@ -135,7 +135,7 @@ class RunFolder(AsyncResource):
 
     @classmethod
     def resume(cls, path: str | Path) -> RunFolder:
-        """Open and lock the folder of a run that was begun, and read what it has settled.
+        """Open and lock the folder of a run that was begun, and read what it has completed.
 
         Raises:
             RunFolderError: It holds no run, is in use, cannot be written to, or has a newer format.
@@ -203,7 +203,7 @@ class RunFolder(AsyncResource):
             raise
         self._count(scores)
 
-    def settled(self) -> Completed:
+    def completed(self) -> Completed:
         """Return what needs no asking.
 
         Every pair of example and aspect whose last score is not an `error`.
@@ -372,8 +372,8 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
     return _read_json(Path(folder), SUMMARY)
 
 
-def settled(folder: str | Path) -> Completed:
-    """Return what a run has settled; some 150 bytes a score.
+def completed(folder: str | Path) -> Completed:
+    """Return what a run has completed; some 150 bytes per score.
 
     Raises:
         DataError: A line of its scores is damaged; names file and line.

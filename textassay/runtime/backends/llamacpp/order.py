@@ -43,7 +43,7 @@ class PrefixOrder(Generic[E]):
         self._sorted: list[tuple[bytes, int, E]] = []
         self._arrivals: deque[E] = deque()
         self._last = b""
-        self._turn = self._favoured = 0
+        self._turn = self._last_preferred = 0
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -95,9 +95,9 @@ class PrefixOrder(Generic[E]):
             self._arrivals.popleft()
         if (
             self._arrivals
-            and self._turn - max(self._arrivals[0].arrived, self._favoured) > PATIENCE
+            and self._turn - max(self._arrivals[0].arrived, self._last_preferred) > PATIENCE
         ):
-            oldest, self._favoured = self._arrivals[0], self._turn
+            oldest, self._last_preferred = self._arrivals[0], self._turn
             return bisect.bisect_left(self._sorted, (oldest.key, oldest.serial))
         return max(self._neighbors(), key=self._shared_at)
 

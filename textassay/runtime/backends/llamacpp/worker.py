@@ -284,12 +284,12 @@ class Worker(Generic[R]):
             entry.deliver(ModelClosed(f"model {self._name!r} was closed before it answered"))
         for loop, future in watchers:
             try:
-                loop.call_soon_threadsafe(_fulfil, future)
+                loop.call_soon_threadsafe(_resolve, future)
             except RuntimeError:
                 continue  # the loop is closed: nobody is left to tell
 
 
-def _fulfil(future: asyncio.Future[None]) -> None:
+def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 

@@ -274,14 +274,14 @@ class _Writer:
         while True:
             rows = logits.float().cpu().numpy()
             picked = [drafts[draft].grow(rows[row]) for row, draft in enumerate(alive)]
-            going = [row for row, token in enumerate(picked) if token is not None]
-            if not going:
+            unfinished = [row for row, token in enumerate(picked) if token is not None]
+            if not unfinished:
                 return
             # Finished rows leave the batch: otherwise each row would cost as much as the longest
             # answer.
-            if len(going) < len(alive):
-                self._select(going)
-                alive = [alive[row] for row in going]
+            if len(unfinished) < len(alive):
+                self._select(unfinished)
+                alive = [alive[row] for row in unfinished]
             logits = self._step([token for token in picked if token is not None])
 
     def _begin(self) -> Any:

@@ -85,7 +85,7 @@ def deepeval_rows(run: Mapping[str, Any]) -> Iterator[ResultRow]:
 def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[ResultRow]:
     """Yield the samples of lm-evaluation-harness.
 
-    Where choices were weighed, the likeliest is the text.
+    If choices were scored, the likeliest is the text.
     """
     for one in lines:
         requests = _requests(one.get("arguments"))
@@ -132,10 +132,10 @@ def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
 
 
 def _target(one: Mapping[str, Any], requests: list[list[Any]]) -> Any:
-    """Return the target; of weighed choices the harness records the index of the right one."""
+    """Return the target; for scored choices the harness records the index of the right one."""
     target = one.get("target")
-    index, weighed = str(target), len({str(request[0]) for request in requests}) == 1
-    if len(requests) < 2 or not weighed or not index.isdecimal():
+    index, is_choice = str(target), len({str(request[0]) for request in requests}) == 1
+    if len(requests) < 2 or not is_choice or not index.isdecimal():
         return target
     return requests[int(index)][1] if int(index) < len(requests) else target
 

@@ -25,7 +25,7 @@ POOLED = "pooled"
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class AnnotatorTest:
     """One judge on one aspect.
 
     Attributes:
@@ -72,7 +72,7 @@ class StandIn:
         }
 
 
-def may_stand_in(
+def annotator_test(
     columns: Columns,
     *,
     scales: Scales,
@@ -81,7 +81,7 @@ def may_stand_in(
     rows_independent: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
-) -> StandIn:
+) -> AnnotatorTest:
     """Test whether the judge may stand in for a rater on one aspect.
 
     Scores on another scale than the raters' are moved to theirs by the two scales' ends.
@@ -102,7 +102,7 @@ def may_stand_in(
         confidence=confidence,
         seed=seed,
     )
-    return StandIn(
+    return AnnotatorTest(
         columns.score,
         columns.human,
         # without a field 'group' each row got a source of its own: reporting their number would
@@ -114,7 +114,7 @@ def may_stand_in(
     )
 
 
-def may_stand_in_pooled(
+def pooled_annotator_test(
     tables: Sequence[tuple[Columns, Scales]],
     *,
     epsilon: float = 0.2,
@@ -122,11 +122,11 @@ def may_stand_in_pooled(
     rows_independent: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
-) -> StandIn:
+) -> AnnotatorTest:
     """Test all aspects as one, as published; the best constant is learned for each aspect.
 
     Raises:
-        DataError: As `may_stand_in`.
+        DataError: As `annotator_test`.
     """
     width = max(columns.raters.shape[1] for columns, _ in tables)
     # aspects may have different numbers of raters; a column of NaN is a rater without ratings
@@ -145,7 +145,7 @@ def may_stand_in_pooled(
         seed=seed,
     )
     humans = "+".join(dict.fromkeys(columns.human for columns, _ in tables))
-    return StandIn(POOLED, humans, test, epsilon, metric, None)
+    return AnnotatorTest(POOLED, humans, test, epsilon, metric, None)
 
 
 def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:
