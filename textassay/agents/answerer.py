@@ -35,9 +35,9 @@ class Reply(Message):
     problem: ScoreError | None = None
     """Why there is no answer."""
     unreported: str | None = None
-    """`yes` or `no` where the model did not report its probability, which then counts as 0."""
+    """`yes` or `no` if the model did not report its probability, which then counts as 0."""
     truncated_tokens: int = 0
-    """Tokens of the source that the model was not shown, where truncation was asked for."""
+    """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
     """What asking cost."""
 
@@ -56,7 +56,7 @@ class Replies(Message):
 
     @property
     def problem(self) -> ScoreError | None:
-        """Why a question has no answer; `None` where all have one."""
+        """Why a question has no answer; `None` if all have one."""
         return next((reply.problem for reply in self.items if reply.problem is not None), None)
 
 
@@ -143,7 +143,7 @@ class Answerer:
 class AnswersInOrder:
     """Answers yes/no questions in order; each answer becomes part of the next prompt.
 
-    The sub-questions come first, the question about the whole last, where it is asked.
+    The sub-questions come first, the question about the whole last, if it is asked.
     """
 
     answerer: Answerer

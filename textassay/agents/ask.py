@@ -175,7 +175,7 @@ class Ask:
             cut = all(map(is_cut, samples, parsed))
             server_limit = _server_limit(response, room) if cut else None
             if not cut or server_limit is not None:
-                break  # more room does not help where the server holds less than it was given
+                break  # more room does not help if the server allows less than it was given
         return Parsed(tuple(samples), parsed, usage, truncated, room, cut, server_limit)
 
     async def until_usable(

@@ -1,6 +1,6 @@
 """Asks a model to split a criterion into sub-criteria or a chain of relevant aspects.
 
-Knows how to ask again where the answer is no list or too short, and how a tree grows layer by
+Knows how to ask again if the answer is not a list or too short, and how a tree grows layer by
 layer. Nothing of files.
 """
 

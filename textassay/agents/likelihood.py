@@ -39,7 +39,7 @@ class Likelihood(Message):
     alone_tokens: int = 0
     """Number of its tokens there."""
     truncated_tokens: int = 0
-    """Tokens of the source that the model was not shown, where truncation was asked for."""
+    """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
 
     def value(self, weights: TokenWeights) -> float:

@@ -30,7 +30,7 @@ class Quality(Message):
     adjective: str | None = None
     """Stands before the noun: `fluent and grammatical`."""
     clause: str | None = None
-    """Stands behind `that` where there is no adjective: `covers the content of the reference`."""
+    """Stands behind `that` if there is no adjective: `covers the content of the reference`."""
     question: str | None = None
     """The boolean question about a conversation."""
     quoted: bool = False

@@ -51,7 +51,7 @@ class QuestionForm(Message):
     value: Value = "question"
     """What the score is."""
     definition: str = ""
-    """What the aspect means, where the question alone does not say."""
+    """What the aspect means, if the question alone does not say."""
 
     @model_validator(mode="after")
     def _complete(self) -> QuestionForm:
@@ -130,11 +130,11 @@ class QuestionSet(Message):
     names: tuple[dict[str, str], ...] = ()
     """Where texts go by another name than this aspect's: `{label, name}` each."""
     form: QuestionForm | None = None
-    """How the aspect is asked about; `None` where nothing can be asked."""
+    """How the aspect is asked about; `None` if nothing can be asked."""
     output: str = ""
     """The whole output."""
     source: str | None = None
-    """The source, where it is among the texts: what may be cut where all does not fit a local
+    """The source, if it is among the texts: what may be cut if not everything fits a local
     model."""
     subquestions: tuple[SubQuestion, ...] = ()
     """One for each sentence, in order."""
@@ -274,7 +274,7 @@ class SentenceQuestions:
         """Return the sub-question about a sentence, which stands on one line.
 
         It stands between quotation marks as in the paper's tables 11 and 12, or between delimiters
-        that it cannot forge where it holds one itself; or bare.
+        that it cannot forge if it contains one itself; or bare.
         """
         text = " ".join(sentence.split())
         if self.book.quoted:

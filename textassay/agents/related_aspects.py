@@ -1,6 +1,6 @@
 """Relevant aspects as they are shown to a judge.
 
-Definitions, and scores where there are some.
+Definitions, and scores if there are some.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RelatedAspects(Message):
 
         Args:
             aspects: The chain.
-            scores: One for each aspect, in order; `None` where only definitions are to be told.
+            scores: One for each aspect, in order; `None` to show definitions only.
         """
         chain = tuple(aspects)
         values = [None] * len(chain) if scores is None else [score.value for score in scores]

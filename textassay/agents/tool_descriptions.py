@@ -23,7 +23,7 @@ class Assistant(Message):
     description: str
     """The tool's own words."""
     scale: Scale | None = None
-    """Lowest and highest value; `None` where unbounded."""
+    """Lowest and highest value; `None` if unbounded."""
     higher_is_better: bool = True
     """Whether a high value speaks for the text."""
     signature: str = ""

@@ -24,7 +24,7 @@ class ScorerWeights(Message):
     aspect: str
     """Name of the aspect."""
     correlations: dict[str, float | None]
-    """Correlation with the ratings by scorer; `None` where a scorer does not vary, or has too few
+    """Correlation with the ratings by scorer; `None` if a scorer does not vary, or has too few
     scores: it weighs nothing."""
     rated: int
     """Number of examples with a rating of the aspect."""

@@ -81,7 +81,7 @@ class Allocation:
     def swapped(self, visit: Visit) -> bool:
         """Return whether a comparison shows its second text first.
 
-        By chance, and anew when repeated.
+        At random, and differently when repeated.
         """
         draw = random.Random(f"{self._study.seed} {visit.rater} {visit.key} {visit.repeat}")
         return self._study.paired and draw.random() < 0.5

@@ -34,7 +34,7 @@ class AnnotatorTest:
         test: The test.
         epsilon: Reward for being cheaper.
         metric: `rmse` or `match`.
-        agreement: Raters with each other and with the judge; `None` where aspects are pooled.
+        agreement: Raters with each other and with the judge; `None` if aspects are pooled.
     """
 
     score: str

@@ -25,7 +25,7 @@ _OUTER_FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """Calibrated scores of some rows; NaN where the score is outside the range that has ratings.
+    """Calibrated scores of some rows; NaN if the score is outside the range that has ratings.
 
     Attributes:
         values: Expected ratings, shape (n,).
@@ -263,7 +263,7 @@ def _held_out(
         test, train = fold == number, fold != number
         own = None if weights is None else weights[train]
         try:
-            # map and intervals are learned anew without the test sources; taking the map from all
+            # map and intervals are learned again without the test sources; taking the map from all
             # rows and only the intervals from the training ones would let test ratings shape their
             # own prediction
             learned = learn_map(
@@ -275,7 +275,8 @@ def _held_out(
                 method=kind,
                 seed=seed,
             )
-        except DataError:  # too few or constant rows remain: nothing can be told on held-out ones
+        except DataError:
+            # too few or constant rows remain: nothing can be measured on held-out ones
             return None
         cells = fit_cells(
             x[train], y[train], learned.cross_fitted, groups[train],

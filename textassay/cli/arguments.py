@@ -40,7 +40,7 @@ def pairs(items: Iterable[str], flag: str) -> dict[str, str]:
 
 
 def settings(items: Iterable[str]) -> dict[str, Any]:
-    """Read the items of `--set`, each value as TOML where it is one."""
+    """Read the items of `--set`, each value as TOML if it is valid TOML."""
     return {key: literal(value) for key, value in pairs(items, "--set").items()}
 
 

@@ -90,7 +90,7 @@ def _from_folder(
     signature: str,
     allowed: bool,
 ) -> tuple[Map | None, str]:
-    """Return the folder's map, or none where it has seen these very ratings.
+    """Return the folder's map, or none if it has seen these very ratings.
 
     Then its kind is cross-fitted.
     """

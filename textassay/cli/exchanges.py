@@ -32,7 +32,7 @@ async def show_exchanges(
 
 
 async def show_prompts(order: ScoreCommand, count: int) -> None:
-    """Print what an order of `score` would ask for the first so many examples.
+    """Print what an order of `score` would ask for the first `limit` examples.
 
     Raises:
         ConfigurationError: Something does not fit.

@@ -57,7 +57,7 @@ async def evaluate(
         options: Options of the method.
         settings: How models are asked; limits and budget hold for all workers together.
         fields: Field map from the data's names to ours.
-        limit: Read only the first so many examples.
+        limit: Maximum number of examples to read.
         tools: Names of metrics that assist the judge.
         progress: As for `textassay.evaluate`.
 

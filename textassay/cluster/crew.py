@@ -41,7 +41,7 @@ class Crew(Protocol):
     """A cluster that workers can be started on."""
 
     async def start_workers(self, most: int) -> Sequence[WorkerHandle]:
-        """Start workers where there is room, so that at most `most` live, and return the new ones.
+        """Start workers if there is room, so that at most `most` live, and return the new ones.
 
         Raises:
             ConfigurationError: The cluster has no room for a single worker.

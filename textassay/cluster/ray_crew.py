@@ -99,7 +99,7 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _probe(address: str) -> None:
-    """Refuse an address where nothing listens; Ray itself would retry for half a minute."""
+    """Refuse an address if nothing listens; Ray itself would retry for half a minute."""
     place = address.removeprefix("ray://")
     host, _, port = place.rpartition(":")
     if not host or not port.isdigit():
@@ -209,7 +209,7 @@ class RayCrew:
         self._looked_at: float | None = None
 
     async def start_workers(self, most: int) -> Sequence[RayWorker]:
-        """Start workers where there is room, so that at most `most` live.
+        """Start workers if there is room, so that at most `most` live.
 
         Raises:
             ConfigurationError: For a minute, no node had room.

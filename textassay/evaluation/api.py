@@ -63,7 +63,7 @@ async def evaluate(
         settings: How models that are given by name are asked; see `Settings`. A connected model
             has its own.
         fields: Field map from the data's names to ours, such as `{"text": "output"}`.
-        limit: Read only the first so many examples.
+        limit: Maximum number of examples to read.
         tools: Metrics that assist the judge: names, or tools of your own, which stay yours to
             close.
         progress: `True` for a line of progress on standard error or below the notebook's cell,

@@ -70,7 +70,7 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
 def _is_sound(score: Score) -> bool:
     """Return whether a score is certainly readable later, by a look at its fields.
 
-    Almost every score is; writing, reading and validating it anew takes ten times as long, so that
+    Almost every score is; writing, reading and validating it again takes ten times as long, so that
     is for those that fail here, which it sorts into sound and unsound ones.
     """
     try:

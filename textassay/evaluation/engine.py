@@ -223,7 +223,7 @@ class EvaluationEngine:
         return scores
 
     async def _result(self, assignment: Assignment) -> Any:
-        """Return what the graph yields; `None` where the run stops before that."""
+        """Return what the graph yields; `None` if the run stops before that."""
         task = asyncio.current_task()
         assert task is not None
         self._in_work.add(task)

@@ -3,7 +3,7 @@
 Nobody is asked.
 
 Runs keep answers under digests of requests, so the method is walked once more over the examples:
-its requests are made anew, and answered from the run's cache. What is not in there has no answer,
+its requests are built again, and answered from the run's cache. What is not in there has no answer,
 and what depends on it may differ from what was asked.
 """
 
@@ -129,7 +129,7 @@ async def exchanges_of_run(
 async def exchanges_ahead(
     source: Any, spec: RunSpec, settings: Settings, count: int
 ) -> AsyncIterator[Exchange]:
-    """Yield what would be asked for the first so many examples.
+    """Yield what would be asked for the first `limit` examples.
 
     Raises:
         ConfigurationError: Something does not fit.

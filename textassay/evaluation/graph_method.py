@@ -59,8 +59,8 @@ class GraphMethod(TaskMethod):
 
     @property
     def _digest(self) -> str:
-        # the drawing names every node and edge, so scores of a graph wired otherwise are told
-        # apart
+        # the drawing names every node and edge, so a graph that is wired differently has another
+        # signature
         return hashlib.sha256(self.graph.to_mermaid().encode()).hexdigest()[:6]
 
     def describe(self) -> dict[str, Any]:

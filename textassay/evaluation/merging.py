@@ -75,7 +75,7 @@ class _Source:
 def merge(run: str | Path, *, partial: bool = False) -> Merged:
     """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
-    Answers are merged, too, where the shards keep their own. Merging again, say after a shard was
+    Answers are merged, too, if the shards keep their own. Merging again, say after a shard was
     resumed, replaces the merged run unless that was itself resumed or edited meanwhile.
 
     Args:

@@ -20,7 +20,7 @@ class Progress:
     done: int
     """Examples finished, those of earlier sessions of the run that were passed by included."""
     total: int | None
-    """Examples of the run; `None` where the data have no known length."""
+    """Examples of the run; `None` if the data have no known length."""
     seconds: float
     """Time since the session began."""
     outcomes: dict[str, int]
@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def samples_never_differ(self) -> bool:
-        """Whether further samples told nothing, over at least `MIN_SAMPLED` scores.
+        """Whether further samples changed nothing, over at least `MIN_SAMPLED` scores.
 
         Either the server ignores the temperature, or the judge is certain of every rating.
         """

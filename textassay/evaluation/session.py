@@ -67,7 +67,7 @@ class Session:
         return sum(each.values(), Usage())
 
     def discard(self) -> bool:
-        """Have the run folder removed where no model has answered anything.
+        """Have the run folder removed if no model has answered anything.
 
         Return whether it will be.
         """

@@ -74,7 +74,7 @@ def part_of(
     Args:
         examples: All of the data.
         count: Their number.
-        limit: Only the first so many; `None` for all.
+        limit: Maximum number of examples; `None` for all.
         shard: Of those, only this part; `None` for all.
     """
     start, stop = bounds_of(count, limit=limit, shard=shard)

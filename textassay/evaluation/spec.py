@@ -45,13 +45,13 @@ class RunSpec(Message):
     tools: tuple[str, ...] = ()
     """Assistant evaluators."""
     data: str | None = None
-    """Path of the data; `None` where they came from memory."""
+    """Path of the data; `None` if they came from memory."""
     fields: dict[str, str] = {}
     """Field map from the data's names to ours."""
     calibration: str | None = None
     """Calibration folder that is applied to the scores; `None` leaves them as they are."""
     limit: int | None = Field(default=None, ge=1)
-    """Only the first so many examples."""
+    """Maximum number of examples, from the first."""
     shard: str | None = None
     """`I/N` for the I-th of N parts of the examples, counted from 1; `None` for all of them."""
     pair: Literal["system"] | None = None
@@ -247,7 +247,7 @@ def _comparable(what: str, value: Any) -> Any:
 
 
 def _difference(before: Any, after: Any, where: str) -> str | None:
-    """Describe the first place where two JSON values differ; `None` where they do not."""
+    """Describe the first place where two JSON values differ; `None` if they do not."""
     if before == after:
         return None
     if isinstance(before, Mapping) and isinstance(after, Mapping):

@@ -1,6 +1,6 @@
 """Shows the progress of a run that was started from Python.
 
-A line that is drawn anew, or a callback.
+A line that is redrawn, or a callback.
 """
 
 from __future__ import annotations

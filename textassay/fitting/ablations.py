@@ -34,7 +34,7 @@ def layers_of(names: Iterable[str]) -> dict[str, int]:
 def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> list[Json]:
     """Return agreement on the held-out rows of the whole and of what is left without its parts.
 
-    Layers are taken away where the features are those of a tree, whoever grew it and wherever they
+    Layers are taken away if the features are those of a tree, whoever grew it and wherever they
     were rated.
 
     Args:

@@ -63,7 +63,7 @@ class Growth:
             default 4 in a tree that the model grows, and all in one that is given.
         saliency: What criteria are ranked by: growth of the error when shuffled, or mean size of
             the Shapley values (section 4.4 has both).
-        noise: What happens where the importance of no criterion of a layer can be told from 0, so
+        noise: What happens if no criterion of a layer has an importance that differs from 0, so
             that chance would choose: the tree stops there, or is pruned anyway.
     """
 
@@ -148,7 +148,7 @@ async def align(
     warnings: list[str] = []
     expanded: Sequence[Aspect] = ()
     keep = growth.kept(given=given)
-    # each layer learns anew over all nodes so far: a criterion's weight changes once its parts are
+    # each layer learns again over all nodes so far: a criterion's weight changes once its parts are
     # there beside it
     for layer in range(1, growth.layers + 1):
         notes: list[Json] = []
@@ -266,7 +266,7 @@ class _Ranking:
 
     @property
     def is_noise(self) -> bool:
-        """Whether no node's permutation importance can be told from 0.
+        """Whether no node's permutation importance differs from 0.
 
         Intervals hold for all nodes of the layer together (Bonferroni): of many criteria that say
         nothing, the interval of one would miss 0 by chance.

@@ -34,7 +34,7 @@ class AlignmentOrder:
         growth: How far the tree grows.
         learning: How to learn.
         settings: How models are asked.
-        limit: Only the first so many rated examples.
+        limit: Maximum number of rated examples, from the first.
         tree: `model` for a tree that the model grows, `published` for that of the task, or the
             name or file of one that is given: it is rated layer by layer, and pruned by
             `growth.keep` alone.

@@ -153,7 +153,7 @@ def _with_top(
 def agreement(predicted: Floats, test: FeatureTable) -> Json:
     """Return Pearson and Spearman over all rows, averaged over the aspects.
 
-    `None` where one is undefined.
+    `None` if one is undefined.
 
     Rows without a prediction are left out, and `coverage` says how many there are.
     """

@@ -35,7 +35,7 @@ class Worth:
         low: Lower end of its interval over sources.
         high: Upper end.
         cost: Dollars per rated text; `None` if not known.
-        leave_out: Whether the jury is no worse without it, as far as can be told.
+        leave_out: Whether the jury is no worse without it, as far as the rows can show.
     """
 
     juror: str
@@ -68,7 +68,7 @@ def worths(
 ) -> list[Worth]:
     """Return what each juror adds, and which to leave out, in the order of the worth.
 
-    Jurors are left out one at a time, of those without a gain that can be told from 0 the one that
+    Jurors are left out one at a time, of those whose gain may be 0 the one that
     costs most (or gains least, if costs are not known), until all that are left add something: two
     jurors that say the same are not both needed, but one of them is.
 

@@ -1,6 +1,6 @@
 """Splits rows by source and fits aggregators.
 
-Where several are named, the one with the least error over folds wins.
+If several are named, the one with the least error over folds wins.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def _at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
 def background_of(
     train: FeatureTable, aggregator: Aggregator, rows: int = 32
 ) -> tuple[tuple[float | None, ...], ...]:
-    """Return training rows for sampled contributions, none where contributions are exact."""
+    """Return training rows for sampled contributions, none if contributions are exact."""
     if aggregator.explains_exactly:
         return ()
     # a fixed seed: the same evaluator file must come from the same rows

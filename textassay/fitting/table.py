@@ -29,9 +29,9 @@ class FeatureTable:
 
     Attributes:
         ids: Id of each row.
-        features: Shape (n, features); NaN where a row has none.
+        features: Shape (n, features); NaN if a row has none.
         names: Names of the features.
-        human: Ratings, shape (n, aspects); NaN where a row has none.
+        human: Ratings, shape (n, aspects); NaN if a row has none.
         aspects: Names of the human aspects.
         groups: Code of each row's source, shape (n,).
         grouped_by: What rows are kept together by: `group`, `source`, or `row`.
@@ -168,7 +168,7 @@ def read_table(data: Examples, selection: Selection) -> FeatureTable:
     info = data.check()
     aspects, scores = human_aspects(info, selection.aspects), selection.scores or {}
     metrics = choose(selection.patterns, list(info.metrics))
-    # two features of one name could not be told apart in the evaluator
+    # two features of one name would be indistinguishable in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(
             f"feature {both[0]!r} is both in the data's metrics and in the files of scores"

@@ -6,7 +6,7 @@ Knows arrays and names; nothing of examples, runs or models. One protocol for al
 scikit-learn's language.
 
 Features are kept within bounds that come from the training rows (`standardizer`), and the means of
-a row's system take part where that helps (`systems`, `pooling`).
+a row's system take part if that helps (`systems`, `pooling`).
 
 What happens to gaps: a feature without a value counts as its mean over the training rows. A row
 without any feature is not learned from, and its prediction is NaN. A row without a rating for an
@@ -89,12 +89,12 @@ class Contributions:
     """How far each feature moved each prediction.
 
     Attributes:
-        values: Shape (n, targets, features), in units of the ratings; NaN where a row has no
+        values: Shape (n, targets, features), in units of the ratings; NaN if a row has no
             feature at all.
         baseline: Where every prediction starts, shape (targets,).
             `baseline + values.sum(axis=2) + systems` is the prediction before it is kept on the
             scale.
-        systems: What the means of the row's system contribute, shape (n, targets); 0 where they
+        systems: What the means of the row's system contribute, shape (n, targets); 0 if they
             take no part.
     """
 
@@ -159,11 +159,11 @@ class Aggregator:
             target_names: Names of the human aspects.
             aspect_names: Names of all aspects that features may belong to, if there are more than
                 the targets.
-            systems: System that wrote each row's text, length n, `None` where unknown. The means of
+            systems: System that wrote each row's text, length n, `None` if unknown. The means of
                 the features over a system's rows take part in predictions where that lowers the
                 error of rows that are left out, for systems of at least 10 rows.
             pool: Features and systems of all rows whose features count in the means of systems,
-                such as unrated rows that are to be judged; the training rows by default.
+                such as unrated rows to judge; the training rows by default.
             new_systems: Whether rows of systems without ratings are to be judged: then systems are
                 left out as well as groups to see whether means help.
 
@@ -219,7 +219,7 @@ class Aggregator:
         systems: Systems | None = None,
         clip: bool = True,
     ) -> Floats:
-        """Return predicted ratings, shape (n, targets); NaN where a row has no feature at all.
+        """Return predicted ratings, shape (n, targets); NaN if a row has no feature at all.
 
         Args:
             features: Shape (n, features), columns as in training; NaN or `None` if there is
@@ -267,7 +267,7 @@ class Aggregator:
     def with_systems(
         self, features: ArrayLike | Sequence[Sequence[float | None]], systems: Systems
     ) -> Aggregator:
-        """Return the aggregator with the means of further systems, from rows that are to be judged.
+        """Return the aggregator with the means of further systems, from rows to judge.
 
         Systems that are known keep their means. Only an aggregator that was fitted with
         `new_systems` takes further ones; any other is returned as it is.

@@ -3,7 +3,7 @@
 Knows learners and squared errors. On recorded judges of summaries and dialogues the mean of
 regressions, forest and boosting beats each of them: they err in different ways. So the blend is
 taken unless one of them is clearly better; picking the best of many by their errors alone costs
-more than it brings. Where rows are few, trees take no part.
+more than it brings. If rows are few, trees take no part.
 """
 
 from __future__ import annotations

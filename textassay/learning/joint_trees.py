@@ -43,7 +43,7 @@ class Binned:
     def of(cls, features: Floats) -> Binned:
         """Return features in bins.
 
-        One per value where there are few, else quantiles of the rows.
+        One per value if there are few, else quantiles of the rows.
         """
         thresholds = []
         for column in features.T:

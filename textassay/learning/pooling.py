@@ -2,8 +2,8 @@
 
 Decided on rows that are left out.
 
-Knows training rows with and without their system's means beside them. Where the systems to be
-judged are those of the training rows, sources are left out; where they are new, systems and sources
+Knows training rows with and without their system's means beside them. If the systems to be
+judged are those of the training rows, sources are left out; if they are new, systems and sources
 are, since what is learned of few systems need not hold for the next one.
 """
 

@@ -113,7 +113,7 @@ def folds(groups: Codes, count: int, *, seed: int) -> Codes:
 
     Args:
         groups: Code of each row's group, shape (n,).
-        count: Number of folds; fewer where there are fewer groups.
+        count: Number of folds; fewer if there are fewer groups.
         seed: Seed of the deal.
 
     Returns:

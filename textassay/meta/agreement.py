@@ -73,9 +73,9 @@ def correlate(
     """Return how well scores agree with human ratings.
 
     Args:
-        scores: Shape (n,); `None` or NaN where a row is unscored: it is left out, and `coverage`
+        scores: Shape (n,); `None` or NaN if a row is unscored: it is left out, and `coverage`
             says so.
-        human: Shape (n,); `None` or NaN where a row is unrated.
+        human: Shape (n,); `None` or NaN if a row is unrated.
         groups: What each row belongs to (its source document), length n; needed at group level, and
             what the bootstrap draws. Without groups it draws rows.
         systems: Who made each row, length n; needed at system level.

@@ -39,7 +39,7 @@ def resampled(
 ) -> dict[Coefficient, Floats]:
     """Return each coefficient in each resample, shape (resamples,).
 
-    NaN where it is undefined there.
+    NaN if it is undefined there.
 
     Raises:
         ConfigurationError: `resamples` is below 1.

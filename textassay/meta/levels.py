@@ -29,7 +29,7 @@ Level = Literal["dataset", "group", "system"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
-"""What each row belongs to, one hashable per row; `None` where it belongs to nothing."""
+"""What each row belongs to, one hashable per row; `None` if it belongs to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Pairs:
     Attributes:
         scores: Shape (n,).
         human: Shape (n,).
-        groups: Code of each row's group, from 0 without holes, shape (n,); `None` where no groups
+        groups: Code of each row's group, from 0 without holes, shape (n,); `None` if no groups
             were given.
         systems: The same for systems.
         rated: Number of rows with a human rating, scored or not.

@@ -4,7 +4,7 @@ Krippendorff's alpha, agreement of each two raters, and the leave-one-out ceilin
 
 Knows one array of ratings with gaps, shape (items, raters); nothing of examples or files.
 
-Raters are columns. Where the data name nobody, column k is the k-th rating of an item, which need
+Raters are columns. If the data name nobody, column k is the k-th rating of an item, which need
 not be one person: alpha does not care, the pairwise figures do.
 
 References:
@@ -31,7 +31,7 @@ MeasurementLevel = Literal["nominal", "ordinal", "interval"]
 MEASUREMENTS: tuple[MeasurementLevel, ...] = get_args(MeasurementLevel)
 
 RatingsLike = ArrayLike | Sequence[Sequence[float | None]]
-"""Ratings of shape (items, raters); `None` or NaN where a rater did not rate an item. Rows may be
+"""Ratings of shape (items, raters); `None` or NaN if a rater did not rate an item. Rows may be
 of different lengths: missing ends are gaps."""
 
 MIN_PAIRED = 2
@@ -44,8 +44,8 @@ class PairAgreement:
 
     Attributes:
         n: Items that both rated.
-        same: Share of those with equal ratings; `None` where n is 0.
-        mean_difference: Mean absolute difference, in points of the scale; `None` where n is 0.
+        same: Share of those with equal ratings; `None` if n is 0.
+        mean_difference: Mean absolute difference, in points of the scale; `None` if n is 0.
         pearson: Pearson's r; `None` if undefined.
         spearman: Spearman's rho with average ranks; `None` if undefined.
         kendall: Kendall's tau-b; `None` if undefined.
@@ -136,7 +136,7 @@ def krippendorff_alpha(
             `interval` by the squared distance.
 
     Returns:
-        `None` where no item has two ratings, or all ratings in such items are equal: there is no
+        `None` if no item has two ratings, or all ratings in such items are equal: there is no
         disagreement by chance to compare with.
 
     Raises:
@@ -212,7 +212,7 @@ def pair_agreement(a: ArrayLike, b: ArrayLike) -> PairAgreement:
 def mean_of_others(ratings: RatingsLike) -> Floats:
     """Return for each rating the mean of the item's other ratings, shape (items, raters).
 
-    NaN where the rater did not rate the item, or nobody else did.
+    NaN if the rater did not rate the item, or nobody else did.
     """
     table = rating_table(ratings)
     means = np.full(table.shape, np.nan)

@@ -19,7 +19,7 @@ from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_folder import MANIFEST, SCORES, read_manifest
 
 Recorded = dict[str, dict[str, float | None]]
-"""Value by aspect and id; `None` where a row is there and unscored."""
+"""Value by aspect and id; `None` if a row is there and unscored."""
 
 
 def read_scores(path: str | Path) -> Recorded:
@@ -34,7 +34,7 @@ def read_scores(path: str | Path) -> Recorded:
             `value`.
 
     Returns:
-        Value by aspect and id, in order of appearance; `None` where the last line says unscored.
+        Value by aspect and id, in order of appearance; `None` if the last line says unscored.
 
     Raises:
         RunFolderError: A folder that holds no scores, or a run of a newer format.

@@ -44,7 +44,7 @@ class WilliamsTest:
     """Williams' test of two Pearson correlations that share a variable.
 
     Attributes:
-        t: Statistic; above 0 where the first correlation is higher.
+        t: Statistic; above 0 if the first correlation is higher.
         df: Degrees of freedom, n - 3.
         p: Two-sided probability of a difference at least this large if the correlations are equal.
     """
@@ -61,7 +61,7 @@ class Difference:
     Attributes:
         a: Coefficient of the first; `None` if undefined.
         b: Coefficient of the second; `None` if undefined.
-        difference: `a - b`; `None` where either is undefined.
+        difference: `a - b`; `None` if either is undefined.
         ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems).
         p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1); `None` where
             that is.
@@ -169,7 +169,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None
         n: Number of points.
 
     Returns:
-        `None` where n is below 4, or the statistic is undefined because the two sets of scores are
+        `None` if n is below 4, or the statistic is undefined because the two sets of scores are
         one.
 
     Raises:
@@ -224,7 +224,7 @@ def difference_between(
         b: Coefficient of the second scores.
         drawn: Their differences in resamples that both sides share, shape (resamples,).
         groups: Number of groups that were resampled.
-        test: Williams' test, where it applies.
+        test: Williams' test, if it applies.
     """
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)

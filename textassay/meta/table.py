@@ -255,7 +255,7 @@ class _People:
         return [human.get(aspect) for human in self._human]
 
     def check(self, levels: Sequence[Level]) -> None:
-        """Raise where an example with ratings lacks what a level needs."""
+        """Raise if an example with ratings lacks what a level needs."""
         for level, labels in (("group", self.groups), ("system", self.systems)):
             if level not in levels:
                 continue

@@ -63,11 +63,12 @@ class ChecklistOptions(PromptOptions):
     """`quoted`: the judge answers in words and quotes the passage that decides; an answer whose
     quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation."""
     quotes: Literal["required", "told"] = "required"
-    """Whether an answer without a quotation that is found is abstained, or counts and is told."""
+    """How to treat an answer whose quotation is missing or not found: `required` abstains, `told`
+    counts it and notes that in the evidence."""
     count: int = Field(default=5, ge=1, le=26)
     """Most questions on an aspect that the model writes."""
     weights: dict[str, float] = Field(default_factory=dict)
-    """Weight of a question by its id (`coherence/logical-flow`); 1 where none is given."""
+    """Weight of a question by its id (`coherence/logical-flow`); 1 if none is given."""
     required: float = Field(default=0.5, gt=0, le=1)
     """Share of an aspect's questions that must have an answer; below it the aspect has no score."""
     output: Literal["aspects", "questions"] = "aspects"

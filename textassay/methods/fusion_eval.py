@@ -85,11 +85,11 @@ class FusionEvalOptions(RatingOptions):
 class FusionEval(PromptMethod):
     """Fusion-Eval (Shu et al. 2023, arXiv 2311.09204).
 
-    1. The planning model is told task, criteria and assistant evaluators, and writes which of them
+    1. The planning model is given task, criteria and assistant evaluators, and writes which of them
     serve which
        criterion, and the steps of judging (once a run). FE-NoPlan leaves this out.
     2. The assistant evaluators score the example.
-    3. The judge is told the criteria, what the evaluators measure, the plan and the scores, and
+    3. The judge is given the criteria, what the evaluators measure, the plan and the scores, and
     rates all criteria and
        the text as a whole in one answer, with explanations.
     4. `n` = 8 answers are sampled and their ratings averaged.
@@ -100,13 +100,13 @@ class FusionEval(PromptMethod):
     picture; what the evaluators and criteria are always stands before the plan, since plans may be
     edited; texts stand between delimiters. A plan that names something unknown or leaves a
     criterion out is asked for again once, and then refused: its scores are `invalid`. An evaluator
-    that abstains is told as missing; one that fails makes the scores errors.
+    that abstains is shown as missing; one that fails makes the scores errors.
     """
 
     name = "fusion-eval"
     prompt = "fusion_eval"
     default_tools = ("rougeL", "chrf", "coverage", "repetition")
-    """Tools where none are named: those that need no model, two of them against references and two
+    """Tools if none are named: those that need no model, two of them against references and two
     without."""
     Options = FusionEvalOptions
     options: FusionEvalOptions

@@ -52,7 +52,7 @@ class RatedWeights:
             assistants: Descriptions of the tools, in the order of the tools.
             tools: The assistant evaluators.
             ranges: Values that count as 0 and 1, by tool.
-            direct: The direct evaluator; `None` where it takes no part.
+            direct: The direct evaluator; `None` if it takes no part.
 
         Raises:
             ConfigurationError: The file rates none of an aspect.

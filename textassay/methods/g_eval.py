@@ -72,7 +72,7 @@ class GEval(RatingMethod):
     @property
     def how_read(self) -> Reading:
         """`logprob`, or `sampled` for `n` above 1."""
-        # the paper samples because its GPT-4 had no log-probabilities; where there are any, one
+        # the paper samples because its GPT-4 had no log-probabilities; if there are any, one
         # call gives the same expectation without sampling error
         return "logprob" if self.options.n == 1 else "sampled"
 

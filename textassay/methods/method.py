@@ -36,7 +36,7 @@ class Method(Protocol):
 
     @property
     def task(self) -> str | None:
-        """Name of the task, `None` where the method has none."""
+        """Name of the task, `None` if the method has none."""
         ...
 
     @property
@@ -141,7 +141,7 @@ class PromptOptions(CheckedOptions):
     prompt: str | None = None
     """Path of a prompt file (`.jinja`) in place of the method's own."""
     profile: str = "auto"
-    """How the judge is asked: `auto`, by the profile that bears the model's name, if there is one;
+    """How the judge is asked: `auto`, by the profile with the model's name, if there is one;
     `none`; a profile's name or folder."""
 
 

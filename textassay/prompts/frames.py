@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from textassay.prompts.rendering import Turn, render
 
-# Made anew in each process, so that no text can hold it.
+# New in each process, so that no text can hold it.
 _MARK = secrets.token_hex(16)
 _CUT = re.compile(rf"{_MARK}-(\d+)-")
 
@@ -39,7 +39,7 @@ class PromptFrame(NamedTuple):
 def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None:
     """Return a prompt's frame for texts with these labels.
 
-    `None` where the prompt does not take texts as they are.
+    `None` if the prompt does not take texts as they are.
 
     Args:
         name: A prompt, as `render` takes it.

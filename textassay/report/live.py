@@ -49,7 +49,7 @@ class LiveRun:
             return page_of(self._content(), live=address)
 
     def sections(self) -> tuple[int, str]:
-        """Return the version of the sections and their HTML, made anew if that is not too soon."""
+        """Return the version of the sections and their HTML, rebuilt if that is not too soon."""
         with self._lock:
             self._read()
             now, finished = len(self._lines), self.finished
@@ -68,7 +68,7 @@ class LiveRun:
     def news(self, cursor: int, known: int) -> dict[str, Any]:
         """Return what was added after `cursor` lines, for a reader that has `known` examples."""
         with self._lock:
-            # the file was replaced (a merge, a run begun anew), and the reader's position means
+            # the file was replaced (a merge, a run started over), and the reader's position means
             # nothing in it
             if not self._read() or cursor > len(self._lines):
                 return {"restart": True}

@@ -195,7 +195,7 @@ def asset(name: str) -> Markup:
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """Return a number with so many decimals, a minus sign that is one, and a dash for nothing."""
+    """Return a number with `digits` decimals, a minus sign that is one, and a dash for nothing."""
     return "–" if value is None else f"{value:z,.{digits}f}".replace("-", "−")
 
 

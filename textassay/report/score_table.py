@@ -32,7 +32,7 @@ class ScoreTable:
         path: The file, `scores.jsonl` of a run folder.
         ids: Ids of the examples, each once.
         aspects: Names of the aspects, each once.
-        scales: Scale by aspect; `None` where unbounded.
+        scales: Scale by aspect; `None` if unbounded.
         signatures: Signatures of the scores by number of lines.
         summary: What the run amounts to so far.
         example: Position in `ids` of each score.
@@ -97,7 +97,7 @@ class ScoreTable:
         return self
 
     def _unread(self, size: int = -1) -> bytes:
-        """Return up to so many bytes that were not read yet; a run without a score has no file."""
+        """Return up to `size` bytes that were not read yet; a run without a score has no file."""
         if not self.path.exists():
             return b""
         try:

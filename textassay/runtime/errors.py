@@ -210,7 +210,7 @@ class RateLimited(TransientError):
 
         Args:
             message: What the server said.
-            retry_after: Seconds to wait before the next request, or `None` where the server did not
+            retry_after: Seconds to wait before the next request, or `None` if the server did not
                 say.
         """
         super().__init__(message)
@@ -220,7 +220,7 @@ class RateLimited(TransientError):
 class ServerFailed(TransientError):
     """The server answered with a 5xx status.
 
-    Carries Retry-After like `RateLimited` where it was sent.
+    Carries Retry-After like `RateLimited` if it was sent.
     """
 
     def __init__(

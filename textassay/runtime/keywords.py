@@ -62,7 +62,8 @@ def takes_arguments_of(
 
         @wraps(function)
         def bound(*args: P.args, **keywords: P.kwargs) -> R:
-            signature.bind(*args, **keywords)  # a missing argument is told in the caller's terms
+            # so that a missing argument is reported in the caller's terms
+            signature.bind(*args, **keywords)
             return function(*args, **keywords)
 
         shown = cast("Any", bound)

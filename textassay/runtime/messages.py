@@ -76,7 +76,7 @@ class Usage(Message):
     completion_tokens: int = Field(default=0, ge=0)
     """Sampled tokens of `calls`, over all samples."""
     cost: float | None = Field(default=0.0, ge=0)
-    """US dollars for `calls`; `None` where the price is unknown."""
+    """US dollars for `calls`; `None` if the price is unknown."""
 
     def __add__(self, other: Usage) -> Usage:
         # Most sums have one empty side; building a message takes longer than everything else here.
@@ -141,7 +141,7 @@ class Example(Message):
     """One text to judge, with what it was made from and what people said of it."""
 
     id: str = Field(default="", min_length=1)
-    """Unique in a data set; a hash of the content where none is given."""
+    """Unique in a data set; a hash of the content if none is given."""
     output: str
     """The text under evaluation."""
     source: str | None = None
@@ -159,7 +159,7 @@ class Example(Message):
     human: dict[str, Number | None] = Field(default_factory=dict)
     """Mean human rating by aspect, on the raters' own scale."""
     annotators: dict[str, tuple[Number | None, ...]] = Field(default_factory=dict)
-    """Rating of each annotator by aspect, `None` where one gave none."""
+    """Rating of each annotator by aspect, `None` if one gave none."""
     metrics: dict[str, Number | None] = Field(default_factory=dict)
     """Scores recorded elsewhere, by name."""
     meta: dict[str, Any] = Field(default_factory=dict)
@@ -326,15 +326,15 @@ class Score(Message):
     outcome: Outcome = "scored"
     """Whether there is a value, and if not, whose doing that is."""
     scale: Scale | None = None
-    """Range of the rating asked for; `None` where unbounded (log-likelihoods)."""
+    """Range of the rating asked for; `None` if unbounded (log-likelihoods)."""
     how: How = "text"
     """How the value was obtained."""
     samples: int | None = Field(default=None, ge=0)
-    """Number of usable samples behind the value; `None` where it does not apply."""
+    """Number of usable samples behind the value; `None` if it does not apply."""
     spread: float | None = Field(default=None, ge=0)
-    """Standard deviation of the samples (population); `None` where it does not apply."""
+    """Standard deviation of the samples (population); `None` if it does not apply."""
     mass: float | None = Field(default=None, ge=0, le=1.0 + 1e-6)
-    """Probability the model gave to all label tokens together; `None` where it does not apply."""
+    """Probability the model gave to all label tokens together; `None` if it does not apply."""
     explanation: str | None = None
     """The judge's own words."""
     evidence: tuple[dict[str, Any], ...] = ()
@@ -410,7 +410,7 @@ class Score(Message):
     def unit_value(self) -> float | None:
         """The value mapped from its scale to 0..1.
 
-        `None` where it has none or the scale is unbounded.
+        `None` if it has none or the scale is unbounded.
         """
         if self.value is None or self.scale is None:
             return None
@@ -451,7 +451,7 @@ class Answer(Message):
     p_yes: float = Field(ge=0, le=1)
     """P(yes) / (P(yes) + P(no)) (DecompEval, equation 3)."""
     mass: float | None = Field(default=None, ge=0, le=1.0 + 1e-6)
-    """P(yes) + P(no) as the model gave them; `None` where the answer was read from text."""
+    """P(yes) + P(no) as the model gave them; `None` if the answer was read from text."""
 
     @property
     def yes(self) -> bool:

@@ -101,7 +101,7 @@ class Sample(Message):
     text: str
     finish_reason: FinishReason = "stop"
     logprobs: tuple[TokenLogprob, ...] | None = None
-    """One entry a sampled token; `None` where none were asked for or the server sends none."""
+    """One entry a sampled token; `None` if none were asked for or the server sends none."""
 
 
 class Response(Message):
@@ -113,7 +113,7 @@ class Response(Message):
     model: str | None = None
     """The model as the server names it."""
     truncated_tokens: int = Field(default=0, ge=0)
-    """Tokens of the source that were left out, where truncation was asked for."""
+    """Tokens of the source that were left out, if truncation was asked for."""
 
 
 class ChoicesRequest(Prompted):
@@ -127,12 +127,12 @@ class ChoicesResponse(Message):
     """Answer to a `ChoicesRequest`."""
 
     logprobs: dict[str, float | None]
-    """Natural log of the summed probability of a label's surface forms; `None` where the model did
+    """Natural log of the summed probability of a label's surface forms; `None` if the model did
     not report any."""
     usage: Usage = NO_USAGE
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)
-    """Tokens of the source that were left out, where truncation was asked for."""
+    """Tokens of the source that were left out, if truncation was asked for."""
 
     @property
     def mass(self) -> float:
@@ -156,7 +156,7 @@ class ContinuationResponse(Message):
     usage: Usage = NO_USAGE
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)
-    """Tokens of the source that were left out, where truncation was asked for."""
+    """Tokens of the source that were left out, if truncation was asked for."""
 
     @property
     def logprob(self) -> float:

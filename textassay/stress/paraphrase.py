@@ -75,7 +75,7 @@ class ParaphraseMethod(GraphMethod):
 
 
 class Paraphrased:
-    """The copies whose paraphrase was verified, made anew whenever they are iterated.
+    """The copies whose paraphrase was verified, built again whenever they are iterated.
 
     Args:
         originals: The examples.

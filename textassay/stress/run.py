@@ -73,7 +73,7 @@ class StressOrder:
         tests: Names of tests and families; `None` for all.
         must_see: Entries `TEST=ASPECT` for aspects whose names tell nothing.
         seed: Seed of the edits.
-        margin: Points that a score may move where it should not; 5 % of the scale if left out.
+        margin: Points that a score may move although it should not; 5 % of the scale if left out.
         confidence: Of the intervals.
         resume: Whether to continue the run in `out`.
     """

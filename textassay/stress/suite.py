@@ -46,7 +46,7 @@ def chosen_tests(names: Iterable[str] | None) -> tuple[str, ...]:
     """
     if names is None:
         return TESTS
-    # without the noise floor no shift could be told from a judge that varies by itself
+    # without the noise floor no shift could be distinguished from a judge that varies by itself
     chosen = {REPEAT}
     for name in names:
         if name == "all":

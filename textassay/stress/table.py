@@ -175,7 +175,7 @@ class _OneAspect:
     def _base(self, id_: str, edit: Edit, expects: Expects) -> float | object | None:
         """Return the score that an edited text's is compared with.
 
-        Where a score can move one way only, texts at that end are left out. That choice is made by
+        If a score can move one way only, texts at that end are left out. That choice is made by
         the original's score, so the change is read against another: of the repeat or control.
         """
         if expects == "lowest":
@@ -230,7 +230,7 @@ class _OneAspect:
     ) -> Measured:
         """Return the scores of one test.
 
-        Where they must stay put, `origin` has the scores from which a change of each is counted.
+        If they must not move, `origin` has the scores from which a change of each is counted.
         """
         return Measured(
             test=test,

@@ -143,7 +143,7 @@ def verdicts(
 
     Args:
         measured: The scores of each.
-        margin: Points that a score may move where it should not; 5 % of the scale if left out.
+        margin: Points that a score may move although it should not; 5 % of the scale if left out.
             What must be seen has to cost 5 % of the scale in any case.
         confidence: Of the intervals; defects are called at its complement, adjusted by Holm.
     """

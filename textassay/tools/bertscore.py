@@ -20,7 +20,7 @@ from textassay.tools.states import Windowed, windowed
 from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
-"""The encoder used where none is named, read at its 17th layer, as the authors chose for
+"""The encoder used if none is named, read at its 17th layer, as the authors chose for
 English."""
 
 
@@ -32,7 +32,7 @@ class Match(NamedTuple):
     recall: float
     """The same the other way round."""
     f1: float
-    """Their harmonic mean; the lower of the two where one is not positive."""
+    """Their harmonic mean; the lower of the two if one is not positive."""
 
 
 class TokenStates(NamedTuple):
@@ -81,7 +81,7 @@ class BertScore(ComparingTool):
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences, where a text must be read in windows.
+            splitter: Finds sentences, if a text must be read in windows.
         """
         # Which layer agrees best with people was measured per encoder, by the authors.
         if layer is None and model == DEFAULT_ENCODER:

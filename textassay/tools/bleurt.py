@@ -22,7 +22,7 @@ from textassay.tools.tool import Measurement
 from textassay.tools.windows import pack
 
 DEFAULT_BLEURT = "lucadiliello/BLEURT-20@e22b9eb071dcb939da9fff08b20a7e746c72a830"
-"""The checkpoint used where none is named; 579 million parameters."""
+"""The checkpoint used if none is named; 579 million parameters."""
 
 
 class Bleurt(ComparingTool):
@@ -54,7 +54,7 @@ class Bleurt(ComparingTool):
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
             batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences, where a text must be read in windows.
+            splitter: Finds sentences, if a text must be read in windows.
         """
         super().__init__(
             name,

@@ -39,10 +39,10 @@ class ComparingTool(ModelTool):
             model: A folder, or a Hub id with a revision.
             against: `references`, `source`, `context`, or `auto` for references if there are any
                 and else the source.
-            splitter: Finds sentences, where a text must be read in windows.
+            splitter: Finds sentences, if a text must be read in windows.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            layer: Layer whose states are read, where the tool reads states; the last where `None`.
+            layer: Layer whose states are read, if the tool reads states; the last if `None`.
             batch_tokens: Most tokens in a batch, padding included.
         """
         super().__init__(
@@ -83,7 +83,7 @@ def targets(
     The kind is `references`, `source` or `context`.
 
     Args:
-        name: Name of the tool, for the reason where there is nothing to compare with.
+        name: Name of the tool, for the reason if there is nothing to compare with.
         example: The example.
         against: What is wanted.
     """

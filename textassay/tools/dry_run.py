@@ -45,7 +45,7 @@ class DryRunTool:
         return self._tool.signature
 
     async def score(self, example: Example) -> Score:
-        """Return the middle of the scale, or 1/2 where it has no ends."""
+        """Return the middle of the scale, or 1/2 if it has no ends."""
         middle = 0.5 if self.scale is None else (self.scale[0] + self.scale[1]) / 2
         return Score(
             id=example.id,

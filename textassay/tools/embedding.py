@@ -32,7 +32,7 @@ from textassay.tools.tool import Abstention, Measurement
 DEFAULT_SENTENCE_ENCODER = (
     "sentence-transformers/all-MiniLM-L6-v2@c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 )
-"""The encoder used where none is named; 22 million parameters, Apache-2.0, English. With
+"""The encoder used if none is named; 22 million parameters, Apache-2.0, English. With
 `engine=static` it is the vectors of the package wordllama."""
 
 MAX_VECTORS = 8192
@@ -80,7 +80,7 @@ class Embedding(ComparingTool):
             measure: With `per="sentence"`: `p` (default), `r`, `f` or `min`, see
                 `SentenceMeasure`.
             pooling: How tokens become one vector; `auto` reads it from the folder, which means the
-                mean where it says nothing.
+                mean if it says nothing.
             against: `references`, `source`, `context`, or `auto` for references if there are any
                 and else the source.
             engine: `transformers`, `onnx`, `static`, or `auto`.

@@ -36,7 +36,7 @@ class FunctionTool(TextTool):
                 `Abstention`).
             name: Name of the tool.
             description: Words for a planner.
-            scale: Lowest and highest value; `None` where unbounded.
+            scale: Lowest and highest value; `None` if unbounded.
             higher_is_better: Whether a high value speaks for the text.
             needs: Inputs without which the tool abstains.
             revision: Part of the signature; change it when the function starts to give other
@@ -89,8 +89,8 @@ def tool(
 
     Args:
         description: Words for a planner: what is measured, its range, what is compared with what.
-        name: Name of the tool; the function's own where left out.
-        scale: Lowest and highest value; `None` where unbounded.
+        name: Name of the tool; the function's own if left out.
+        scale: Lowest and highest value; `None` if unbounded.
         higher_is_better: Whether a high value speaks for the text.
         needs: Inputs without which the tool abstains; the function may then rely on them.
         revision: Part of the signature; change it when the function starts to give other numbers.

@@ -16,7 +16,7 @@ from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.unieval import p_yes
 
 DEFAULT_MINICHECK = "lytang/MiniCheck-DeBERTa-v3-Large"
-"""The model used where none is named."""
+"""The model used if none is named."""
 SUPPORTED, UNSUPPORTED = "1", "0"
 """Answers of the encoder-decoder model."""
 

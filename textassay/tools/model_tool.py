@@ -35,7 +35,7 @@ class ModelTool(TextTool):
             model: A folder, or a Hub id with a revision, such as `organization/name@commit`.
             engine: `transformers`, `onnx`, or `auto`.
             device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            layer: Layer whose states are read, where the tool reads states; the last where `None`.
+            layer: Layer whose states are read, if the tool reads states; the last if `None`.
             batch_tokens: Most tokens in a batch, padding included.
         """
         self.name, self.model, self.engine, self.device = name, model, engine, device

@@ -25,7 +25,7 @@ from textassay.tools.tool import premise as premise_of
 from textassay.tools.windows import fit, pack
 
 DEFAULT_NLI = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7"
-"""The model used where none is named; 184 million parameters, Apache-2.0."""
+"""The model used if none is named; 184 million parameters, Apache-2.0."""
 MAX_PREMISE = 300
 """Characters of the best window that the evidence of a sentence shows."""
 
@@ -70,7 +70,7 @@ class NLI(ModelTool):
             window: Whether a window of the premise is one sentence, or as many as fit into
                 `window_tokens`; `none` has premise and hypothesis as one pair, as Fusion-Eval has
                 it, cut at the end if the model cannot take all of it.
-            window_tokens: Longest window of the premise; less where the model takes less.
+            window_tokens: Longest window of the premise; less if the model takes less.
             overlap: Sentences that a window of `tokens` repeats from the one before.
             hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
             engine: `transformers`, `onnx`, or `auto`.

@@ -44,7 +44,7 @@ class Rouge(Computed):
         """Keep the settings.
 
         Args:
-            name: Name of the tool; the variant's where left out.
+            name: Name of the tool; the variant's if left out.
             variant: What is counted: words, pairs of words, or longest common subsequences.
             measure: F1, precision (share of the output found) or recall (share of the reference
                 found).

@@ -92,7 +92,7 @@ class ToolSpec(Message):
     kind: str = Field(min_length=1)
     """Name of the kind."""
     name: str | None = None
-    """Name of the tool; the kind's where left out."""
+    """Name of the tool; the kind's if left out."""
     model: str | None = None
     """Model of the tool: a folder, a Hub id, or for `lm_prob` the name of a model."""
     options: dict[str, Any] = {}
@@ -107,7 +107,7 @@ class ToolDescription(Message):
     description: str
     """Words for a planner."""
     scale: Scale | None
-    """Lowest and highest value; `None` where unbounded."""
+    """Lowest and highest value; `None` if unbounded."""
     higher_is_better: bool
     """Whether a high value speaks for the text."""
     needs: tuple[Need, ...]
@@ -159,7 +159,7 @@ def build(
         specs: Each a spec such as `rougeL`, `bleu?lowercase=false`, `nli:/models/nli?engine=onnx`,
             `sum_bleurt=bleurt:PATH`, the name of an entry of `table`, the name of a group, or a
             tool made elsewhere.
-        table: The configuration's `[tools.NAME]` tables: `kind` (the name itself where left out),
+        table: The configuration's `[tools.NAME]` tables: `kind` (the name itself if left out),
             `model`, and the kind's options.
         model: What `lm_prob` asks where its spec names no model; stays the caller's to close.
 

@@ -82,7 +82,7 @@ class RuleSplitter:
 
     @property
     def signature(self) -> str:
-        """`rules-1`, with the number of abbreviations where the user added some."""
+        """`rules-1`, with the number of abbreviations if the user added some."""
         added = len(self.abbreviations) - len(_BEFORE_NAMES)
         return "rules-1" + (f"+{added}" if added else "")
 

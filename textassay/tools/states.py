@@ -41,7 +41,7 @@ class Windowed:
 def windowed(
     engine: Engine, text: str, splitter: SentenceSplitter, *, longest: int | None = None
 ) -> Windowed:
-    """Cut a text into inputs that the model takes; one where it fits.
+    """Cut a text into inputs that the model takes; one if it fits.
 
     Args:
         engine: The model.

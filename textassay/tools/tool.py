@@ -38,7 +38,7 @@ class Tool(Protocol):
 
     @property
     def scale(self) -> Scale | None:
-        """Lowest and highest value; `None` where unbounded."""
+        """Lowest and highest value; `None` if unbounded."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class Tool(Protocol):
     async def score(self, example: Example) -> Score:
         """Measure one example.
 
-        `abstained` with a typed reason where an input is missing or the output is empty.
+        `abstained` with a typed reason if an input is missing or the output is empty.
 
         Raises:
             ConfigurationError: The tool cannot work at all: a missing extra, a folder that is no
@@ -135,7 +135,7 @@ class TextTool(ABC):
     kind: ClassVar[str] = ""
     """Name of the kind of tool, by which the registry knows it."""
     extra: ClassVar[str | None] = None
-    """Extra of the package that must be installed, such as `nli`; `None` where none is."""
+    """Extra of the package that must be installed, such as `nli`; `None` if none is."""
 
     name: str
     description: str
@@ -195,7 +195,7 @@ class TextTool(ABC):
         )
 
     def missing(self, example: Example) -> Abstention | None:
-        """Return why the example cannot be measured, or `None` where it can."""
+        """Return why the example cannot be measured, or `None` if it can."""
         if not example.output.strip():
             return Abstention(
                 type="EmptyOutput",

@@ -114,7 +114,7 @@ class UniEval(ModelTool):
         Args:
             name: Name of the tool.
             model: An encoder-decoder model: a folder or a Hub id; the published one of the task
-                where left out.
+                if left out.
             task: `summarization`, `dialogue`, `data-to-text` or `fact`.
             aspect: One of the task's aspects; see `QUESTIONS`.
             max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory

@@ -26,5 +26,5 @@ def folded_words(text: str) -> list[str]:
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    """Iterate over all runs of `n` tokens, in order; none where there are fewer."""
+    """Iterate over all runs of `n` tokens, in order; none if there are fewer."""
     return zip(*(tokens[i:] for i in range(n)), strict=False)

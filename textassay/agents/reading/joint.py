@@ -32,7 +32,7 @@ class JointAnswer:
     invented: tuple[Json, ...] = ()
     """`{text, problem}` for each rated name that was not requested."""
     texts: tuple[str, ...] = ()
-    """What stands beside and below each aspect's name, its rating among it; empty where it is left
+    """What stands beside and below each aspect's name, its rating among it; empty if it is left
     out."""
 
 
@@ -169,7 +169,7 @@ def _holds_name(row: dict[str, Any]) -> bool:
 
 
 def _unwrapped(outer: dict[str, Any], inner: Any) -> Any:
-    """Return `inner` where it is the list of ratings, not the rating of one aspect."""
+    """Return `inner` if it is the list of ratings, not the rating of one aspect."""
     return outer if isinstance(inner, dict) and any(key in inner for key in SCORE_KEYS) else inner
 
 

@@ -30,7 +30,7 @@ SCORE_KEYS = ("score", "rating", "value")
 """Keys under which an object about one aspect holds its rating."""
 NAME_KEYS = ("aspect", "name", "criterion", "metric")
 """Keys under which an object says which aspect it is about."""
-# The surest first: where there is a final score, a plain one was provisional.
+# The surest first: if there is a final score, a plain one was provisional.
 _KEY_RANKS = (
     ("final_score", "final_rating"),
     ("score", "rating"),

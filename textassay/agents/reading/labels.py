@@ -137,7 +137,7 @@ def _mass_by_label(token: TokenLogprob, points: Sequence[ScalePoint]) -> dict[st
 def _split_longer_labels(
     mass: dict[str, float], tokens: Sequence[TokenLogprob], index: int, points: Sequence[ScalePoint]
 ) -> dict[str, float] | None:
-    """Divide the mass of `1` between `1` and `10` where digits are tokens.
+    """Divide the mass of `1` between `1` and `10` if digits are tokens.
 
     `None` if the parts cannot be distinguished.
 

@@ -51,7 +51,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
 
     Args:
         text: What the model said.
-        most: Entries after so many are dropped as surplus; `None` for no limit.
+        most: Maximum number of entries; further ones are dropped; `None` for no limit.
         unwanted: Names that are no entries, such as that of the thing that was to be split.
     """
     reply = _well_formed(blank_thoughts(text)[:MAX_ANSWER])

@@ -111,7 +111,7 @@ def parse_rating(
         scale: Lowest and highest rating that was asked for.
         form: How the rating was asked for. A letter answers only `letters`, a number only the other
             two.
-        aspect: Name of the judged aspect; where an answer rates several, the rating under this name
+        aspect: Name of the judged aspect; if an answer rates several, the rating under this name
             counts.
     """
     if len(text) <= _SHORT:

@@ -34,7 +34,7 @@ class DemoSteps:
 
         Args:
             count: Number of steps.
-            style: `auto` draws a bar where there is a terminal.
+            style: `auto` draws a bar if there is a terminal.
         """
         self._count, self._style, self._done = count, style, 0
         self._bar: Progress | None = None

@@ -91,7 +91,7 @@ def choose(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
 def row_of(
     example: Example, features: Sequence[str], scores: Mapping[str, Mapping[str, float | None]]
 ) -> list[float]:
-    """Return an example's features in order, NaN where it has none."""
+    """Return an example's features in order, NaN if it has none."""
     metrics, nan = example.metrics, float("nan")
     if not scores:
         values = [metrics.get(name) for name in features]

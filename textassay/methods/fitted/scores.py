@@ -54,7 +54,7 @@ class LearnedOptions(EvidenceOptions):
     """Files of scores, or run folders, that hold features beside the data's `metrics`: `FILE` or
     `NAME=FILE`."""
     pool: str | None = None
-    """File of all texts that are to be judged, whose features count in the means of systems that
+    """File of all texts to judge, whose features count in the means of systems that
     the evaluator does not know; for evaluators fitted with `new_systems`."""
 
 
@@ -64,7 +64,7 @@ class _Verdict:
 
     Attributes:
         raw: Predictions, shape (targets,).
-        clipped: To what each feature was clipped, NaN where it was not, shape (features,).
+        clipped: To what each feature was clipped, NaN if it was not, shape (features,).
         contributions: Shape (targets, features).
         baseline: Where predictions start, shape (targets,).
         by_system: Contribution of the means of the row's system, shape (targets,).
@@ -129,7 +129,7 @@ class FittedScorer:
             np.array([row for row, _ in rows], float),
             [system for _, system in rows],
         )
-        # unclipped, because contributions add up to this; what clipping cuts is told as evidence
+        # unclipped, because contributions add up to this; what clipping cuts is listed as evidence
         raw = self.aggregator.predict(features, systems=systems, clip=False)
         clipped = self.aggregator.clipped(features)
         if not self._options.explain:

@@ -22,7 +22,7 @@ Two more files are optional:
     refused.toml     what has no effect on what the model is asked, by method, each with the reason
 
 In options, a value that ends in `.toml`, `.json` or `.jinja` names a file beside `profile.toml`,
-where there is one; `{task}` stands for the task's name. Keys that are not known are errors that
+if there is one; `{task}` stands for the task's name. Keys that are not known are errors that
 name file and key.
 """
 
@@ -309,7 +309,7 @@ def _beside(folder: Path, path: Path, file: str) -> Path:
 def _placed(folder: Path, value: Any, task: Task) -> Any:
     """Return an option's value.
 
-    A file's name becomes a path, and `None` where it is for a task that has none.
+    A file's name becomes a path, and `None` if it is for a task that has none.
     """
     if not isinstance(value, str) or not value.endswith(_FILES):
         return value

@@ -14,7 +14,7 @@ The published case studies by name, the user's own from a TOML or JSON file.
     definition = "whether each sentence follows from what was said before."
 
 A parent is named by its path (`engagingness/content-richness`), or by its name alone where no other
-node bears it. A root may leave out its definition where the task has an aspect of that name. Files
+node has it. A root may omit its definition if the task has an aspect of that name. Files
 are for people to edit: a key that is not known is an error that names file and key.
 """
 

@@ -93,7 +93,7 @@ class DirectModel:
         self._shown = http_errors.public_address(self._base)
         self._secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
         self.price = price
-        """US dollars per million prompt and completion tokens, or `None` where not known."""
+        """US dollars per million prompt and completion tokens, or `None` if not known."""
         self._capabilities = capabilities
         headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
         if api_key:

@@ -18,7 +18,7 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import EndpointSettings, Settings
 
 MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
-"""Longest answer that is read where nothing else is said, in bytes."""
+"""Longest answer that is read if nothing else is said, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def public_address(url: str) -> str:
 def retry_after(
     headers: Mapping[str, str], text: str = "", *, now: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the seconds that the server asks to wait, or `None` where it does not say.
+    """Return the seconds that the server asks to wait, or `None` if it does not say.
 
     Args:
         headers: Response headers; keys are looked up in lower case.

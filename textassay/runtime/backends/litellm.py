@@ -143,7 +143,7 @@ class LiteLLMModel:
         Args:
             name: litellm's name, such as `openai/gpt-4.1-mini`.
             api_base: Address of the server, where it is not the provider's own.
-            api_key: Key; where not given, litellm reads the provider's own variable. Never shown.
+            api_key: Key; if not given, litellm reads the provider's own variable. Never shown.
             price: US dollars per million prompt and completion tokens; by default from litellm's
                 table.
             endpoint: Further headers and query, certificates and proxy.
@@ -238,7 +238,7 @@ class LiteLLMModel:
 
     @functools.cached_property
     def _model_info(self) -> Mapping[str, Any]:
-        """What litellm's table says of the model; empty where it is not in there."""
+        """What litellm's table says of the model; empty if it is not in there."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
         try:

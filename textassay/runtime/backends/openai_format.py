@@ -152,7 +152,7 @@ def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) ->
 
     Args:
         payload: The answer.
-        price: US dollars per million prompt and completion tokens, where known.
+        price: US dollars per million prompt and completion tokens, if known.
     """
     counts = payload.get("usage") if isinstance(payload, Mapping) else None
     if not isinstance(counts, Mapping):
@@ -214,7 +214,7 @@ def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
 
 
 def _sample(choice: Mapping[str, Any], request: Request) -> Sample | None:
-    """Return one sample, or `None` where it has no text."""
+    """Return one sample, or `None` if it has no text."""
     reason = choice.get("finish_reason")
     text = choice["message"].get("content") if request.messages else choice.get("text")
     if text is None and reason == "length":

@@ -65,7 +65,7 @@ class ScriptedModel:
                 response, sync or async.
             continuation: Function `ContinuationRequest -> tokens` or a whole response, sync or
                 async.
-            price: US dollars per million prompt and completion tokens; free where not given.
+            price: US dollars per million prompt and completion tokens; free if not given.
         """
         self._name = name
         self._function = replies if callable(replies) else None

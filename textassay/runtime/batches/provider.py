@@ -31,7 +31,7 @@ class BatchStatus:
     places: tuple[str, ...] = ()
     """Where its results lie, as the provider names files or addresses."""
     answer: Mapping[str, Any] | None = None
-    """The provider's answer, where it holds the results itself."""
+    """The provider's answer, if it contains the results itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def open_provider(
 
     Args:
         name: The model's name, such as `openai/gpt-4.1-mini` or `direct/NAME`.
-        api_base: Address of the server, where it is not the provider's own.
+        api_base: Address of the server, if it is not the provider's own.
         api_key: The key; by default the value of the provider's own variable.
         endpoint: Further headers and query, certificates and proxy.
 

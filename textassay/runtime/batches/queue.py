@@ -393,7 +393,7 @@ class BatchQueue:
         """Store all answers, wake their waiters, and put what was not run into another batch."""
         failing_since = time.monotonic()
         while True:
-            # Anew in each attempt: answers that were kept already are simply kept again.
+            # Repeated in each attempt: answers that were kept already are simply kept again.
             rows = _Rows(self, requests)
             try:
                 await self._in_time(rows.read(entry, status), 30)

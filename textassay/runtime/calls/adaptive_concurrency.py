@@ -19,7 +19,7 @@ LoadSign = Literal["free", "unsure", "congested", "mistaken"]
 class Congestion:
     """Distinguishes calls that queue inside the server from calls that are slow by nature.
 
-    Answers are taken together in blocks of `BLOCK` or more. A block is *slow* where one of the last
+    Answers are taken together in blocks of `BLOCK` or more. A block is *slow* if one of the last
     `MEMORY` blocks had a median latency less than half as long at 0.9 of the throughput or more, so
     that the calls in between only waited. Two slow blocks in a row are congestion. If `TRIAL` cuts
     leave the latency above 0.85 of what it was, the number of calls was not the reason (longer
@@ -43,7 +43,7 @@ class Congestion:
         self._latency_at_first_cut = 0.0
 
     def answered(self, now: float, latency: float, in_flight: int) -> LoadSign | None:
-        """Count one answer; return a verdict where it completes a block.
+        """Count one answer; return a verdict if it completes a block.
 
         Args:
             now: The time in seconds.

@@ -23,8 +23,8 @@ CELL = 0.01
 cells."""
 
 CATCH_UP = 0.1
-"""Seconds of lateness (slow timers, a busy event loop) that are made good at least, where the rate
-allows."""
+"""Seconds of lateness (slow timers, a busy event loop) that are at least compensated, if the rate
+allows it."""
 
 
 class Pace:

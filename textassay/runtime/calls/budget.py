@@ -120,7 +120,7 @@ class Budget:
     def reserve(self, cost: float) -> Reservation:
         """Return an async context manager that holds `cost` US dollars of the budget.
 
-        Entering it raises `BudgetReached` where the request would pass the cap.
+        Entering it raises `BudgetReached` if the request would pass the cap.
         """
         return Reservation(self, cost)
 

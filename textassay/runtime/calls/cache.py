@@ -286,8 +286,8 @@ class CachedModel(Wrapper):
         Args:
             wrapped: The model; its identity stays the same as long as the wrapper lives.
             store: Where answers are kept.
-            keep: Whether new answers are kept here; `False` where a `StoringModel` inside does it,
-                and where the wrapped model only stands in for the real one.
+            keep: Whether new answers are kept here; `False` if a `StoringModel` inside does it,
+                and if the wrapped model only stands in for the real one.
         """
         super().__init__(wrapped)
         self.store, self._keep = store, keep

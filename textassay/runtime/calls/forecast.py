@@ -9,9 +9,9 @@ from textassay.runtime.model import AnyRequest, AnyResponse, ContinuationRequest
 class TokenForecast:
     """Upper bounds of prompt and completion tokens.
 
-    Learns how long answers are where no request says so.
+    Learns how long answers are if requests set no limit.
 
-    A sample is taken to be `max_tokens` long; where a request sets none, `DEFAULT` until the first
+    A sample is taken to be `max_tokens` long; if a request sets none, `DEFAULT` until the first
     answer has come, and then `HEADROOM` times the running mean of such answers (over about the last
     `MEMORY` of them).
     """

@@ -34,11 +34,11 @@ class LimiterState:
     waiting: int
     """Requests that wait for admission."""
     paused_for: float
-    """Seconds until anything is admitted again; 0 where nothing is paused."""
+    """Seconds until anything is admitted again; 0 if nothing is paused."""
     requests_last_minute: int
     """Requests admitted in the last minute."""
     tokens_last_minute: int
-    """Their tokens: reserved, or true where they are known already."""
+    """Their tokens: reserved, or actual if they are known already."""
 
     def __add__(self, other: LimiterState) -> LimiterState:
         """Return the state of both limiters together, paused as long as either."""

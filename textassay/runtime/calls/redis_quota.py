@@ -180,7 +180,7 @@ class RedisQuota:
     ) -> Share:
         """Reserve times for requests, and report the outcome of earlier ones.
 
-        Fewer are reserved than asked for where they would take more than `BLOCK` seconds, and none
+        Fewer are reserved than requested if they would take more than `BLOCK` seconds, and none
         during a pause.
 
         Args:

@@ -27,7 +27,7 @@ MAX_WAIT = 60.0
 """Seconds: the longest that any wait may be drawn as, unless the server asks for longer."""
 
 MIN_WAIT_UNREACHABLE = 0.1
-"""Seconds: `MIN_WAIT` where nothing listens, which a wrong address says at once."""
+"""Seconds: `MIN_WAIT` if nothing listens, which a wrong address says at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class RetryingModel(Wrapper):
         self._rng = rng or random.Random()
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer, asking again where that may help."""
+        """Answer, asking again if that may help."""
         started = time.monotonic()
         try:
             return await call(
@@ -108,7 +108,7 @@ class RetryingModel(Wrapper):
         """Return the seconds to wait after attempt number `failed`, counted from 1."""
         retry_after: float | None = getattr(error, "retry_after", None)
         if retry_after is not None:
-            # Every caller was told the same time; without some spread they would all return at
+            # Every caller got the same Retry-After; without some spread they would all return at
             # once.
             return retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.05)
         shortest = MIN_WAIT_UNREACHABLE if isinstance(error, NothingListening) else MIN_WAIT

@@ -38,7 +38,7 @@ class OneSamplePerRequest(Wrapper):
         return own.model_copy(update={"n": True}) if own.n is False else own
 
     def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
-        """Answer, sample by sample where needed; the first failure cancels the other samples.
+        """Answer, sample by sample if needed; the first failure cancels the other samples.
 
         Raises:
             CapabilityError: More than 1,000 samples are asked for.

@@ -28,7 +28,7 @@ STALE = 0.025
 times that an overloaded process has missed would be a burst."""
 
 SETTLE = 0.05
-"""Seconds after which corrections of tokens are passed on, where nothing else is to be said."""
+"""Seconds after which corrections of tokens are passed on, if nothing else is to be sent."""
 
 MAX_RESERVED = 64
 """Times that are reserved at once."""
@@ -69,7 +69,7 @@ class SharedLimiter(Limiter):
     and the limits per minute divided by the last known number of processes. A warning is logged
     once per outage, and Redis is retried throughout.
 
-    Open it (`open`) before the first `admit`, and close it afterwards, in the same event loop.
+    Open it (`open`) before the first `admit`, and close it afterward, in the same event loop.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class SharedLimiter(Limiter):
                     is_back=self._failed,
                 )
             except RedisUnavailable as error:
-                # Whether Redis got this message is unknown. A pause can be said twice without harm;
+                # Whether Redis got this message is unknown. A pause can be sent twice without harm;
                 # a correction cannot, and is dropped: the window still keeps this process' own
                 # limit.
                 self._unreported_pause = max(self._unreported_pause, pause)
@@ -328,5 +328,5 @@ class SharedLimiter(Limiter):
     def _come_together(self) -> None:
         self._apart = False
         self._request_pace = self._token_pace = None
-        # Measured anew: the clocks of two machines drift apart over a long outage.
+        # Measured again: the clocks of two machines drift apart over a long outage.
         self._clocks.clear()

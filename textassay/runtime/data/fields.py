@@ -408,7 +408,7 @@ def _kind(value: Any) -> str:
 def _from_text(key: str, name: str, text: str) -> Any:
     """Return what a cell of a flat table says.
 
-    `None` where it is empty and the field may be missing.
+    `None` if it is empty and the field may be missing.
     """
     # An empty output is an output (and is judged as such); every other empty cell is a missing
     # value.

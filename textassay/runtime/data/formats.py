@@ -243,7 +243,7 @@ def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str
         elif first and line.strip() == "{":
             hint += " (for a file of indented objects, use: jq -c . FILE)"
         return f": broken JSON: {error.msg} at column {error.colno}{hint}"
-    with suppress(RecursionError):  # nested so deep that only the place is told
+    with suppress(RecursionError):  # nested so deep that only the place is known
         for path, value in _leaves(row, ""):
             if isinstance(value, float) and not math.isfinite(value):
                 return (

@@ -16,7 +16,7 @@ OTHER_SYSTEM = "system_b"
 
 
 class Paired:
-    """The pairs of systems in each group, made anew whenever they are iterated.
+    """The pairs of systems in each group, built again whenever they are iterated.
 
     `human` of a pair says which of the two people rated higher: 1 for the first, 0 for the second,
     0.5 for equal ratings.

@@ -1,7 +1,7 @@
 """How users describe a graph: nodes, and the wires between them.
 
 A wire is the name of a node, a field of what a node yields (`"plan.steps"`), the graph's input
-(`"input"`), or a field of it (`"input.aspects"`, or short `"aspects"` where no node is called so).
+(`"input"`), or a field of it (`"input.aspects"`, or short `"aspects"` if no node is called so).
 Checks nothing: `wiring.py` does.
 """
 

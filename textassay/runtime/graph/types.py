@@ -33,7 +33,7 @@ class Signature:
     required: frozenset[str]
     """Parameters without a default."""
     others: Any
-    """Type of further keyword arguments; `None` where there may be none."""
+    """Type of further keyword arguments; `None` if there may be none."""
     result: Any
     """What awaiting the agent yields."""
     failure_depth: int = 0
@@ -161,7 +161,7 @@ def _items_of(origin: Any, arguments: tuple[Any, ...]) -> Any:
 def contents_of(hint: Any) -> Any:
     """Return the type of what containers hold, of every container in a union.
 
-    `None` where there is none.
+    `None` if there is none.
     """
     held = [
         _items_of(get_origin(member), get_args(member))
@@ -232,7 +232,7 @@ def _fits(given: Any, expected: Any) -> bool:
     if not isinstance(given_class, type) or not isinstance(wanted_class, type):
         return False
     try:
-        # Raises TypeError for protocols with attributes, which cannot be told by class.
+        # Raises TypeError for protocols with attributes, which cannot be recognized by class.
         if not issubclass(given_class, wanted_class):
             return False
     except TypeError:

@@ -60,7 +60,7 @@ class Verification:
     entries: int
     """Entries that were read and are well."""
     problems: tuple[str, ...]
-    """What is damaged: file, and key where it is known; at most `MAX_PROBLEMS` a file."""
+    """What is damaged: file, and key if it is known; at most `MAX_PROBLEMS` per file."""
 
     @property
     def ok(self) -> bool:

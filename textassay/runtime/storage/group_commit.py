@@ -1,6 +1,6 @@
 """One writing thread for many waiting tasks.
 
-Values are written in batches, and each waiting task is woken afterwards.
+Values are written in batches, and each waiting task is woken afterward.
 
 Knows threads and event loops, and nothing of what is written or where; that is the `BatchWriter`'s
 part.

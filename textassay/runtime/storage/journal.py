@@ -155,7 +155,7 @@ class _LineWriter:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
             with os.fdopen(open_regular(self._path, flags), "r+b") as file:
                 _mend_last_line(file)
-            # Opened anew: appending mode puts every row at the end, wherever mending left off.
+            # Reopened: appending mode puts every row at the end, wherever the repair stopped.
             self._descriptor = open_regular(self._path, os.O_WRONLY | os.O_APPEND)
             self._size = os.fstat(self._descriptor).st_size
         except OSError as error:

@@ -274,7 +274,7 @@ class RunFolder(AsyncResource):
             raise StorageError(f"{path} cannot be written: {error}") from error
 
     def discard(self) -> bool:
-        """Have `close` remove the run, so that it can be begun anew.
+        """Have `close` remove the run, so that it can be started over.
 
         Refused where it holds any score.
 
@@ -509,7 +509,7 @@ def _timing_of(path: Path, now: str) -> tuple[str, float]:
     """Return when a run began and how long its sessions took, from its last summary."""
     try:
         summary = read_summary(path)
-    except RunFolderError:  # killed before its first summary; it is written anew in any case
+    except RunFolderError:  # killed before its first summary; it is rewritten in any case
         return now, 0.0
     started, seconds = summary.get("started", now), summary.get("seconds", 0.0)
     known = isinstance(started, str) and isinstance(seconds, int | float)

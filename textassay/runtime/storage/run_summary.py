@@ -55,7 +55,7 @@ class ExactSum:
 
 
 class RunSummary:
-    """Counts and means over scores as they come; some 150 bytes a score where they are remembered.
+    """Counts and means over scores as they come; some 150 bytes per score if they are remembered.
 
     Attributes:
         remember: Whether a later score of the same example and aspect replaces the earlier. A first

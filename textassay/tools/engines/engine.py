@@ -90,7 +90,7 @@ class Engine(Protocol):
     """The model's `config.json`."""
     tokenizer: Tokenizer
     max_tokens: int | None
-    """Longest input in tokens, special ones included; `None` where the model sets no limit."""
+    """Longest input in tokens, special ones included; `None` if the model sets no limit."""
 
     def run(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return one array per input, in order.
@@ -108,7 +108,7 @@ def labels(config: Mapping[str, Any]) -> dict[int, str]:
 
 
 def longest_input(files: ModelFiles) -> int | None:
-    """Return the longest input that a model takes, in tokens; `None` where nothing says."""
+    """Return the longest input that a model takes, in tokens; `None` if nothing says."""
     limits = [files.tokenizer_config.get("model_max_length")]
     positions = files.config.get("max_position_embeddings")
     if isinstance(positions, int) and files.config.get("model_type") in _POSITIONS_AFTER_PADDING:

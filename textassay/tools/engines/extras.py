@@ -1,4 +1,4 @@
-"""Imports of optional libraries, with one line that says what to install where one is missing."""
+"""Imports of optional libraries, with one line that says what to install if one is missing."""
 
 from __future__ import annotations
 

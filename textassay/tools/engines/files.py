@@ -83,7 +83,7 @@ class ModelFiles:
 
 
 def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelFiles:
-    """Return the files of a model, fetched from the Hub where they are not here yet.
+    """Return the files of a model, fetched from the Hub if they are not here yet.
 
     Args:
         model: A folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of

@@ -2,7 +2,7 @@
 
 A score is the same bits whatever ran before, because what would change it is ruled out: flash
 attention (its result depends on how a sequence was cut), a batch of few rows (other kernels, see
-`chunks.py`), company in the batch, and weights laid out anew for the CPU (see `Weights`). Sampled
+`chunks.py`), company in the batch, and weights repacked for the CPU (see `Weights`). Sampled
 tokens are decoded one by one, so they are forgotten when their request ends.
 """
 

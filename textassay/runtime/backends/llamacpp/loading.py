@@ -17,7 +17,7 @@ from textassay.runtime.backends.llamacpp.weights import Weights
 from textassay.runtime.errors import ConfigurationError
 
 DEFAULT_CONTEXT = 8192
-"""Most tokens of context where none is asked for; a model trained on fewer gets those."""
+"""Most tokens of context if none is asked for; a model trained on fewer gets those."""
 
 
 @dataclass

@@ -86,11 +86,11 @@ class LlamaCppModel(InProcessModel):
             name: The name the user gave, such as `llamacpp/model.gguf`.
             path: A GGUF file (of a split model, its first part) or `HF_REPO:FILE`.
             n_ctx: Longest prompt and answer together, in tokens; the model's own, at most 8192,
-                where not given.
+                if not given.
             n_gpu_layers: Layers to put on the GPU, -1 for all; `None` is all that the build can. A
                 build that cannot is warned about where layers were asked for, or where a GPU is in
                 sight.
-            threads: Threads of one evaluation; as many as this process may use where not given.
+            threads: Threads of one evaluation; as many as this process may use if not given.
             mode: `"exact"`, or `"throughput"` for several sequences in one batch.
             kv: Type of the cached keys and values.
             truncate: `"source"` cuts a request's `truncatable` text at its end where the request is
@@ -214,7 +214,7 @@ class LlamaCppModel(InProcessModel):
         return 0 if self._loaded is None else self._loaded.engine.evaluated_tokens
 
     async def open(self) -> Self:
-        """Find, or download, the file and load it; does nothing where that is done.
+        """Find, or download, the file and load it; does nothing if that is done.
 
         Raises:
             ModelNotFound: There is no such file.

@@ -24,7 +24,7 @@ from textassay.runtime.backends.llamacpp.weights import Ids
 from textassay.runtime.errors import RequestRefused
 
 MIN_REUSED = 64
-"""Characters below which looking for an earlier text takes as long as tokenizing anew."""
+"""Characters below which looking for an earlier text takes as long as tokenizing again."""
 MAX_REMEMBERED = 256
 """Texts whose ids are kept: the prompts of as many sources may be asked in turn."""
 

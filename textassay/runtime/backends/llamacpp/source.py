@@ -44,7 +44,7 @@ def parse(spec: str) -> Path | HubFile:
 
 
 def locate(spec: str) -> Path:
-    """Return the file a spec names, downloading it where it is not here yet.
+    """Return the file a spec names, downloading it if it is not here yet.
 
     Blocks, with a progress bar on stderr.
 

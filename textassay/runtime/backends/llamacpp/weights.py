@@ -34,7 +34,7 @@ class Weights:
             path: The GGUF file; of a split model, its first part.
             gpu_layers: Layers to put on the GPU, -1 for all.
             check_tensors: Whether to look for NaN and infinity in the whole file first.
-            repack: Whether weights may be laid out anew for this CPU: up to a third faster for some
+            repack: Whether weights may be repacked for this CPU: up to a third faster for some
                 quantizations, but rows then round differently by their place in a batch.
 
         Raises:

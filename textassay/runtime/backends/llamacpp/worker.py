@@ -23,7 +23,7 @@ from textassay.runtime.errors import ModelClosed
 
 NEXT_TURN_SECONDS = 0.2
 """How long to wait for the next task of a conversation. It comes in a hundredth of that, unless the
-machine is busy or the caller does something else in between, and evaluating a long prompt anew
+machine is busy or the caller does something else in between, and evaluating a long prompt again
 takes most models longer."""
 _EXIT_SECONDS = 10.0
 
