@@ -353,6 +353,21 @@ def test_a_server_that_answers_side_by_side_is_not_started_slowly() -> None:
     assert set(seen.limits_between(0.2, 10)) == {64}
 
 
+def test_a_thousand_calls_are_in_flight_after_two_rounds() -> None:
+    """Calls of 1 s that do not slow each other down: 4, then 128, then 1,000."""
+    seen = simulate(lambda dice: lambda: asyncio.sleep(1), cap=1000, seconds=6, timeout=120)
+    assert {limit for _, limit in seen.limits} == {4, 128, 1000}
+    assert set(seen.limits_between(2.1, 6)) == {1000}
+
+
+@pytest.mark.parametrize(("places", "seconds"), [(4, 0.5), (30, 1.0), (100, 1.0)])
+def test_growth_in_leaps_leaves_no_call_to_time_out(places, seconds) -> None:
+    """More calls than the server has places wait in it, but never longer than the timeout."""
+    seen = simulate(serial(places, seconds), cap=1000, seconds=60, timeout=20)
+    assert seen.timed_out == 0
+    assert seen.answered >= 0.9 * places * 60 / seconds
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_variable_latency_is_no_reason_to_start_slowly_for_long(seed: int) -> None:
     """Lognormal latencies with a time limit far away: at the cap after some seconds."""

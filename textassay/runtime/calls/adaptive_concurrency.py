@@ -132,11 +132,12 @@ class AdaptiveLimit:
     calls are answered, cuts stop: until there are no rejections, their share falls below `RELIEF`
     of what it was, or most calls are rejected.
 
-    With a timeout, nothing is known of the server at first, which may answer one call at a time: it
-    starts at `SLOW_START`. If the first calls took equally long, the server answers them side by
-    side, and the limit grows by `JUMP` at once, as long as a queue of that length would still end
-    in time. Doubling ends, and its last step is taken back, where more calls bring no more answers
-    a second (`GAIN`) and the slowest takes `LATE` of the timeout; the limit then grows only while
+    With a timeout, nothing is known of the server at first, which may answer one call at a time:
+    it starts at `SLOW_START`. If the first calls took equally long (`ALIKE`), or a higher limit
+    brought answers in proportion (`IN_PROPORTION`), the server answers them side by side, and the
+    limit grows by up to `JUMP` at once: as far as a queue of that length would end well in time.
+    Doubling ends, and its last step is taken back, where more calls bring no more answers a second
+    (`GAIN`) and the slowest takes `LATE` of the timeout; the limit then grows only while
     the slowest takes less than `TOO_LATE` of it, and never so far that the slowest would take more
     than `IN_TIME` of it if calls queue. Calls that time out while others are slow cut the limit by
     `TIMEOUT_CUT`.
@@ -144,8 +145,9 @@ class AdaptiveLimit:
 
     START = 32
     SLOW_START = 4
-    JUMP = 16
+    JUMP = 32
     ALIKE = 1.5
+    IN_PROPORTION = 0.75
     GAIN = 0.15
     LATE = 0.25
     TOO_LATE = 0.5
@@ -288,9 +290,9 @@ class AdaptiveLimit:
                 return
             if self._saturated and done.slowest > self.TOO_LATE * self._timeout:
                 return
-            # Only after the very first round: later ones mix calls sent under different limits.
-            if self._last is None and self._side_by_side(done):
-                factor = self.JUMP
+            if self._doubling and self._side_by_side(done, rate):
+                in_time = self.TOO_LATE * self._timeout / done.slowest if done.slowest else math.inf
+                factor = max(factor, min(self.JUMP, in_time))
             self._last_rate = rate
         grown = (
             self._exact * factor
@@ -305,21 +307,28 @@ class AdaptiveLimit:
 
     def _gained_nothing(self, done: Round, rate: float) -> bool:
         """Whether the last growth only made calls wait in the server, longer than is safe."""
-        if self._timeout is None or self._last is None or not self._last_rate or not rate:
-            return False
-        grown = done.limit / self._last.limit - 1
-        gained = rate / self._last_rate - 1
-        late = done.slowest > self.LATE * self._timeout
-        return late and grown > 0 and gained < self.GAIN * grown
+        gain = self._gain(done, rate)
+        late = self._timeout is not None and done.slowest > self.LATE * self._timeout
+        return late and gain is not None and gain < self.GAIN
 
-    def _side_by_side(self, done: Round) -> bool:
-        """Whether the server answers calls in parallel and fast enough for a long queue of them."""
-        alike = done.slowest <= self.ALIKE * done.fastest
-        return (
-            alike
-            and self._timeout is not None
-            and (self.JUMP * done.slowest <= self.TOO_LATE * self._timeout)
-        )
+    def _side_by_side(self, done: Round, rate: float) -> bool:
+        """Whether the server answers calls in parallel, as far as this round can tell."""
+        # Latencies are compared in the first round alone: later ones mix calls that were sent
+        # under different limits.
+        if self._last is None:
+            return done.slowest <= self.ALIKE * done.fastest
+        gain = self._gain(done, rate)
+        return gain is not None and gain >= self.IN_PROPORTION
+
+    def _gain(self, done: Round, rate: float) -> float | None:
+        """Return the growth of the throughput relative to that of the limit.
+
+        `None` where the limit did not grow or a throughput is not known.
+        """
+        if self._last is None or not self._last_rate or not rate:
+            return None
+        grown = done.limit / self._last.limit - 1
+        return (rate / self._last_rate - 1) / grown if grown > 0 else None
 
     def _judge_cuts(self, done: Round) -> None:
         """Decide from the calls since the last decision whether further cuts may help."""
