@@ -3,13 +3,14 @@
     python -m benchmarks.start [--starts 7]
 
 A server in this process notes when the first request arrives; the median of several starts counts,
-after one that fills the caches of the file system.
+after one that fills the caches of the file system and compiles the modules, as installing does.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
@@ -24,8 +25,17 @@ from benchmarks.server import ROOT
 ANSWER = {"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}], "model": "mock"}
 
 
-async def first_request(data: Path, out: Path) -> float:
-    """Start the command once; return the seconds until its first request arrived."""
+async def first_request(data: Path, out: Path, bytecode: Path) -> float:
+    """Start the command once; return the seconds until its first request arrived.
+
+    Args:
+        data: Examples.
+        out: Where the run goes.
+        bytecode: Where compiled modules are kept, whatever the environment says: an installed
+            package has them, a checkout need not.
+    """
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     arrived: list[float] = []
 
     async def answer(_: web.Request) -> web.Response:
@@ -46,6 +56,7 @@ async def first_request(data: Path, out: Path) -> float:
             *("--api-base", f"http://127.0.0.1:{runner.addresses[0][1]}/v1"),
             *("--out", str(out), "--progress", "none"),
             cwd=ROOT,
+            env=environment,
             stdout=asyncio.subprocess.DEVNULL,
         )
         if await process.wait():
@@ -66,7 +77,8 @@ def main() -> None:
         folder = Path(name)
         data = make(folder / "data.jsonl", 1)
         seconds = [
-            asyncio.run(first_request(data, folder / f"run-{at}")) for at in range(args.starts + 1)
+            asyncio.run(first_request(data, folder / f"run-{at}", folder / "bytecode"))
+            for at in range(args.starts + 1)
         ][1:]
     print(
         f"first request after {statistics.median(seconds):.2f} s (median of {len(seconds)} starts,"

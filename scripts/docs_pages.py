@@ -19,8 +19,7 @@ import click
 import typer.main
 
 import textassay
-import textassay.cli.app  # registers the commands
-from textassay.cli.registry import app
+from textassay.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 

@@ -80,7 +80,16 @@ ONLY_THERE = {
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connect")
-CONTRACT = {"environment", "errors", "keywords", "messages", "model", "resource", "settings"}
+CONTRACT = {
+    "described",
+    "environment",
+    "errors",
+    "keywords",
+    "messages",
+    "model",
+    "resource",
+    "settings",
+}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 
 

@@ -1,11 +1,12 @@
-"""Lazy imports: names of a package that are imported on first use."""
+"""What is made on first use: names of a package, and compiled regular expressions."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 
 def lazy(
@@ -35,3 +36,23 @@ def lazy(
         return sorted(sys.modules[package].__all__)
 
     return get, names
+
+
+def lazy_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """Return a pattern that is compiled when it is first used, and as fast from then on.
+
+    For modules with many patterns, which take longer to compile than all else at a start.
+    """
+    return cast("re.Pattern[str]", _LazyPattern(text, flags))
+
+
+class _LazyPattern:
+    def __init__(self, text: str, flags: re.RegexFlag) -> None:
+        self._how = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for what the object has not got yet: its methods become those of the compiled
+        # pattern one by one.
+        value = getattr(re.compile(*self._how), name)
+        setattr(self, name, value)
+        return value

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from textassay.cli.app import COMMANDS, SEVERAL, app, needed
 from textassay.cli.exits import run_async
 
 ROOT = Path(__file__).parents[2]
@@ -79,3 +80,17 @@ def test_commands_run_on_uvloop_where_it_is_installed() -> None:
 
     installed = importlib.util.find_spec("uvloop") is not None
     assert run_async(loop()) == ("uvloop" if installed else "asyncio")
+
+
+def test_a_command_line_loads_its_own_command_alone() -> None:
+    """And all commands where it names none, or one of a module that has several."""
+    assert needed(["score", "--help"]) == ("score",)
+    assert needed(["label-plan"]) == ("label_plan",)
+    for others in ([], ["--help"], ["scroe"], ["label_plan"], ["import"], ["methods"], ["lists"]):
+        assert needed(others) == COMMANDS
+
+
+def test_a_module_registers_the_command_of_its_name() -> None:
+    """So that its name is enough to find it."""
+    names = {info.name for info in (*app.registered_commands, *app.registered_groups)}
+    assert {name.replace("_", "-") for name in COMMANDS if name not in SEVERAL} <= names

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from textassay.agents.prompt_template import Layout
 from textassay.agents.reading.wording import Form
 from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.graph.graph import Graph
-from textassay.runtime.messages import Aspect, How, Message
+from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
 
 Models = Model | Mapping[str, Model]
@@ -106,10 +107,8 @@ class ChecksData(Protocol):
         ...
 
 
-class CheckedOptions(Message):
+class CheckedOptions(DescribedMessage):
     """Base of a method's options; an unknown option is an error that lists the known ones."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:

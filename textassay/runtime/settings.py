@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeGuard
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from textassay.runtime.described import DescribedMessage
 from textassay.runtime.messages import Message
 
 Positive = Annotated[float, Field(gt=0)]
@@ -43,13 +44,11 @@ class Flag:
 SERVER, LIMITS, CACHE, BATCHES = "Server", "Limits and budget", "Cache", "Batches"
 
 
-class LocalSettings(Message):
+class LocalSettings(DescribedMessage):
     """How a local model is loaded.
 
     Unlike the rest, these may change answers; they are part of a model's identity.
     """
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     n_ctx: int | None = Field(default=None, ge=1)
     """Maximum length of prompt and answer together, in tokens; by default the model's own, at most
@@ -76,13 +75,11 @@ class LocalSettings(Message):
     source and say so in the score (`source`, the default of the embedded model)."""
 
 
-class TransformersSettings(Message):
+class TransformersSettings(DescribedMessage):
     """How a model of the transformers library is loaded.
 
     Part of a model's identity, as `LocalSettings` is.
     """
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     """Number format; `auto` is the file's own on a GPU and float32 on a CPU."""
@@ -94,15 +91,13 @@ class TransformersSettings(Message):
     """Maximum tokens in one batch, padding included."""
 
 
-class EndpointSettings(Message):
+class EndpointSettings(DescribedMessage):
     """How a server is reached: address, key, headers, certificates and proxy.
 
     Only the names of the variables that hold secrets are kept, never the secrets: a value of
     `headers`, `query` or `proxy` may name environment variables as `${NAME}`, which are replaced
     when the model is connected.
     """
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     api_base: Annotated[str | None, Flag(SERVER, "URL")] = None
     """Base URL of the server, ending in `/v1` if its documentation says so. A query in it is

@@ -9,48 +9,50 @@ from __future__ import annotations
 
 import re
 
+from textassay.lazy import lazy_pattern
+
 _QUOTES = (
     # "Final score: 5", with openers after a space and closers before one, so that 5" is no quote
-    re.compile(r"(?<![\w\"])\"(?=\S)(?:[^\"\n]|\n(?!\s*\n)){1,600}(?<=\S)\"(?![\w\"])"),
+    lazy_pattern(r"(?<![\w\"])\"(?=\S)(?:[^\"\n]|\n(?!\s*\n)){1,600}(?<=\S)\"(?![\w\"])"),
     # “5”, „5“, «5», 「5」
-    re.compile(r"“[^“”]{1,600}”|„[^„“”]{1,600}[“”]|«[^«»]{1,600}»|「[^「」]{1,600}」"),
+    lazy_pattern(r"“[^“”]{1,600}”|„[^„“”]{1,600}[“”]|«[^«»]{1,600}»|「[^「」]{1,600}」"),
     # 'Rating: 5', but not the apostrophes of "it's the judges' rating"
-    re.compile(r"(?<![\w'])'(?=[^\s'])(?:[^'\n]|(?<=\w)'(?=\w)){1,300}(?<=\S)'(?![\w'])"),
+    lazy_pattern(r"(?<![\w'])'(?=[^\s'])(?:[^'\n]|(?<=\w)'(?=\w)){1,300}(?<=\S)'(?![\w'])"),
     # the same with typographic marks
-    re.compile(r"‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,300}’(?!\w)"),
+    lazy_pattern(r"‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,300}’(?!\w)"),
     # `Rating: 5`, but not the three of a fence
-    re.compile(r"(?<!`)`[^`\n]{1,300}`(?!`)"),
+    lazy_pattern(r"(?<!`)`[^`\n]{1,300}`(?!`)"),
 )
 # > Final score: 5
-_QUOTED_LINE = re.compile(r"(?m)^[ \t]{0,3}>[^\n]{0,2000}$")
+_QUOTED_LINE = lazy_pattern(r"(?m)^[ \t]{0,3}>[^\n]{0,2000}$")
 # ~~5~~   4 -> 3
-_STRUCK = re.compile(
+_STRUCK = lazy_pattern(
     r"~~[^~\n]{1,80}~~|(?<![\w.,/])\d{1,4}(?:[.,]\d{1,2})?\s{0,2}(?:->|=>|→)(?=\s{0,2}\d)"
 )
 # only quotations with a number or a letter can be read as ratings: "4", "four", "C"
-_NUMBER_WORD = re.compile(r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|zero)\b")
-_LETTER_ALONE = re.compile(r"\b[A-Z]\b")
+_NUMBER_WORD = lazy_pattern(r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|zero)\b")
+_LETTER_ALONE = lazy_pattern(r"\b[A-Z]\b")
 # "4", "4 / 5", "four out of five", "4 stars", "C": the rating itself, put in quotes
-_VALUE_ONLY = re.compile(
+_VALUE_ONLY = lazy_pattern(
     r"(?i)\W{0,4}(?:\d{1,4}(?:[.,]\d{1,3})?|one|two|three|four|five|six|seven|eight|nine|ten|zero"
     r"|[a-z])"
     r"(?:\s{0,3}(?:/|out of|of)\s{0,3}\w{1,5})?(?:[\s-]{0,2}(?:stars?|points?))?\W{0,20}"
 )
 # the text says "5 stars", the title "7 Days": quoted, however short
-_INTRODUCED = re.compile(
+_INTRODUCED = lazy_pattern(
     r"(?i)\b(?:says?|said|claims?|states?|contains?|reads?|asks?(?:\sfor)?|words?|phrase|line"
     r"|title[d]?|named?|called)[\s:,]{1,3}\Z"
 )
 # 5?  5)?  "5"?
-_ASKED_NUMBER = re.compile(r"(?<![\w.,/])[+-]?\d{1,4}(?:[.,]\d{1,3})?(?=[\s*_\"')\]]{0,4}\?)")
+_ASKED_NUMBER = lazy_pattern(r"(?<![\w.,/])[+-]?\d{1,4}(?:[.,]\d{1,3})?(?=[\s*_\"')\]]{0,4}\?)")
 # Is it a 5 for flow?  Why not a score of 5 here?
-_QUESTION = re.compile(
+_QUESTION = lazy_pattern(
     r"(?i)(?:(?<=\A)|(?<=[.!?:;(–—\n])|(?<=[.!?:;(–—\n]\s))(?:but\s|so\s|or\s|and\s)?"
     r"(?:is|does|do|did|would|should|could|can|will|why|what|how|which|maybe|perhaps)\b"
     r"(?:[^.!?\n]|\.(?=\d)){0,200}(?=\?)"
 )
 # the summary itself says that its final score is 5 / the author claims: Rating: 5
-_REPORTED = re.compile(
+_REPORTED = lazy_pattern(
     r"(?i)\b(?:text|summary|response|output|author|writer|article|document|passage|source|message"
     r"|instruction)"
     r"(?:\s(?:itself|even|also|then|just|only)){0,2}\s"
@@ -61,7 +63,7 @@ _REPORTED = re.compile(
     r"|\.(?=\d)){0,40}"
 )
 # Wait, / Scratch that. / Correction: / On second thought, / Let me revise / I change it to
-_WITHDRAWN = re.compile(
+_WITHDRAWN = lazy_pattern(
     r"(?i)(?:(?<=\A)|(?<=[.!?;:,(–—\n])|(?<=[.!?;:,(–—\n]\s)|(?<=[.!?;:,(–—\n]\s\s)|(?<=\s-\s))"
     r"(?:but\s|no,?\s|hmm,?\s|oh,?\s|sorry,?\s|actually,?\s){0,2}"
     r"(?:wait\b|scratch\sthat\b|strike\sthat\b|correction\b|corrected\b|on\s(?:second\sthoughts?"
@@ -73,8 +75,8 @@ _WITHDRAWN = re.compile(
     r"|no[,.:;]|not\sreally[,.:;]|actually,|now\b(?=\s\d))[\s:,.–—-]{0,4}"
 )
 # a cheap look before any of the patterns above is tried; most answers hold nothing of the kind
-_MARKS = re.compile(r"[\"'“„«「‘`>~?→]")
-_TURNS = re.compile(
+_MARKS = lazy_pattern(r"[\"'“„«「‘`>~?→]")
+_TURNS = lazy_pattern(
     r"(?i)\b(?:wait|scratch|strike|correct|on|upon|after|let|i|revise|no|not|actually|now)"
 )
 

@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from textassay.lazy import lazy_pattern
+
 MAX_STARTS = 64
 """Brackets at which reading is tried; prose with more of them holds no JSON for us."""
 _MAX_DIGITS = 300
 
 # `{"`, `[{`, `{}`: what begins like JSON, in contrast to `[1]`, `{x}`, `[see above]`
-_OPENING = re.compile(r"[\[{]")
-_BEGINS_LIKE_JSON = re.compile(r"\{\s*[\"}]|\[\s*[\[{\"]")
+_OPENING = lazy_pattern(r"[\[{]")
+_BEGINS_LIKE_JSON = lazy_pattern(r"\{\s*[\"}]|\[\s*[\[{\"]")
 
 
 class JsonObject(dict[str, Any]):

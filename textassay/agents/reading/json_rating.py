@@ -25,6 +25,7 @@ from textassay.agents.reading.wording import (
     first_rating,
     labeled_rating,
 )
+from textassay.lazy import lazy_pattern
 
 SCORE_KEYS = ("score", "rating", "value")
 """Keys under which an object about one aspect holds its rating."""
@@ -197,7 +198,7 @@ def _unusable(key: str, value: Any) -> Unusable:
 
 
 # the digits of `4.5`, the quotation mark of `"4"`
-_VALUE = re.compile(r'"|[^\s",}\]]{1,400}')
+_VALUE = lazy_pattern(r'"|[^\s",}\]]{1,400}')
 
 
 def _place(text: str, path: list[str], part: FoundJson) -> tuple[int, int]:

@@ -6,31 +6,32 @@ import re
 
 from textassay.agents.reading.asides import own_words, withdrawals
 from textassay.agents.reading.wording import last_of
+from textassay.lazy import lazy_pattern
 
 # D   (B)   **E**
-_ONLY_LETTER = re.compile(r"\A[\s*_`\"'(\[{]{0,12}(?P<letter>[A-Za-z])[\s*_`\"'.)\]}:]{0,12}\Z")
+_ONLY_LETTER = lazy_pattern(r"\A[\s*_`\"'(\[{]{0,12}(?P<letter>[A-Za-z])[\s*_`\"'.)\]}:]{0,12}\Z")
 # Answer: C   The rating is "B"
-_STATED_LETTER = re.compile(
+_STATED_LETTER = lazy_pattern(
     r"\b(?i:answer|choice|rating|score|grade)\b(?:\"?\s{0,3}[:=]|\s{1,3}(?i:is|would be)\b)"
     r"\s{0,3}(?:(?i:option)\s{1,3})?[*_\"'(\[]{0,4}(?P<letter>[A-Z])\b(?![\s'][a-z])"
 )
 # I choose option B
-_NAMED_LETTER = re.compile(
+_NAMED_LETTER = lazy_pattern(
     r"\b(?i:answer|choice|option|rating|score|grade|select|choose|pick)(?i:s|ed"
     r"|d)?\b[^.!?\n\w]{0,12}"
     r"(?:(?i:is|of|would"
     r" be|as|with|option|the)\s{1,3}){0,3}[*_\"'(\[]{0,4}(?P<letter>[A-Z])\b(?![\s'][a-z])"
 )
 # so it is fair (C)
-_LETTER_ASIDE = re.compile(r"[(\[](?P<letter>[A-Z])[)\]]")
+_LETTER_ASIDE = lazy_pattern(r"[(\[](?P<letter>[A-Z])[)\]]")
 # C) Fair   B - it flows
-_LETTER_FIRST = re.compile(
+_LETTER_FIRST = lazy_pattern(
     r"\A[\s*_`\"'(\[]{0,12}(?P<letter>[A-Z])(?=[*_]{0,3}[).:\]\n]|\s[-–—(:])"
 )
 # It reads well.\n\nC
-_LETTER_LAST = re.compile(r"(?<![\w'/])(?P<letter>[A-Z])[.*_)]{0,4}\s{0,20}\Z")
+_LETTER_LAST = lazy_pattern(r"(?<![\w'/])(?P<letter>[A-Z])[.*_)]{0,4}\s{0,20}\Z")
 # B\n\nNote: ...
-_LETTER_LINE = re.compile(r"\A[\s*_`\"'(\[]{0,12}(?P<letter>[A-Z])[*_).:\]]{0,4}[ \t]{0,8}\n")
+_LETTER_LINE = lazy_pattern(r"\A[\s*_`\"'(\[]{0,12}(?P<letter>[A-Z])[*_).:\]]{0,4}[ \t]{0,8}\n")
 
 
 def stated_letters(text: str) -> list[re.Match[str]]:

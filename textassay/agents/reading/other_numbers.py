@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from textassay.lazy import lazy_pattern
+
 NumberMatch = tuple[float | None, tuple[int, int]]
 """A number's value and place; the value is `None` for a range and for a number on another scale."""
 
@@ -34,10 +36,10 @@ _OFF = r"(?![\w%]|[.,]\d)"
 
 def compiled(text: str) -> re.Pattern[str]:
     """Return a pattern that takes upper case for lower case."""
-    return re.compile(text, re.IGNORECASE)
+    return lazy_pattern(text, re.IGNORECASE)
 
 
-_DIGITS = re.compile(r"\d+")
+_DIGITS = lazy_pattern(r"\d+")
 _ANY = compiled(rf"\d+|\b{_WORD}\b")
 # 4/5   8 out of 10   four out of a possible five
 _OUT_OF_SOMETHING = compiled(
@@ -61,7 +63,7 @@ _LIMIT = compiled(
     rf"|\bout\s{{1,3}}of\s{{1,3}}{_EITHER}(?=\s{{0,3}}[:=])"
 )
 # [3, 4] or a bare 3, 4: several numbers are no rating
-_SEVERAL = re.compile(
+_SEVERAL = lazy_pattern(
     r"(?:\[\s?|\A\s{0,8}(?=[\d.,;\s]{1,80}\Z))\d{1,4}(?:\.\d{1,3})?(?:\s{0,2}[,;]\s{1,3}\d{1,4}"
     r"(?:\.\d{1,3})?){1,20}"
 )
@@ -82,7 +84,7 @@ _LEGEND = compiled(
     rf"the\s{{1,3}}(?:lowest|highest|worst|best)\b)|\bwhere\s{{1,3}}{_EITHER}\s{{1,3}}is\b"
 )
 # "1. It reads well." in a list, as opposed to "4. " that opens an answer: only two or more count
-_LISTED = re.compile(r"(?m)^[ \t>*_#-]{0,8}(?P<mark>\d{1,2}[.)])(?=[ \t]{1,4}[^\s\d])")
+_LISTED = lazy_pattern(r"(?m)^[ \t>*_#-]{0,8}(?P<mark>\d{1,2}[.)])(?=[ \t]{1,4}[^\s\d])")
 # "a four", "rating: Four", "three stars", but not "one of the", "two sentences", "four-part"
 _SPELLED = compiled(
     rf"(?:(?<=\bof\s)|(?<=\ba\s)|(?<=\ban\s)|(?<=\bis\s)|(?<=\bas\s)|(?<=\bbe\s)|(?<=\bit\s)"

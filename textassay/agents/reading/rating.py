@@ -50,6 +50,7 @@ from textassay.agents.reading.wording import (
     first_rating,
     stated_rating,
 )
+from textassay.lazy import lazy_pattern
 
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
 """Why there is no rating: the answer holds none, holds one that the scale does not have, says no,
@@ -87,7 +88,7 @@ _SHORT = 40
 _THOUGHT = compiled(r"\A\s{0,20}<think(?:ing)?>")
 _THOUGHT_END = compiled(r"</think(?:ing)?>")
 # __3__ in Markdown, $3$ in LaTeX: elsewhere `_` joins words and `$` makes a price
-_MARKED = re.compile(r"(?<!\w)(?P<mark>__|\$)\d{1,3}(?:[.,]\d{1,2})?(?P=mark)(?!\w)")
+_MARKED = lazy_pattern(r"(?<!\w)(?P<mark>__|\$)\d{1,3}(?:[.,]\d{1,2})?(?P=mark)(?!\w)")
 _SAME_WIDTH: dict[int, int | str] = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width forms
     **dict.fromkeys(map(ord, "’‘ʼ"), "'"),

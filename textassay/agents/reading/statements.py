@@ -6,13 +6,14 @@ import re
 
 from textassay.agents.reading.json_in_prose import find_json
 from textassay.agents.reading.rating import blank_thoughts
+from textassay.lazy import lazy_pattern
 
 MAX_ANSWER = 40_000
 """Characters of an answer that are read."""
 
 # "1. ", "(2) ", "3) ", "- ", "* "
-_ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022\u2013])\s+(?P<text>\S.*)$")
-_NOTHING = re.compile(r"(?i)^\W*(?:none|no (?:claims|statements|facts)|n/a)\b[^\n]{0,60}$")
+_ITEM = lazy_pattern(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022\u2013])\s+(?P<text>\S.*)$")
+_NOTHING = lazy_pattern(r"(?i)^\W*(?:none|no (?:claims|statements|facts)|n/a)\b[^\n]{0,60}$")
 
 
 def parse_statements(text: str, *, cut: bool = False) -> tuple[str, ...] | None:

@@ -21,6 +21,7 @@ from textassay.agents.reading.other_numbers import (
     compiled,
     found_in,
 )
+from textassay.lazy import lazy_pattern
 
 Form = Literal["number", "letters", "stars"]
 """How a rating is asked for; `letters` are A for the lowest point of the scale, B for the next, and
@@ -98,28 +99,28 @@ _SHARE = compiled(rf"{NUMBER}\s{{0,4}}{OUT_OF}")
 # 4 stars   3.5-star
 _STARS = compiled(rf"{NUMBER}[\s-]{{0,6}}(?:full\s)?stars?\b")
 # ★★★☆☆: only the filled ones count
-_GLYPHS = re.compile(r"[★⭐🌟]\ufe0f?(?:\s?[★⭐🌟]\ufe0f?){0,20}")
+_GLYPHS = lazy_pattern(r"[★⭐🌟]\ufe0f?(?:\s?[★⭐🌟]\ufe0f?){0,20}")
 # *** as the whole answer; elsewhere asterisks are markup
-_ASTERISKS = re.compile(r"\A\s*(\*{1,20})\s*\Z")
+_ASTERISKS = lazy_pattern(r"\A\s*(\*{1,20})\s*\Z")
 # "Flow: 3" as a line of its own
-_UNKNOWN_LABEL = re.compile(
+_UNKNOWN_LABEL = lazy_pattern(
     rf"(?im)^[\s\d>*_#.)-]{{0,10}}[^\W\d_][\w \-/()'*]{{0,40}}:[ \t*_]{{0,4}}{NUMBER}(?:{OUT_OF})?["
     r" \t.*_]{0,6}$"
 )
 # 4 - The summary ...   4\n\nThe summary ...   "4. The" is decided by `_NUMBERED`
-_OPENING = re.compile(
+_OPENING = lazy_pattern(
     rf"\A[\s*_`\"'(\[#]{{0,12}}{NUMBER}(?:{OUT_OF})?(?=\s*\Z|["
     r" \t*_)\]]{0,4}(?:\n|[-–—:.,;(!]|[A-Z\"']))"
 )
 # ... of the auction. 2.5
-_CLOSING = re.compile(
+_CLOSING = lazy_pattern(
     rf"(?:\A|[.!?:;)\]\"'\n>])[\s*_(\[\"'`]{{0,8}}(?:[-–—]\s)?{NUMBER}"
     rf"(?:{OUT_OF})?[\s.*_)\]\"'!`}}$]{{0,8}}\Z"
 )
 # "1. The summary": the first item of a list rather than a rating
-_NUMBERED = re.compile(rf"\A[\s*_#]{{0,12}}{NUMBER}[.)]\s{{1,4}}[^\W\d]")
+_NUMBERED = lazy_pattern(rf"\A[\s*_#]{{0,12}}{NUMBER}[.)]\s{{1,4}}[^\W\d]")
 # It reads well (4).
-_PARENTHESIZED = re.compile(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
+_PARENTHESIZED = lazy_pattern(rf"[(\[]\s?{NUMBER}(?:{OUT_OF})?\s?[)\]]")
 
 
 # Rating: null / Score: None (see 3 issues) / "rating": N/A: what follows is no rating either
@@ -206,7 +207,7 @@ def agreed(statements: Sequence[NumberMatch]) -> Statement:
 
 # an answer's first line that is a number and nothing else, as in "1\n\nNote: ..."; "1." counts a
 # list
-_FIRST_LINE = re.compile(rf"\A\s{{0,4}}{_MARKUP}{NUMBER}(?:{OUT_OF})?[ \t*_`\"')\]}}]{{0,8}}\n")
+_FIRST_LINE = lazy_pattern(rf"\A\s{{0,4}}{_MARKUP}{NUMBER}(?:{OUT_OF})?[ \t*_`\"')\]}}]{{0,8}}\n")
 
 
 def _held_against_first_line(text: str, labeled: NumberMatch | Contradiction) -> Statement:
@@ -314,8 +315,8 @@ def _named(aspect: str | None) -> re.Pattern[str] | None:
     return compiled(stem) if stem else None
 
 
-_LETTERS = re.compile(r"[^\W\d_]+")
-_SENTENCE_END = re.compile(r"[.,:;!?]\s")
+_LETTERS = lazy_pattern(r"[^\W\d_]+")
+_SENTENCE_END = lazy_pattern(r"[.,:;!?]\s")
 # the final score: 4   Overall: 4
 _FINAL = compiled(r"\b(?:final|overall|total)\W{0,3}\Z")
 # words before a label that leave it plain: "my overall score", as opposed to "fluency score"
@@ -325,7 +326,7 @@ _NEUTRAL = compiled(
 
 
 # a line that names something else to judge: "- Use of fact:"; not "Rationale:"
-_HEADING = re.compile(r"(?m)^[ \t>*_#.•\d)-]{0,10}(?P<name>[^\W\d_][^\n:]{0,60}):[ \t*_]{0,4}$")
+_HEADING = lazy_pattern(r"(?m)^[ \t>*_#.•\d)-]{0,10}(?P<name>[^\W\d_][^\n:]{0,60}):[ \t*_]{0,4}$")
 # a heading of the judge's own remarks, not of another aspect
 _REMARK = compiled(
     r"(?:(?:final|overall|my|the)\s)?(?:reason(?:s|ing)?|rationale|explanation|justification"

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 import aiohttp
 import orjson
 
+from textassay.lazy import lazy_pattern
 from textassay.runtime.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -52,13 +53,13 @@ QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
 # insufficient_quota (OpenAI, with status 429), billing_hard_limit_reached, 1113 (Zhipu: in arrears)
-_QUOTA_CODE = re.compile(
+_QUOTA_CODE = lazy_pattern(
     r"insufficient_(quota|balance|funds|credits?)|billing_(hard_limit_reached|not_active)|^1113$",
     re.I,
 )
 # You exceeded your current quota, please check your plan and billing details.
 # Your credit balance is too low to access the API.   Insufficient Balance
-_QUOTA_TEXT = re.compile(
+_QUOTA_TEXT = lazy_pattern(
     r"(current|monthly|usage) quota|credit balance is too low|insufficient"
     r" (balance|funds|credits?|quota)"
     r"|out of credits|(spending|billing) (hard )?limit|billing details",
@@ -66,7 +67,7 @@ _QUOTA_TEXT = re.compile(
 )
 # This model's maximum context length is 8192 tokens.   prompt is too long: 210000 tokens
 # The input token count (40000) exceeds the maximum number of tokens allowed
-_CONTEXT = re.compile(
+_CONTEXT = lazy_pattern(
     r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input"
     r" |prompt )?tokens"
     r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token"
@@ -74,30 +75,30 @@ _CONTEXT = re.compile(
     re.I,
 )
 # content_filter, ResponsibleAIPolicyViolation (Azure)   rejected by our safety system   flagged
-_FILTER = re.compile(
+_FILTER = lazy_pattern(
     r"content[ _]?(filter|polic(y|ies)|management polic)|responsibleaipolicy|safety"
     r" (system|filter)|flagged|moderation",
     re.I,
 )
 # The model `gpt-9` does not exist   model "x" not found, try pulling it first (Ollama)
-_NO_MODEL = re.compile(
+_NO_MODEL = lazy_pattern(
     r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model"
     r"|invalid model name|server is pinned to",
     re.I | re.S,
 )
 # LiteLLM's proxy looks keys up in a database; without one it knows its master key alone
-_NO_KEY = re.compile(r"no_db_connection|no connected db", re.I)
+_NO_KEY = lazy_pattern(r"no_db_connection|no connected db", re.I)
 # what a server raised because of a field that it does not take, and passed on as a fault of its own
-_BAD_FIELD = re.compile(
+_BAD_FIELD = lazy_pattern(
     r"validation ?error|unexpected (keyword )?argument|json_?schema|response_format", re.I
 )
 # sk-proj-..., gsk_... are keys of OpenAI and Groq; AIza... is one of Google
-_KEY_LIKE = re.compile(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
+_KEY_LIKE = lazy_pattern(r"\b(sk|gsk|xai|pk|rk)-[\w-]{16,}|\bAIza[\w-]{30,}")
 # Request too large for gpt-4o: Limit 30000, Requested 41000. The input must be reduced.
 # OpenAI sends it with 429, but no waiting makes the request smaller.
-_TOO_LARGE = re.compile(r"request too large|must be reduced", re.I)
+_TOO_LARGE = lazy_pattern(r"request too large|must be reduced", re.I)
 # Please try again in 6m0.5s.   Please retry in 27.3s   try again in 850ms
-_WAIT_IN_TEXT = re.compile(
+_WAIT_IN_TEXT = lazy_pattern(
     r"(?:try"
     r" again|retry|wait)\D{0,12}?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s\b|sec"
     r"|seconds?)",
