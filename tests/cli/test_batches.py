@@ -100,6 +100,59 @@ def test_models_without_a_batch_api_are_refused(data, run):
     assert "no batch API is known" in done.err
 
 
+def run_batch(folder):
+    """Answer as `vllm run-batch` does: outputs in the inputs' order, errors among them."""
+    for path in folder.glob("*.input.jsonl"):
+        output = path.with_name(path.name.replace(".input.", ".output."))
+        if output.exists():
+            continue
+        rows = []
+        for row in map(json.loads, path.read_text().splitlines()):
+            assert (row["method"], row["url"]) == ("POST", "/v1/chat/completions")
+            rating = len(row["body"]["messages"][0]["content"]) % 5 + 1
+            message = {"role": "assistant", "content": f"Score: {rating}"}
+            choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+            body = {
+                "id": "chatcmpl-1", "object": "chat.completion", "model": row["body"]["model"],
+                "choices": choices,
+                "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+            }  # fmt: skip
+            response = {"status_code": 200, "request_id": "vllm-batch-1", "body": body}
+            rows.append({
+                "id": "vllm-1", "custom_id": row["custom_id"], "response": response, "error": None,
+            })  # fmt: skip
+        refusal = {"message": "too long", "type": "BadRequestError", "param": None, "code": 400}
+        rows[0]["response"] = {"status_code": 400, "request_id": "vllm-batch-1", "body": None}
+        rows[0]["error"] = {"object": "error", **refusal}
+        output.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_files_for_run_batch_are_written_and_read(data, run, tmp_path):
+    """No server is asked; a request that vLLM refuses is an error, which resume asks again."""
+    folder = tmp_path / "shared"
+    asked = (
+        "score", data, "--method", "llm-score", "--model", "direct/org/name", "--api-base",
+        "http://127.0.0.1:9/v1", "--aspects", "coherence,fluency", "--task", "summarization",
+        "--out", run, "--batch", "--submit-only", *QUICK, "--set", f"batch_files={folder}",
+    )  # fmt: skip
+    done = textassay(*asked)
+    assert (done.code, run.exists()) == (2, False)
+    assert "there is no folder" in done.err
+    folder.mkdir()
+    assert textassay(*asked).code == 3
+    [path] = folder.iterdir()
+    lines = path.read_text().splitlines()
+    assert {json.loads(line)["body"]["model"] for line in lines} == {"org/name"}
+    assert textassay("resume", run, "--submit-only").code == 3
+    run_batch(folder)
+    done = textassay("resume", run)
+    assert done.code == 1, done.err
+    assert "RequestRefused x1" in done.out
+    assert textassay("resume", run, "--submit-only").code == 3
+    assert len(list(folder.glob("*.input.jsonl"))) == 2
+    assert [row["outcome"] for row in rows_of(run)].count("scored") == 11
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_killed_processes_find_their_batches(run, tmp_path):
     """`kill -9` while the batch is prepared, submitted or under way; then resume."""

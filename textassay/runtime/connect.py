@@ -274,6 +274,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             api_base=self.settings.api_base,
             api_key=key_of(self.settings),
             endpoint=endpoint_of(self.settings),
+            files=self.settings.batch_files,
         )
 
     @property

@@ -193,6 +193,8 @@ class Settings(EndpointSettings):
     """Seconds without a further request after which a batch is submitted."""
     batch_poll: Positive = 60.0
     """Maximum time between two checks of a batch, in seconds."""
+    batch_files: Path | None = None
+    """Folder of files of requests for vLLM's `run-batch`, in place of a provider's batch API."""
     local: LocalSettings = LocalSettings()
     """How a local model is loaded."""
     transformers: TransformersSettings = TransformersSettings()
@@ -251,6 +253,12 @@ class Settings(EndpointSettings):
     def _cache_is_a_folder_or_redis(cls, given: str | Path | None) -> str | Path | None:
         return Path(given) if isinstance(given, str) and not is_redis(given) else given
 
+    @field_validator("batch_files")
+    @classmethod
+    def _files_are_found_from_anywhere(cls, given: Path | None) -> Path | None:
+        # kept in the manifest: a run is resumed from any folder
+        return None if given is None else given.absolute()
+
     @model_validator(mode="after")
     def _one_kind_of_cache(self) -> Self:
         if self.no_cache and self.cache is not None:
@@ -273,6 +281,8 @@ class Settings(EndpointSettings):
             and not any("batch" in o for o in self.roles.values())
         ):
             raise ValueError("submit_only goes with batch")
+        if self.batch_files is not None and not self.batch:
+            raise ValueError("batch_files goes with batch")
         return self
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.anthropic import AnthropicBatches
+from textassay.runtime.batches.files import FileBatches
 from textassay.runtime.batches.gemini import GeminiBatches
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.openai import OpenAIBatches
@@ -37,7 +39,12 @@ KNOWN = ("direct", "openai", "azure", "groq", "together_ai", "anthropic", "gemin
 
 
 def open_provider(
-    name: str, *, api_base: str | None, api_key: str | None, endpoint: Endpoint
+    name: str,
+    *,
+    api_base: str | None,
+    api_key: str | None,
+    endpoint: Endpoint,
+    files: Path | None = None,
 ) -> BatchProvider:
     """Return the batch API of a model.
 
@@ -46,15 +53,19 @@ def open_provider(
         api_base: Address of the server, if it is not the provider's own.
         api_key: The key; by default the value of the provider's own variable.
         endpoint: Further headers and query, certificates and proxy.
+        files: Folder of files for `vllm run-batch`, in place of the provider's batch API.
 
     Raises:
         ConfigurationError: The model has no batch API that is known here, or no address.
     """
     provider, _, model = name.partition("/")
+    if files is not None and model:
+        return FileBatches(files, model)
     if provider not in KNOWN or not model:
         raise ConfigurationError(
             f"no batch API is known for {name!r}; {parameter('batch', 'True', typed='')} takes "
-            f"models of {', '.join(KNOWN)}"
+            f"models of {', '.join(KNOWN)}, and with {parameter('batch_files', 'DIR')} those that "
+            "vLLM's run-batch answers"
         )
     base = api_base or ADDRESSES.get(provider)
     if base is None:

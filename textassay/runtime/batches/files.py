@@ -1,0 +1,171 @@
+"""Batches as files in a folder, answered by vLLM's `run-batch` or any program of its kind.
+
+TAG.input.jsonl    requests in the format of OpenAI's batch files, written here
+TAG.output.jsonl   answers, one a line with its `custom_id`
+
+The output must appear complete, by renaming it once it is written: `vllm run-batch` writes line by
+line, and nothing in its file tells a finished run from one that died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.batches.provider import (
+    BatchResult,
+    BatchStatus,
+    Limits,
+    Prepared,
+    ResultsGone,
+)
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ConnectionFailed,
+    MalformedResponse,
+    RequestRefused,
+    parameter,
+)
+from textassay.runtime.model import Request, Response
+
+INPUT, OUTPUT = ".input.jsonl", ".output.jsonl"
+CHAT = "/v1/chat/completions"
+LINES_AT_ONCE = 500
+
+
+class FileBatches:
+    """A folder that requests are written to and answers are read from."""
+
+    name = "files"
+    limits = Limits(50_000, 200_000_000)
+
+    def __init__(self, folder: Path, model: str) -> None:
+        """Store where the files are.
+
+        Args:
+            folder: The folder, on a disk that is shared with what answers.
+            model: The model's name in the requests.
+
+        Raises:
+            ConfigurationError: There is no such folder.
+        """
+        if not folder.is_dir():
+            raise ConfigurationError(
+                f"{parameter('batch_files')}: there is no folder {str(folder)!r}; make it first"
+            )
+        self._folder, self._model = folder, model
+
+    def group(self, request: Request) -> str:
+        """Return the endpoint.
+
+        Raises:
+            CapabilityError: The request is no chat, which `run-batch` alone answers.
+        """
+        if not request.messages:
+            raise CapabilityError("vLLM's run-batch answers chats only, not plain prompts")
+        return CHAT
+
+    def encode(self, key: str, request: Request) -> bytes:
+        """Return the line of a request."""
+        body = {
+            "model": self._model,
+            **openai_format.prompt_fields(request),
+            **openai_format.sampling_fields(request),
+        }
+        return orjson.dumps({"custom_id": key, "method": "POST", "url": CHAT, "body": body})
+
+    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+        """Put the requests into the folder; their name there is that of the batch."""
+
+        def copy() -> None:
+            target = self._folder / f"{batch.tag}{INPUT}"
+            part = target.with_suffix(".part")
+            with batch.file.open("rb") as source, part.open("wb") as file:
+                shutil.copyfileobj(source, file)
+                file.flush()
+                os.fsync(file.fileno())
+            # what answers must never see half of the requests
+            part.replace(target)
+
+        await self._on_disk(copy)
+        return batch.tag
+
+    async def find(self, batch: Prepared) -> str | None:
+        """Return the name of the batch if its requests are there."""
+        there = await self._on_disk((self._folder / f"{batch.tag}{INPUT}").exists)
+        return batch.tag if there else None
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Return whether the answers are there."""
+        there = await self._on_disk(self._output(batch_id).exists)
+        return BatchStatus(ended=there, word="completed" if there else "in_progress")
+
+    async def results(
+        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
+    ) -> AsyncIterator[BatchResult]:
+        """Yield the lines of the answers."""
+        path = self._output(batch_id)
+
+        def some(lines: Iterator[bytes]) -> list[bytes]:
+            return list(islice(lines, LINES_AT_ONCE))
+
+        try:
+            with await asyncio.to_thread(path.open, "rb") as file:
+                number = 0
+                while lines := await asyncio.to_thread(some, file):
+                    for line in lines:
+                        number += 1
+                        if line.strip():
+                            yield _row(line, f"{path}:{number}")
+        except FileNotFoundError as error:
+            raise ResultsGone(f"{path} was removed") from error
+        except OSError as error:
+            raise ConnectionFailed(f"{path} cannot be read: {error}") from error
+
+    def read(self, payload: Any, request: Request) -> Response:
+        """Return the answer that a line holds."""
+        return openai_format.read_response(payload, request, None)
+
+    async def aclose(self) -> None:
+        """Do nothing: no file is held open."""
+
+    def _output(self, batch_id: str) -> Path:
+        return self._folder / f"{batch_id}{OUTPUT}"
+
+    async def _on_disk(self, work: Callable[[], Any]) -> Any:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            # a shared disk may come back, as a server may
+            raise ConnectionFailed(f"{self._folder} cannot be used: {error}") from error
+
+
+def _row(line: bytes, where: str) -> BatchResult:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise MalformedResponse(f"{where} is not JSON: {error}") from error
+    if not isinstance(row, Mapping) or not isinstance(row.get("custom_id"), str):
+        raise MalformedResponse(f"{where} has no custom_id")
+    key, answer = row["custom_id"], row.get("response")
+    if not isinstance(answer, Mapping):
+        return BatchResult(key, error=RequestRefused(f"{where}: {_reason(row.get('error'))}"))
+    status = int(answer.get("status_code") or 200)
+    if status != 200:
+        body = orjson.dumps(row.get("error") or answer.get("body"))
+        return BatchResult(key, error=http_errors.from_status(status, {}, body, where=where))
+    return BatchResult(key, payload=answer.get("body"))
+
+
+def _reason(error: Any) -> str:
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return str(message or "it does not say why there is no answer")
