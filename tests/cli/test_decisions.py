@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cli.harness import textassay, write_examples
-from textassay.runtime.storage.run_folder import read_scores
+from textassay.runtime.storage.run_folder import latest_scores
 
 SOURCES, SYSTEMS = 40, ("a", "b", "c")
 
@@ -153,7 +153,7 @@ def test_calibrate_and_apply(world):
     }
     done = textassay("calibrate", run, "--apply", out, "-o", second)
     assert done.code == 0, done.err
-    scores = list(read_scores(second))
+    scores = list(latest_scores(second))
     assert [score.value for score in scores] == [row["value"] for row in world["lines"]]
     inside = [score for score in scores if not score.outside]
     assert len(inside) > 100
@@ -396,7 +396,7 @@ def test_score_applies_a_calibration_as_it_goes(tmp_path, server):
     )
     first, cal, second = (tmp_path / name for name in ("first", "cal", "second"))
     assert textassay("score", data, *ask, "-o", first).code == 0
-    scored = list(read_scores(first))
+    scored = list(latest_scores(first))
     rows = [json.loads(line) for line in data.read_text().splitlines()]
     values = {score.id: score.value for score in scored}
     assert len(set(values.values())) > 1
@@ -408,7 +408,7 @@ def test_score_applies_a_calibration_as_it_goes(tmp_path, server):
     third = tmp_path / "third"
     assert textassay("calibrate", first, "--apply", cal, "-o", third).code == 0
     ends = [
-        {score.id: (score.calibrated, score.low, score.high) for score in read_scores(run)}
+        {score.id: (score.calibrated, score.low, score.high) for score in latest_scores(run)}
         for run in (second, third)
     ]
     assert ends[0] == ends[1]

@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.demo.comparison import ComparisonLine, TaskComparison, by_treatment, compare
+from textassay.demo.comparison import (
+    ComparisonLine,
+    TaskComparison,
+    by_treatment,
+    compare_with_ratings,
+)
 from textassay.meta import spearman
 from textassay.runtime.messages import Example
 
@@ -35,7 +40,7 @@ def test_a_judge_must_beat_the_best_trivial_measure_whichever_its_sign():
     """A measure that orders the texts backwards is as hard to beat as one that orders them well."""
     backwards = [-value for value in RATINGS]
     nearly = [2.0, 1.0, 3.0, 4.0, 5.0, 6.0]
-    found = compare(
+    found = compare_with_ratings(
         "any",
         examples(),
         {"length": recorded([1, 1, 1, 1, 1, 2]), "novelty": recorded(backwards)},
@@ -46,7 +51,7 @@ def test_a_judge_must_beat_the_best_trivial_measure_whichever_its_sign():
     assert novelty.spearman["quality"] == pytest.approx(-1.0)
     assert found.is_bar(novelty, "quality")
     assert [found.won(line) for line in found.judges] == [[], []]
-    weaker = compare(
+    weaker = compare_with_ratings(
         "any",
         examples(),
         {"length": recorded([1, 1, 1, 1, 1, 2])},
@@ -58,7 +63,7 @@ def test_a_judge_must_beat_the_best_trivial_measure_whichever_its_sign():
 
 def test_what_is_undefined_or_missing_beats_nothing_and_is_no_number():
     """A constant judge has no coefficient, and one that does not judge an aspect has none there."""
-    found = compare(
+    found = compare_with_ratings(
         "any",
         examples(quality=RATINGS, fluency=RATINGS),
         {"length": recorded([3.0] * 6)},
@@ -90,7 +95,7 @@ def test_beating_means_above_every_trivial_measure(trivial, value):
 
 
 def test_as_json_it_says_what_was_won():
-    found = compare(
+    found = compare_with_ratings(
         "any", examples(), {"length": recorded([1] * 6)}, {"judge": {"quality": recorded(RATINGS)}}
     )
     told = found.as_dict()

@@ -14,7 +14,7 @@ from tests.fitting.making import rows_of, write
 from textassay import evaluate_sync
 from textassay.cli.app import app
 from textassay.learning import group_codes, split_rows
-from textassay.runtime.storage.run_folder import read_manifest, read_scores
+from textassay.runtime.storage.run_folder import latest_scores, read_manifest
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_features_chosen_by_globs_make_an_evaluator_that_scores_without_a_model(
         "score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run", "--progress", "none"
     )
     assert status == 0, said
-    scores = list(read_scores(tmp_path / "run"))
+    scores = list(latest_scores(tmp_path / "run"))
     assert {s.aspect for s in scores} == {"clarity", "charm"}
     assert {s.how for s in scores} == {"fused"}
     assert {s.aspect: s.scale for s in scores} == {"clarity": (1, 5), "charm": (0, 10)}

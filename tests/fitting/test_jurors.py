@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from textassay import evaluate
-from textassay.fitting.jurors import jurors_of, worths
+from textassay.fitting.jurors import jurors_in, worths
 from textassay.fitting.learn import Fitter
 from textassay.fitting.table import Selection, read_table
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -61,7 +61,7 @@ def test_jurors_that_add_nothing_are_to_be_left_out_the_dearer_of_two_equals_fir
 
 
 def test_scores_of_no_jury_and_too_few_sources_are_refused():
-    assert jurors_of(("fluency/a", "b/fluency", "rouge1", "a/x/fluency"), ("fluency",)) == (
+    assert jurors_in(("fluency/a", "b/fluency", "rouge1", "a/x/fluency"), ("fluency",)) == (
         "a", "b", "a/x",
     )  # fmt: skip
     fitter = Fitter({"fluency": (1, 5)}, 0, 1)

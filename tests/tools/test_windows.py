@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.tools.windows import fit, pack
+from textassay.tools.windows import pack_sentences, split_long
 
 
 def count(text):
@@ -22,7 +22,8 @@ def test_every_word_is_in_a_window_and_every_window_fits(lengths, limit, overlap
     numbers = iter(range(1000))
     sentences = [" ".join(str(next(numbers)) for _ in range(length)) for length in lengths]
     windows = [
-        w.split() for w in pack(sentences, lambda text: len(text.split()), limit, overlap=overlap)
+        w.split()
+        for w in pack_sentences(sentences, lambda text: len(text.split()), limit, overlap=overlap)
     ]
     assert all(len(window) <= limit for window in windows)
     reached = 0
@@ -37,16 +38,19 @@ def test_every_word_is_in_a_window_and_every_window_fits(lengths, limit, overlap
 @given(SENTENCES, st.integers(1, 30))
 def test_cutting_keeps_order_and_content(sentences, limit):
     """Long sentences become several pieces, short ones stay."""
-    pieces = fit(sentences, count, limit)
+    pieces = split_long(sentences, count, limit)
     assert "".join("".join(pieces).split()) == "".join("".join(sentences).split())
     assert all(s in pieces for s in sentences if count(s) <= limit)
 
 
 def test_windows_overlap_by_whole_sentences():
     """The last sentence of a window opens the next."""
-    assert pack(["aa aa", "bb bb", "cc cc"], count, 4, overlap=1) == ["aa aa bb bb", "bb bb cc cc"]
+    assert pack_sentences(["aa aa", "bb bb", "cc cc"], count, 4, overlap=1) == [
+        "aa aa bb bb",
+        "bb bb cc cc",
+    ]
 
 
 def test_an_overlap_that_would_leave_no_room_is_dropped():
     """Every window brings something new."""
-    assert pack(["aa aa aa", "bb bb aa"], count, 4, overlap=1) == ["aa aa aa", "bb bb aa"]
+    assert pack_sentences(["aa aa aa", "bb bb aa"], count, 4, overlap=1) == ["aa aa aa", "bb bb aa"]

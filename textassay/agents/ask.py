@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from textassay.agents.profile import NO_PROFILE, Profile
-from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined
+from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined_text
 from textassay.agents.task import Task
 from textassay.runtime.messages import NO_USAGE, Example, Usage
 from textassay.runtime.model import (
@@ -227,7 +227,7 @@ class Ask:
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
         if self.profile.ask == "chat":
             return {"messages": prompt.messages, "truncatable": prompt.truncatable}
-        return {"prompt": joined(prompt.messages), "truncatable": prompt.truncatable}
+        return {"prompt": joined_text(prompt.messages), "truncatable": prompt.truncatable}
 
     def signature(self, method: str, prompt_digest: str, **facts: object) -> str:
         """Return what makes scores comparable.

@@ -194,7 +194,7 @@ class PromptTemplate:
         Raises:
             PromptError: The prompt file does not render.
         """
-        return joined(self.render_messages(plain, **values))
+        return joined_text(self.render_messages(plain, **values))
 
     def render_messages(self, plain: Mapping[str, str], **values: Any) -> tuple[ChatMessage, ...]:
         """Return the prompt as messages, for agents that put the texts into `values` themselves.
@@ -268,6 +268,6 @@ def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
         raise PromptError(str(fault)) from fault
 
 
-def joined(messages: tuple[ChatMessage, ...]) -> str:
+def joined_text(messages: tuple[ChatMessage, ...]) -> str:
     """Return messages as one text, for models that continue texts."""
     return "\n".join(message.content for message in messages)

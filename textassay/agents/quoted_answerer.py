@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed
 from textassay.agents.quotes import find_quote, quotable
-from textassay.agents.reading.json_in_prose import find_json, key_of
+from textassay.agents.reading.json_in_prose import find_json, normalized_key
 from textassay.agents.reading.rating import blank_thoughts
 from textassay.agents.reading.wording import DECLINED as REFUSAL
 from textassay.runtime.errors import ContentRefused
@@ -186,10 +186,10 @@ def _fields(text: str) -> Json:
     objects = [part.value for part in find_json(text) if isinstance(part.value, dict)]
     if objects:
         # The last object: reasoning models draft one before they decide.
-        return {key_of(key): value for key, value in objects[-1].items()}
+        return {normalized_key(key): value for key, value in objects[-1].items()}
     lines = (line.strip(" *-").partition(":") for line in text.splitlines())
     return {
-        key_of(name.strip(" *")): value.strip().strip("*").strip()
+        normalized_key(name.strip(" *")): value.strip().strip("*").strip()
         for name, colon, value in lines
         if colon
     }

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from textassay.runtime.messages import Example
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.windows import pack
+from textassay.tools.windows import pack_sentences
 
 K1, B = 1.2, 0.75
 """Parameters of BM25 (Robertson and Zaragoza 2009, section 3.2)."""
@@ -46,7 +46,9 @@ def narrow(
     source = example.source or ""
     if len(source.split()) <= window * most:
         return example
-    windows = pack(splitter.split(source), lambda text: len(text.split()), window, overlap=1)
+    windows = pack_sentences(
+        splitter.split(source), lambda text: len(text.split()), window, overlap=1
+    )
     chosen = sorted(closest(claim, windows, most))
     shown = f"\n{GAP}\n".join(windows[at] for at in chosen)
     return example.model_copy(update={"source": shown})

@@ -68,10 +68,10 @@ def read(name: str, path: str | Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} is not a {name} export: {error!r}") from error
     if not rated:
         raise DataError(f"{path} contains no ratings in the {name} format")
-    return merge(rated)
+    return merge_raters(rated)
 
 
-def merge(rated: Iterable[Rated]) -> list[dict[str, Any]]:
+def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
     """Return one row per example with the raters in a fixed order.
 
     A later rating replaces an earlier.

@@ -151,7 +151,7 @@ class CollectedRatings(AsyncResource):
         """Add a rater; return it with the token for its personal link, which is kept nowhere."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         # only the hash is kept, so nobody who reads the journal can rate under another's name
-        rater = Rater(f"r{len(self.raters) + 1}", hash_of(token))
+        rater = Rater(f"r{len(self.raters) + 1}", token_hash(token))
         await self._write(event="rater", rater=rater.name, token=rater.token_hash)
         self.raters[rater.name] = rater
         return rater, token
@@ -159,13 +159,13 @@ class CollectedRatings(AsyncResource):
     async def new_token(self, rater: Rater) -> str:
         """Return a new token for a rater whose link was lost; the old link stops working."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        await self._write(event="rater", rater=rater.name, token=hash_of(token))
-        rater.token_hash = hash_of(token)
+        await self._write(event="rater", rater=rater.name, token=token_hash(token))
+        rater.token_hash = token_hash(token)
         return token
 
     def rater_of(self, token: str) -> Rater | None:
         """Return whose link holds the token, `None` if it is nobody's."""
-        hashed = hash_of(token)
+        hashed = token_hash(token)
         for rater in self.raters.values():
             # constant time, so that the duration of a refusal tells nothing about a token
             if secrets.compare_digest(rater.token_hash, hashed):
@@ -272,7 +272,7 @@ class CollectedRatings(AsyncResource):
             )
 
 
-def hash_of(token: str) -> str:
+def token_hash(token: str) -> str:
     """Return the SHA-256 of a token in hex: what the journal keeps of it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from textassay.learning.splits import group_codes
 from textassay.meta.ranks import Codes, Floats
-from textassay.meta.score_files import read_rows
+from textassay.meta.score_files import read_score_lines
 from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
@@ -144,7 +144,7 @@ def read_judged(path: str | Path) -> dict[str, Judged]:
             for name, value in example.metrics.items():
                 _add(judged, name, example.id, value, {})
     else:
-        for row in read_rows(path):
+        for row in read_score_lines(path):
             _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
         raise DataError(f"{path} contains no scores")

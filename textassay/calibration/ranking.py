@@ -24,7 +24,7 @@ from textassay.calibration.intervals import (
 )
 from textassay.display import Displayed, Shown, first
 from textassay.learning.splits import group_codes
-from textassay.meta.score_files import RecordedRow, read_rows
+from textassay.meta.score_files import RecordedRow, read_score_lines
 from textassay.runtime.data.pairs import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import Example
@@ -205,7 +205,7 @@ def _pairs_by_id(pairs: Iterable[Example]) -> dict[str, _Pair]:
 def _read(scores: str | Path, known: Mapping[str, _Pair]) -> dict[str, _Judged]:
     judged: dict[str, _Judged] = {}
     seen = None
-    for row in read_rows(scores):
+    for row in read_score_lines(scores):
         seen = row.id
         if row.id in known:
             _keep(judged.setdefault(row.aspect, _Judged()), row, scores)

@@ -111,11 +111,11 @@ async def _watch(ratings: CollectedRatings) -> None:
         await asyncio.Event().wait()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            live.update(table(ratings.snapshot()), refresh=True)
+            live.update(agreement_rows(ratings.snapshot()), refresh=True)
             await asyncio.sleep(SHOWN_EVERY)
 
 
-def table(ratings: Answers) -> Table:
+def agreement_rows(ratings: Answers) -> Table:
     """Return items, agreement and self-agreement by aspect as a table."""
     shown = plain_table("aspect", "items", "ratings", "alpha", "again", "same")
     again = output.self_agreement(ratings)

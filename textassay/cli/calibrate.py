@@ -18,7 +18,7 @@ from textassay.calibration.report import text_of
 from textassay.cli.console import printable, say
 from textassay.cli.decisions import CHOSEN, allow_change, print_notes, read_columns
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.storage.run_folder import RunFolder, read_manifest, read_scores
+from textassay.runtime.storage.run_folder import RunFolder, latest_scores, read_manifest
 from textassay.runtime.storage.sealed_json import check_new_folder
 
 _BATCH = 500
@@ -127,7 +127,7 @@ def apply(
     read = folder.load(calibration)
     manifest = read_manifest(run)
     judged: dict[str, None] = {}
-    for score in read_scores(run):  # all of it is checked before anything is written
+    for score in latest_scores(run):  # all of it is checked before anything is written
         judged[score.aspect] = None
         if score.value is not None and read.of(score.aspect) is not None:
             read.check(score.aspect, score.signature, allow_change=allowed)
@@ -166,7 +166,7 @@ async def _write(
     async with RunFolder.create(out) as target:
         target.write_manifest(manifest)
         batch = []
-        for score in read_scores(run):
+        for score in latest_scores(run):
             batch.append(read.applied(score, allow_change=allowed))
             calibrated += batch[-1].calibrated is not None
             outside += bool(batch[-1].outside)

@@ -9,12 +9,18 @@ from typing import Any
 from textassay.calibration.cascade import Tried, learn_rule
 from textassay.calibration.prepared import scales_of
 from textassay.cli.console import results, say
-from textassay.cli.decisions import check_confidence, number, print_json, read_columns, table
+from textassay.cli.decisions import (
+    check_confidence,
+    number,
+    print_json,
+    read_columns,
+    table,
+)
 from textassay.learning.cascade import Rule, save
 from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Usage
-from textassay.runtime.storage.run_folder import MANIFEST, read_scores
+from textassay.runtime.storage.run_folder import MANIFEST, latest_scores
 from textassay.runtime.storage.sealed_json import check_new_folder
 
 
@@ -131,7 +137,7 @@ def _costs(cheap: Path, strong: Path | None, rules: Sequence[Rule]) -> dict[str,
 
 def _cost(run: Path) -> float | None:
     """Return dollars per score, cached answers at the price of tokens; `None` if not known."""
-    found = list(read_scores(run))
+    found = list(latest_scores(run))
     total = sum((score.usage for score in found), Usage())
     return None if total.cost is None or not found else total.cost / len(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textassay.cli.console import say
 from textassay.cli.exits import stops_of_a_run
-from textassay.cli.progress import shown
+from textassay.cli.progress import show_progress
 from textassay.cli.score import ScoreCommand, calibrating, print_result
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import Followed, run_on_cluster
@@ -22,7 +22,7 @@ async def carry_out_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
         raise ConfigurationError("--cluster needs --out")
     followed = Followed()
     with stops_of_a_run(order.out, lambda: followed.is_begun):
-        async with shown(lambda: followed.progress, order.progress):
+        async with show_progress(lambda: followed.progress, order.progress):
             run = await run_on_cluster(
                 order.spec.data,
                 order.spec,

@@ -17,7 +17,14 @@ from textassay.calibration.compare_runs import (
     gate,
 )
 from textassay.cli.console import results, say
-from textassay.cli.decisions import check_confidence, interval, name, number, print_json, table
+from textassay.cli.decisions import (
+    check_confidence,
+    interval,
+    name,
+    number,
+    print_json,
+    table,
+)
 from textassay.cli.exits import INCONCLUSIVE
 
 # the statuses are part of the interface: CI tells a regression (1) from too few texts (4)

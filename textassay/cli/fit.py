@@ -11,7 +11,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.console import printable, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
-from textassay.cli.progress import Style, shown
+from textassay.cli.progress import Style, show_progress
 from textassay.cli.score import print_estimate
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth
@@ -130,7 +130,7 @@ async def fit_by_alignment(flags: dict[str, Any], chosen: dict[str, Any], as_jso
     style: Style = flags.get("progress") or "auto"
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
-        return shown(lambda: session.engine.progress, style)
+        return show_progress(lambda: session.engine.progress, style)
 
     if flags.get("dry_run"):
         usage = await alignment.dry_run(watch)

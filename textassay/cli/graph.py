@@ -10,7 +10,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.model import Capabilities, Model
 
 
-def picture(method: str, task: str | None) -> str:
+def mermaid_of(method: str, task: str | None) -> str:
     """Return a mermaid picture.
 
     Args:

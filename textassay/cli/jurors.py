@@ -15,7 +15,7 @@ from textassay.learning import NAMES
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import UnknownName
-from textassay.runtime.storage.run_folder import MANIFEST, read_scores
+from textassay.runtime.storage.run_folder import MANIFEST, latest_scores
 
 
 def show(
@@ -69,7 +69,7 @@ def costs_of(scores: Path) -> dict[str, float | None]:
         return {}
     paid: dict[str, list[float | None]] = defaultdict(list)
     texts: dict[str, set[str]] = defaultdict(set)
-    for score in read_scores(scores):
+    for score in latest_scores(scores):
         juror = score.aspect.partition("/")[2]
         paid[juror].append(score.usage.cost)
         texts[juror].add(score.id)

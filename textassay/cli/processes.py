@@ -18,7 +18,7 @@ from typing import Any
 from textassay.cli.console import say
 from textassay.cli.exits import Interrupted, Stopped
 from textassay.cli.merge import merge_shards
-from textassay.cli.progress import shown
+from textassay.cli.progress import show_progress
 from textassay.cli.score import ScoreCommand, command_to_resume
 from textassay.cli.shard_worker import order_as_json, progress_from_json
 from textassay.evaluation.progress import Progress, summed
@@ -128,7 +128,7 @@ async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: Score
     workers = [ShardProcess(shard, each) for shard, each in orders.items()]
     tasks = [asyncio.create_task(worker.work()) for worker in workers]
     try:
-        async with shown(lambda: summed(w.progress for w in workers), order.progress):
+        async with show_progress(lambda: summed(w.progress for w in workers), order.progress):
             # the first failure stops all: shards have the same model, so it would hit every one of
             # them
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

@@ -30,7 +30,7 @@ BAR_WIDTH = 24
 
 
 @asynccontextmanager
-async def shown(
+async def show_progress(
     progress: Callable[[], Progress], style: Style, *, dry: bool = False
 ) -> AsyncIterator[None]:
     """Show the progress of what runs in the block; drawing costs the same however fast the run is.

@@ -7,7 +7,14 @@ from pathlib import Path
 
 from textassay.calibration.ranking import Ranking, rank_systems
 from textassay.cli.console import results, say
-from textassay.cli.decisions import check_confidence, interval, name, number, print_json, table
+from textassay.cli.decisions import (
+    check_confidence,
+    interval,
+    name,
+    number,
+    print_json,
+    table,
+)
 from textassay.runtime.messages import Example
 
 

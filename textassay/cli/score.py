@@ -17,7 +17,7 @@ from textassay.cli import arguments
 from textassay.cli.console import logged_warnings, plain_table, printable, results, say
 from textassay.cli.exits import UNSCORED, stops_of_a_run
 from textassay.cli.json_log import log_as_json
-from textassay.cli.progress import STYLES, Style, shown
+from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.cluster.request import Cluster
 from textassay.evaluation.api import finish
 from textassay.evaluation.progress import Progress
@@ -251,7 +251,7 @@ async def run_order(
                     watch(lambda: session.engine.progress)
                 # a lost Redis is a warning of the library and must reach the user of the command
                 with logged_warnings("textassay.runtime.calls.shared_limits"):
-                    async with shown(lambda: session.engine.progress, order.progress):
+                    async with show_progress(lambda: session.engine.progress, order.progress):
                         return await finish(session)
     except UnknownName as error:
         if error.kind != "option":
@@ -260,7 +260,7 @@ async def run_order(
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
 
-class Judge(Protocol):
+class CalibrationTarget(Protocol):
     """What of a method decides whether a calibration is for it."""
 
     @property
@@ -274,7 +274,9 @@ class Judge(Protocol):
         ...
 
 
-def calibrating(folder: str | None) -> Callable[[Judge], Callable[[Score], Score]] | None:
+def calibrating(
+    folder: str | None,
+) -> Callable[[CalibrationTarget], Callable[[Score], Score]] | None:
     """Return what checks a calibration against a method and then applies it to each score.
 
     Raises:
@@ -287,7 +289,7 @@ def calibrating(folder: str | None) -> Callable[[Judge], Callable[[Score], Score
     # loaded before the models are opened, so that a wrong folder costs nothing
     read = load(folder)
 
-    def adjusting(method: Judge) -> Callable[[Score], Score]:
+    def adjusting(method: CalibrationTarget) -> Callable[[Score], Score]:
         judged = [aspect.label for aspect in method.aspects]
         if not any(read.of(name) for name in judged):
             known = ", ".join(one.aspect for one in read.aspects)
@@ -311,7 +313,7 @@ def _say_which_task(session: Session, order: ScoreCommand) -> None:
 
 async def _dry_run(session: Session, order: ScoreCommand) -> int:
     async with (
-        shown(lambda: session.engine.progress, order.progress, dry=True),
+        show_progress(lambda: session.engine.progress, order.progress, dry=True),
         aclosing(session.engine.scores()) as scores,
     ):
         async for _ in scores:

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.cli.console import results, say
-from textassay.cli.decisions import check_confidence, interval, name, number, print_json, table
+from textassay.cli.decisions import (
+    check_confidence,
+    interval,
+    name,
+    number,
+    print_json,
+    table,
+)
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED, stops_of_a_run
-from textassay.cli.progress import Style, shown
+from textassay.cli.progress import Style, show_progress
 from textassay.cli.score import ScoreCommand, command_from, print_estimate
 from textassay.evaluation.session import Session
 from textassay.runtime.errors import ConfigurationError
@@ -92,7 +99,7 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
     def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:
         if stage and request.progress != "none":
             say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
-        return shown(lambda: session.engine.progress, request.progress, dry=request.dry)
+        return show_progress(lambda: session.engine.progress, request.progress, dry=request.dry)
 
     run = StressRun(request.order, watching=watching)
     with stops_of_a_run(request.order.out, lambda: run.began):

@@ -98,7 +98,7 @@ class TaskComparison:
         }
 
 
-def compare(
+def compare_with_ratings(
     task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]
 ) -> TaskComparison:
     """Hold trivial measures and judges against the ratings of the examples.

@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare
+from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare_with_ratings
 from textassay.demo.layout import DemoFolder
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES
-from textassay.meta.score_files import Recorded
-from textassay.meta.score_files import read_scores as read_values
+from textassay.meta.score_files import Recorded, read_scores
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
-from textassay.runtime.storage.run_folder import read_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
 """The aspect of each task whose means are shown by what was done to the texts."""
@@ -70,8 +68,8 @@ def result_of(layout: DemoFolder, task: str) -> TaskResult:
     fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
     return TaskResult(
         by_treatment(TREATED[task], examples, judged),
-        compare(task, examples, trivial, judged),
-        compare(task, held_out, trivial, fitted),
+        compare_with_ratings(task, examples, trivial, judged),
+        compare_with_ratings(task, held_out, trivial, fitted),
     )
 
 
@@ -119,7 +117,7 @@ def _runs(layout: DemoFolder) -> list[tuple[str, str]]:
 
 
 def _values(layout: DemoFolder, task: str, name: str) -> Recorded:
-    return read_values(layout.run(task, name))
+    return read_scores(layout.run(task, name))
 
 
 def _score(layout: DemoFolder, task: str, name: str) -> Score:

@@ -35,7 +35,7 @@ from textassay.runtime.storage.run_folder import (
     read_manifest,
     read_summary,
 )
-from textassay.runtime.storage.run_summary import digest
+from textassay.runtime.storage.run_summary import pair_digest
 
 _OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")
 """What every run folder has; further files are the method's, such as a plan."""
@@ -236,7 +236,7 @@ def _lines(
                 # a line that a later one replaced was paid for all the same
                 replaced.add(score.usage)
                 continue
-            pair = digest(score.id, score.aspect)
+            pair = pair_digest(score.id, score.aspect)
             if pair in seen:
                 raise RunFolderError(
                     f"{source.path}: {score.id!r} on {score.aspect!r} is in an earlier shard, too: "

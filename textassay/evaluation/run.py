@@ -17,7 +17,7 @@ from textassay.evaluation.tables import Rows, arrow_table, long_rows, wide_rows
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Score
-from textassay.runtime.storage.run_folder import RunSummary, read_manifest, read_scores
+from textassay.runtime.storage.run_folder import RunSummary, latest_scores, read_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ class Run(Displayed):
         return list(self)
 
     def __iter__(self) -> Iterator[Score]:
-        return iter(self._scores) if self.folder is None else read_scores(self.folder)
+        return iter(self._scores) if self.folder is None else latest_scores(self.folder)
 
     def summary(self) -> dict[str, Any]:
         """Return outcomes, errors by type, mean by aspect and usage, as `summary.json` has them."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from textassay.fitting.curves import agreement
+from textassay.fitting.curves import correlations
 from textassay.fitting.learn import Fitter, predicted_by
 from textassay.fitting.table import FeatureTable
 from textassay.runtime.errors import DataError
@@ -31,7 +31,9 @@ def layers_of(names: Iterable[str]) -> dict[str, int]:
     }
 
 
-def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> list[Json]:
+def ablation_table(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> list[Json]:
     """Return agreement on the held-out rows of the whole and of what is left without its parts.
 
     Layers are taken away if the features are those of a tree, whoever grew it and wherever they
@@ -67,7 +69,7 @@ def table(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) ->
 
 def _agreement_of(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     try:
-        return agreement(predicted_by(fitter.fit(name, train), test), test)
+        return correlations(predicted_by(fitter.fit(name, train), test), test)
     except DataError as error:
         return {"failed": str(error)}
 
@@ -76,7 +78,7 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
     columns = {slug(name): at for at, name in enumerate(test.names) if "/" not in name}
     if not all(slug(aspect) in columns for aspect in test.aspects):
         return None
-    return agreement(
+    return correlations(
         np.stack([test.features[:, columns[slug(aspect)]] for aspect in test.aspects], axis=1), test
     )
 
@@ -93,4 +95,4 @@ def _averaged(train: FeatureTable, test: FeatureTable) -> Json:
     z = (test.features[:, varies] - mean[varies]) / sd[varies]
     filled = np.where(np.isnan(z), 0.0, z).mean(axis=1)
     filled[np.isnan(z).all(axis=1)] = np.nan
-    return agreement(np.repeat(filled[:, None], len(test.aspects), axis=1), test)
+    return correlations(np.repeat(filled[:, None], len(test.aspects), axis=1), test)

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from textassay.agents.decomposer import Decomposition
-from textassay.fitting.curves import agreement
+from textassay.fitting.curves import correlations
 from textassay.fitting.learn import (
     Choice,
     Fitter,
@@ -322,7 +322,7 @@ def _layer(
         ],
         "aggregator": choice.chosen,
         "features": len(parts.train.names),
-        "agreement": agreement(predicted_by(choice.aggregator, parts.test), parts.test),
+        "agreement": correlations(predicted_by(choice.aggregator, parts.test), parts.test),
         "importance": ranking.as_json({node.id for node in expanded}),
         "is_noise": ranking.is_noise,
         "unused": list(notes),

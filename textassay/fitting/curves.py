@@ -59,7 +59,7 @@ def _over_seeds(
                 if fraction == 1
                 else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
             )
-            curves.append(agreement(predicted_by(fitter.fit(name, part), test), test))
+            curves.append(correlations(predicted_by(fitter.fit(name, part), test), test))
             rows.append(len(part.ids))
         except DataError as error:
             problem = str(error)
@@ -147,10 +147,10 @@ def _with_top(
         predicted = predicted_by(fitter.fit(name, train.only(features)), test.only(features))
     except DataError as error:
         return {**point, "failed": str(error)}
-    return point | agreement(predicted, test)
+    return point | correlations(predicted, test)
 
 
-def agreement(predicted: Floats, test: FeatureTable) -> Json:
+def correlations(predicted: Floats, test: FeatureTable) -> Json:
     """Return Pearson and Spearman over all rows, averaged over the aspects.
 
     `None` if one is undefined.

@@ -293,7 +293,7 @@ class Alignment:
             del learning[name]
         if learning["test_fraction"] is None:  # as earlier versions have it
             del learning["test_fraction"]
-        tree = {} if self.tree is None else {"tree": trees.digest(self.tree)}
+        tree = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
         names = {role: m if isinstance(m, str) else m.name for role, m in self.order.models.items()}
         # through JSON, so that tuples and lists compare equal to what the file holds
         plan: Json = json.loads(

@@ -83,7 +83,7 @@ def worths(
         ConfigurationError: There are fewer than two jurors.
         DataError: There are too few sources for an interval.
     """
-    members = jurors_of(table.names, table.aspects)
+    members = jurors_in(table.names, table.aspects)
     if len(members) < 2:
         raise ConfigurationError(
             f"the scores contain {len(members)} jurors; a run with output=jurors has one score per"
@@ -108,7 +108,7 @@ def worths(
     return sorted(found, key=lambda one: (one.leave_out, -(one.per_dollar or one.gain)))
 
 
-def jurors_of(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
+def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
     """Return the jurors that features named `ASPECT/JUROR` or `JUROR/ASPECT` are of, in order."""
     found = (_juror(name, aspects) for name in names)
     return tuple(dict.fromkeys(juror for juror in found if juror))

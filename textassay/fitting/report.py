@@ -73,7 +73,7 @@ def report_of(
         report["criteria_efficiency"] = curves.over_criteria(
             choice.chosen, train, test, fitter, repeats=repeats or 1
         )
-        report["ablations"] = ablations.table(choice.chosen, train, test, fitter)
+        report["ablations"] = ablations.ablation_table(choice.chosen, train, test, fitter)
         report["ranking"] = ceiling.ranking(choice, train, test)
         report["experts"] = ceiling.experts(choice.aggregator, test)
     return report

@@ -17,7 +17,7 @@ import numpy as np
 
 from textassay.agents.decomposer import Decomposition
 from textassay.fitting.alignment import Aligned, NodeValues, parts_of
-from textassay.fitting.curves import agreement
+from textassay.fitting.curves import correlations
 from textassay.fitting.learn import Fitter, choose, importance_over_folds, predicted_by
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning.splits import Mask
@@ -134,7 +134,7 @@ async def grow_rubric(
     every = {node.id: {**ratings[node.id], **held_out[node.id]} for node in final}
     parts = parts_of(people, train, every)
     choice = choose(aggregators, parts.train, fitter)
-    rounds[-1]["agreement"] = agreement(predicted_by(choice.aggregator, parts.test), parts.test)
+    rounds[-1]["agreement"] = correlations(predicted_by(choice.aggregator, parts.test), parts.test)
     warnings = () if kept else (_nothing(growth, len(tried)),)
     return Aligned(final, choice, parts, rounds, warnings)
 

@@ -17,7 +17,7 @@ from textassay.learning import find_leaks, group_codes
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats
 from textassay.meta.score_files import Recorded
-from textassay.methods.fitted.features import choose, row_of
+from textassay.methods.fitted.features import matching_names, row_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
@@ -167,7 +167,7 @@ def read_table(data: Examples, selection: Selection) -> FeatureTable:
     """
     info = data.check()
     aspects, scores = human_aspects(info, selection.aspects), selection.scores or {}
-    metrics = choose(selection.patterns, list(info.metrics))
+    metrics = matching_names(selection.patterns, list(info.metrics))
     # two features of one name would be indistinguishable in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(

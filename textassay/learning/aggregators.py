@@ -34,7 +34,7 @@ from textassay.learning.joint_trees import learn_joint_forest, learn_joint_tree
 from textassay.learning.linear import learn_linear, learn_nnls, learn_ridge
 from textassay.learning.mlp import learn_joint_mlp, learn_mlp
 from textassay.learning.naming import features_for
-from textassay.learning.pooling import compare
+from textassay.learning.pooling import compare_pooling
 from textassay.learning.splits import Codes, Mask, group_codes
 from textassay.learning.standardizer import Standardizer
 from textassay.learning.systems import MIN_SYSTEMS, SystemMeans, Systems
@@ -491,7 +491,7 @@ class Aggregator:
             # the means of a feature belong to the aspect that the feature belongs to
             own=np.concatenate([rows.own, rows.own]),
         )
-        comparison = compare(rows, beside, group_codes(of_known), new=self.new_systems)
+        comparison = compare_pooling(rows, beside, group_codes(of_known), new=self.new_systems)
         facts = {"systems": comparison.as_dict(len(set(of_known)), new=self.new_systems)}
         return (AGGREGATORS[self.name](beside).predictor if comparison.helps else None), facts
 

@@ -150,10 +150,10 @@ def load(folder: str | Path) -> Cascade:
     except (KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged: {error!r}") from error
     # the seal has checked the whole file; this only tells two cascades apart in signatures
-    return Cascade(rules, f"{hash_of(rules):06x}")
+    return Cascade(rules, f"{rules_hash(rules):06x}")
 
 
-def hash_of(rules: Sequence[Rule]) -> int:
+def rules_hash(rules: Sequence[Rule]) -> int:
     """Return 24 bits that stand for rules, the same in every process."""
     from zlib import crc32
 

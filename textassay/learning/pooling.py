@@ -47,7 +47,7 @@ class Compared:
         }
 
 
-def compare(
+def compare_pooling(
     without: Training,
     beside: Training,
     systems: Codes,

@@ -18,9 +18,9 @@ from textassay.meta.levels import (
     Level,
     Pairs,
     RowLabels,
+    average_coefficients,
     dataset_level,
     group_coefficients,
-    mean_over_groups,
     pair_up,
     system_level,
 )
@@ -109,7 +109,7 @@ def agreement_of(pairs: Pairs, level: Level, *, bootstrap: int = 0, seed: int = 
     groups, skipped, per_group = _number_of(pairs.groups), 0, None
     if level == "group":
         per_group = group_coefficients(pairs)
-        coefficients = mean_over_groups(per_group)
+        coefficients = average_coefficients(per_group)
         # a side that is constant leaves all three coefficients undefined, so any of them serves
         # for counting
         skipped = int(np.isnan(per_group["pearson"]).sum())

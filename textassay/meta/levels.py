@@ -133,7 +133,7 @@ def group_coefficients(pairs: Pairs) -> dict[Coefficient, Floats]:
     return coefficients
 
 
-def mean_over_groups(per_group: dict[Coefficient, Floats]) -> dict[Coefficient, float | None]:
+def average_coefficients(per_group: dict[Coefficient, Floats]) -> dict[Coefficient, float | None]:
     """Return each coefficient's mean over the groups that define it, `None` if there is none."""
     means: dict[Coefficient, float | None] = {}
     for name, values in per_group.items():

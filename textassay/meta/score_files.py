@@ -41,7 +41,7 @@ def read_scores(path: str | Path) -> Recorded:
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
     scores: Recorded = {}
-    for row in read_rows(path):
+    for row in read_score_lines(path):
         scores.setdefault(row.aspect, {})[row.id] = row.value
     return scores
 
@@ -63,7 +63,7 @@ class RecordedRow:
     fields: dict[str, Any]
 
 
-def read_rows(path: str | Path) -> Iterator[RecordedRow]:
+def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
     """Iterate over the lines that `read_scores` reads, in order, replaced ones included.
 
     Raises:

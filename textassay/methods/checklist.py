@@ -255,7 +255,7 @@ class Checklist(PromptMethod):
         """
         if not self._given:
             return ""
-        return trees.digest(question for items in self._given.values() for question in items)
+        return trees.tree_digest(question for items in self._given.values() for question in items)
 
     @property
     def _variant(self) -> tuple[object, ...]:

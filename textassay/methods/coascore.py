@@ -139,7 +139,7 @@ class CoAScore(RatingMethod):
                 self._task,
                 self.options.aspects_file,
             )
-            return _Given(given), trees.digest(
+            return _Given(given), trees.tree_digest(
                 chain for item in given.values() for chain in item.aspects
             )
         namer = chain_namer(models, self._task, self.options)

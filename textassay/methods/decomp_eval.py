@@ -12,7 +12,7 @@ from textassay.agents.profile import Asking
 from textassay.agents.questions import QuestionTable, SentenceQuestions
 from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
-from textassay.methods.library.toml import read_table, validated
+from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
 from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError
@@ -171,7 +171,7 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
         ConfigurationError: The file cannot be read or says something wrong; names file and key.
     """
     file = table_file("decomp_eval") if path is None else _file(path)
-    table = read_table(file)
+    table = read_toml(file)
     return validated(file, table.content, QuestionTable), table.digest
 
 

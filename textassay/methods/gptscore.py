@@ -22,7 +22,7 @@ from textassay.agents.passages import (
 from textassay.agents.qualities import Qualities
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
-from textassay.methods.library.toml import read_table, validated
+from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
 from textassay.prompts import TASKS
 from textassay.prompts.packaged import table_file
@@ -213,7 +213,7 @@ class GPTScore(PromptMethod):
 def read_protocols() -> tuple[Protocols, Qualities, str]:
     """Return the package's words for tasks and aspects, and hex digits that change with them."""
     words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
-    protocols, qualities = read_table(words), read_table(aspects)
+    protocols, qualities = read_toml(words), read_toml(aspects)
     loaded = map(tasks.load, TASKS)
     # definitions of the built-in tasks: only where the user kept them do the paper's words apply
     known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))

@@ -208,7 +208,7 @@ class HDEval(RatingMethod):
     @property
     def variant(self) -> str:
         """Digest of the given branches, and how the others are grown."""
-        given = trees.digest(node for branch in self._given.values() for node in branch.tree)
+        given = trees.tree_digest(node for branch in self._given.values() for node in branch.tree)
         grown = (
             f"{self._decomposer.digest}|{self.options.depth}"
             if self._decomposer is not None

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from textassay.report.joined import Joined, join
-from textassay.report.rows import MAX_ROWS, Packed, pack
+from textassay.report.rows import MAX_ROWS, Packed, pack_rows
 from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pairs_of
 from textassay.report.sections.decisions import Decisions, decisions
 from textassay.report.sections.examples import ExamplesSection, examples
@@ -76,14 +76,14 @@ def write_report(
     for run in opened:
         run.table.read_all()
     data = open_data(opened[0], human)
-    page = render(opened, data, mapped(aspect_map), calibration)
+    page = render_page(opened, data, mapped(aspect_map), calibration)
     try:
         write_text(Path(out), page)
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error}") from error
 
 
-def render(
+def render_page(
     runs: Sequence[RunSource],
     data: DataSource,
     aspect_map: Mapping[str, str],
@@ -91,7 +91,7 @@ def render(
 ) -> str:
     """Return the page of one run or two, read; see `content_of`."""
     joined = joined_of(runs, data, aspect_map)
-    packed = pack(runs[0], data, joined, runs[1] if len(runs) > 1 else None)
+    packed = pack_rows(runs[0], data, joined, runs[1] if len(runs) > 1 else None)
     content = content_of(
         runs, data, joined, aspect_map, packed=packed.shown, calibration=calibration
     )

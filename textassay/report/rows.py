@@ -56,7 +56,7 @@ class Packed:
     total: int
 
 
-def pack(run: RunSource, data: DataSource, joined: Joined, second: RunSource | None) -> Packed:
+def pack_rows(run: RunSource, data: DataSource, joined: Joined, second: RunSource | None) -> Packed:
     """Return the scores of a run as compressed columns and blocks."""
     rows = selected(joined, len(run.table))
     by_example = _by_example(run, data, rows)
@@ -160,7 +160,7 @@ def score_columns(
         "example": examples if places is None else [places[example] for example in examples],
         "aspect": [table.aspect[row] for row in rows],
         "outcome": [table.outcome[row] for row in rows],
-        "value": numbers(joined.values[at]),
+        "value": rounded_numbers(joined.values[at]),
     }
     for name, column in (
         ("human", joined.human),
@@ -169,11 +169,11 @@ def score_columns(
         ("change", joined.changes),
     ):
         if column is not None and (~np.isnan(column[at])).any():
-            columns[name] = numbers(column[at])
+            columns[name] = rounded_numbers(column[at])
     if joined.flips[at].any():
         columns["flip"] = [int(flips) for flips in joined.flips[at]]
     if base is None and (~np.isnan(calibrated := table.calibrated[at])).any():
-        columns["calibrated"] = [numbers(column) for column in calibrated.T]
+        columns["calibrated"] = [rounded_numbers(column) for column in calibrated.T]
     return columns
 
 
@@ -205,7 +205,7 @@ def detail(
     return shown
 
 
-def numbers(column: Floats) -> list[float | None]:
+def rounded_numbers(column: Floats) -> list[float | None]:
     """Return numbers to five significant digits, NaN as `None`."""
     return [None if math.isnan(value) else float(f"{value:.5g}") for value in column.tolist()]
 

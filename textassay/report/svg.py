@@ -49,7 +49,7 @@ def picture(
     )  # fmt: skip
 
 
-def interval(
+def interval_plot(
     ends: tuple[float | None, float | None, float | None],
     span: Span,
     *,

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from textassay.observing import WATCH
-from textassay.runtime.backends.by_name import key_of, open_backend, secrets_of
+from textassay.runtime.backends.by_name import api_key_of, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.plugins import checked_model
 from textassay.runtime.calls.budget import Budget, BudgetedModel
@@ -272,7 +272,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return open_provider(
             self.backend.name,
             api_base=self.settings.api_base,
-            api_key=key_of(self.settings),
+            api_key=api_key_of(self.settings),
             endpoint=endpoint_of(self.settings),
             files=self.settings.batch_files,
         )
@@ -324,7 +324,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         from textassay.runtime.calls.shared_limits import SharedLimiter
 
         # only a digest of this reaches Redis
-        name = f"{self.backend.name}\n{settings.api_base}\n{key_of(settings)}"
+        name = f"{self.backend.name}\n{settings.api_base}\n{api_key_of(settings)}"
         quota = RedisQuota(
             settings.limits, name, rpm=settings.rpm, tpm=settings.tpm, concurrency=calls
         )

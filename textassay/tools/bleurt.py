@@ -19,7 +19,7 @@ from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Encoding, Engine, EngineName, Head
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Measurement
-from textassay.tools.windows import pack
+from textassay.tools.windows import pack_sentences
 
 DEFAULT_BLEURT = "lucadiliello/BLEURT-20@e22b9eb071dcb939da9fff08b20a7e746c72a830"
 """The checkpoint used if none is named; 579 million parameters."""
@@ -134,10 +134,10 @@ class Bleurt(ComparingTool):
             return [(output, [tokenizer.encode(reference, output)])]
         # Half of the input for the output's part, so that a window of the reference always has room
         # beside it.
-        parts = pack(self.splitter.split(output), tokenizer.count, max(1, room // 2))
+        parts = pack_sentences(self.splitter.split(output), tokenizer.count, max(1, room // 2))
         limit = max(1, room - max(map(tokenizer.count, parts)))
         # With an overlap, what spans two sentences of the reference is whole in one of the windows.
-        windows = pack(self.splitter.split(reference), tokenizer.count, limit, overlap=1)
+        windows = pack_sentences(self.splitter.split(reference), tokenizer.count, limit, overlap=1)
         return [(part, [tokenizer.encode(window, part) for window in windows]) for part in parts]
 
 

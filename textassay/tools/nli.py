@@ -22,7 +22,7 @@ from textassay.tools.model_tool import ModelTool
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement
 from textassay.tools.tool import premise as premise_of
-from textassay.tools.windows import fit, pack
+from textassay.tools.windows import pack_sentences, split_long
 
 DEFAULT_NLI = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7"
 """The model used if none is named; 184 million parameters, Apache-2.0."""
@@ -155,22 +155,24 @@ class NLI(ModelTool):
         tokenizer = engine.tokenizer
         room = (engine.max_tokens or 10**6) - tokenizer.special_tokens(pair=True)
         if self.window == "none":
-            whole = fit([second.strip()], tokenizer.count, max(1, room // 2))[0]
-            premise = fit([first.strip()], tokenizer.count, max(1, room - tokenizer.count(whole)))
+            whole = split_long([second.strip()], tokenizer.count, max(1, room // 2))[0]
+            premise = split_long(
+                [first.strip()], tokenizer.count, max(1, room - tokenizer.count(whole))
+            )
             return _Pairs([premise[0]], [whole], [self.encode(engine, premise[0], whole)])
         sentences = (
             self.splitter.split(second) if self.hypothesis == "sentences" else [second.strip()]
         )
         # a hypothesis may take half of the input; one that is longer is cut, and every part counts
         # as a sentence
-        sentences = fit(sentences, tokenizer.count, max(1, room // 2))
+        sentences = split_long(sentences, tokenizer.count, max(1, room // 2))
         # The longest sentence decides: each window is paired with every sentence.
         limit = max(1, min(self.window_tokens, room - max(map(tokenizer.count, sentences))))
         parts = self.splitter.split(first)
         windows = (
-            fit(parts, tokenizer.count, limit)
+            split_long(parts, tokenizer.count, limit)
             if self.window == "sentence"
-            else pack(parts, tokenizer.count, limit, overlap=self.overlap)
+            else pack_sentences(parts, tokenizer.count, limit, overlap=self.overlap)
         )
         return _Pairs(
             windows, sentences, [self.encode(engine, w, s) for w in windows for s in sentences]

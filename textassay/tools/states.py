@@ -11,7 +11,7 @@ import numpy as np
 
 from textassay.tools.engines.engine import Array, Encoding, Engine
 from textassay.tools.sentences import SentenceSplitter
-from textassay.tools.windows import pack
+from textassay.tools.windows import pack_sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,6 @@ def windowed(
     texts = (
         [text]
         if tokenizer.count(text) <= room
-        else pack(splitter.split(text), tokenizer.count, max(1, room))
+        else pack_sentences(splitter.split(text), tokenizer.count, max(1, room))
     )
     return Windowed(tuple(tokenizer.encode(part) for part in texts))

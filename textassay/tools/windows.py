@@ -11,7 +11,7 @@ Count = Callable[[str], int]
 """Tokens of a text, without special ones."""
 
 
-def fit(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
+def split_long(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
     """Cut sentences that are too long between words, or inside a word that is too long itself.
 
     Args:
@@ -25,7 +25,9 @@ def fit(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
     return pieces
 
 
-def pack(sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0) -> list[str]:
+def pack_sentences(
+    sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
+) -> list[str]:
     """Return windows of whole sentences, as long as fit.
 
     Args:
@@ -34,7 +36,7 @@ def pack(sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
         limit: Most tokens of a window; longer sentences are cut.
         overlap: Sentences that a window repeats from the one before, as far as they fit.
     """
-    pieces = fit(sentences, count, limit)
+    pieces = split_long(sentences, count, limit)
     windows: list[str] = []
     start = 0
     while start < len(pieces):

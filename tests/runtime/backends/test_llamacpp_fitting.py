@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.runtime.backends.llamacpp.fitting import fit
+from textassay.runtime.backends.llamacpp.fitting import fit_to_context
 from textassay.runtime.errors import ContextTooLong
 from textassay.runtime.model import ContinuationRequest
 
@@ -41,7 +41,7 @@ def test_the_longest_beginning_that_fits_is_kept(source, limit, dear):
         return cut.prompt
 
     if length(request.prompt) <= limit:
-        assert fit(request, plan, length, limit=limit, truncate="source", name="m") == (
+        assert fit_to_context(request, plan, length, limit=limit, truncate="source", name="m") == (
             request.prompt,
             0,
         )
@@ -49,9 +49,11 @@ def test_the_longest_beginning_that_fits_is_kept(source, limit, dear):
     fitting = [f"«{kept}»" for kept in beginnings(source) if length(f"«{kept}»") <= limit]
     if not fitting:
         with pytest.raises(ContextTooLong, match="even without the source"):
-            fit(request, plan, length, limit=limit, truncate="source", name="m")
+            fit_to_context(request, plan, length, limit=limit, truncate="source", name="m")
         return
-    found, left_out = fit(request, plan, length, limit=limit, truncate="source", name="m")
+    found, left_out = fit_to_context(
+        request, plan, length, limit=limit, truncate="source", name="m"
+    )
     assert found == max(fitting, key=len)
     assert left_out == length(request.prompt) - length(found)
     assert len(tried) == len(set(tried))
@@ -69,6 +71,6 @@ def test_prose_is_cut_with_few_tokenizations():
     def length(text: str) -> int:
         return len(text.split()) + len(text) // 9
 
-    found, _ = fit(asked(source), plan, length, limit=700, truncate="source", name="m")
+    found, _ = fit_to_context(asked(source), plan, length, limit=700, truncate="source", name="m")
     assert 695 < length(found) <= 700
     assert len(tried) <= 7

@@ -23,14 +23,14 @@ from textassay.runtime.backends.llamacpp.chunks import (
     MIN_LIMIT,
     MIN_ROWS,
     first_output,
-    plan,
+    plan_batches,
     reusable,
 )
 from textassay.runtime.backends.llamacpp.digest import file_digest, parts
 from textassay.runtime.backends.llamacpp.json_grammar import json_grammar
 from textassay.runtime.backends.llamacpp.order import PATIENCE, PrefixOrder
-from textassay.runtime.backends.llamacpp.source import HubFile, locate, parse
-from textassay.runtime.backends.llamacpp.worker import Worker
+from textassay.runtime.backends.llamacpp.source import HubFile, locate, parse_spec
+from textassay.runtime.backends.llamacpp.worker import ThreadWorker
 from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.errors import ConfigurationError, ModelClosed, ModelNotFound
 
@@ -47,7 +47,7 @@ def test_no_batch_is_small_and_every_output_comes_once(data):
     kept = reusable(data.draw(st.integers(0, length)), first, length)
     batch = data.draw(st.integers(MIN_LIMIT, 600))
     outputs = data.draw(st.integers(MIN_LIMIT, batch))
-    chunks = plan(kept, first, length, batch=batch, outputs=outputs)
+    chunks = plan_batches(kept, first, length, batch=batch, outputs=outputs)
     assert [c.start for c in chunks] == [kept, *[c.stop for c in chunks[:-1]]]
     assert chunks[-1].stop == length
     positions = [position for c in chunks for position in range(c.output, c.stop)]
@@ -96,8 +96,8 @@ class Note:
         return self.key
 
 
-async def started(box: Box, **options: float) -> Worker[Box]:
-    worker = Worker(lambda: box, name="box", **options)
+async def started(box: Box, **options: float) -> ThreadWorker[Box]:
+    worker = ThreadWorker(lambda: box, name="box", **options)
     await worker.start()
     return worker
 
@@ -402,7 +402,7 @@ async def test_what_cannot_be_prepared_or_opened_fails_alone():
     def fails() -> Box:
         raise ConfigurationError("no such thing")
 
-    broken = Worker(fails, name="broken")
+    broken = ThreadWorker(fails, name="broken")
     with pytest.raises(ConfigurationError, match="no such thing"):
         await broken.start()
     with pytest.raises(ModelClosed):
@@ -469,7 +469,7 @@ def test_bounds_become_the_numbers_between_them():
 )
 def test_paths_and_hub_files_are_told_apart(spec, expected):
     """A drive letter makes a path; a repository and a file after a colon are on the hub."""
-    assert parse(spec) == expected
+    assert parse_spec(spec) == expected
 
 
 def test_a_missing_path_is_named(tmp_path):
@@ -479,7 +479,7 @@ def test_a_missing_path_is_named(tmp_path):
     with pytest.raises(ModelNotFound, match="the model of the package is 'embedded' alone"):
         locate("embedded")
     with pytest.raises(ConfigurationError, match="needs a model"):
-        parse(" ")
+        parse_spec(" ")
 
 
 HUB = """

@@ -19,8 +19,8 @@ from textassay.runtime.messages import Score, ScoreError, Usage
 from textassay.runtime.storage.run_folder import (
     RunFolder,
     completed,
+    latest_scores,
     read_manifest,
-    read_scores,
     read_summary,
     score_row,
 )
@@ -121,7 +121,7 @@ def test_scores_come_back_as_they_were(tmp_path_factory, rows):
     """Every field of every possible score survives the file, to the last bit."""
     folder = tmp_path_factory.mktemp("run")
     write(folder, *rows)
-    assert list(read_scores(folder)) == rows
+    assert list(latest_scores(folder)) == rows
 
 
 def test_a_line_has_the_fixed_fields_in_their_order():
@@ -243,7 +243,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
         scored("d", 1.0),
     )
     write(tmp_path, scored("a", 2.0), unscored("d", "error", "E"))
-    assert [(s.id, s.value) for s in read_scores(tmp_path)] == [
+    assert [(s.id, s.value) for s in latest_scores(tmp_path)] == [
         ("b", 1.0),
         ("c", None),
         ("a", 2.0),
@@ -276,7 +276,7 @@ async def test_settled_grows_with_a_resumed_run(tmp_path):
             await task
         assert run.completed().has("b", "coherence")
         assert run.summary()["aspects"] == {"coherence": {"n": 2, "mean": 1.5}}
-    assert len(list(read_scores(tmp_path / "run"))) == 2
+    assert len(list(latest_scores(tmp_path / "run"))) == 2
 
 
 def test_a_run_that_is_there_is_not_overwritten(tmp_path):
@@ -319,7 +319,7 @@ def test_a_discarded_run_leaves_nothing(tmp_path):
     run = RunFolder.resume(tmp_path / "kept")
     assert not run.discard()
     run.close()
-    assert len(list(read_scores(tmp_path / "kept"))) == 1
+    assert len(list(latest_scores(tmp_path / "kept"))) == 1
 
 
 def test_foreign_folders_are_refused_and_left_alone(tmp_path):
@@ -379,7 +379,7 @@ sys.stdin.read()
     killed_after(1, code, tmp_path / "run")
     assert (tmp_path / "run" / "answers").is_dir()
     write(tmp_path / "run", scored("a", 1.0))
-    assert len(list(read_scores(tmp_path / "run"))) == 1
+    assert len(list(latest_scores(tmp_path / "run"))) == 1
 
 
 @pytest.mark.parametrize("left", [".lock", ".textassay-cache.json.tmp", None])
@@ -389,7 +389,7 @@ def test_a_run_killed_while_it_made_its_answers_can_be_begun_again(tmp_path, lef
     if left is not None:
         (tmp_path / "run" / "answers" / left).write_text("{")
     write(tmp_path / "run", scored("a", 1.0))
-    assert len(list(read_scores(tmp_path / "run"))) == 1
+    assert len(list(latest_scores(tmp_path / "run"))) == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and pipes of POSIX")
@@ -420,7 +420,7 @@ def test_pipes_in_a_run_do_not_hang(tmp_path):
     (tmp_path / "scores.jsonl").unlink()
     os.mkfifo(tmp_path / "scores.jsonl")
     with pytest.raises(StorageError, match="not a regular file"):
-        list(read_scores(tmp_path))
+        list(latest_scores(tmp_path))
 
 
 def test_depth_beyond_reading_is_an_error(tmp_path):
@@ -430,7 +430,7 @@ def test_depth_beyond_reading_is_an_error(tmp_path):
     with (tmp_path / "scores.jsonl").open("a") as file:
         file.write('{"id": "b", "evidence": ' + deep + "\n{}\n")
     with pytest.raises(DataError, match=r"scores\.jsonl:2: not JSON"):
-        list(read_scores(tmp_path))
+        list(latest_scores(tmp_path))
     (tmp_path / "manifest.json").write_text('{"format": 1, "settings": ' + deep)
     with pytest.raises(RunFolderError, match="nested too deeply"):
         read_manifest(tmp_path)
@@ -453,7 +453,7 @@ def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
         assert process.stdout.readline() == "held\n"
         with pytest.raises(RunFolderError, match=rf"{tmp_path} is in use by another process"):
             RunFolder.resume(tmp_path)
-        assert len(list(read_scores(tmp_path))) == 1
+        assert len(list(latest_scores(tmp_path))) == 1
         process.kill()
     RunFolder.resume(tmp_path).close()
 
@@ -514,7 +514,7 @@ def test_kill_9_loses_no_finished_score(tmp_path):
     assert all(done.has(example_id, aspect) for example_id in reported for aspect in ("x", "y"))
     write(folder, scored("later", 1.0))
     assert completed(folder).has("later", "coherence")
-    assert read_summary(folder)["outcomes"]["scored"] == len(list(read_scores(folder)))
+    assert read_summary(folder)["outcomes"]["scored"] == len(list(latest_scores(folder)))
 
 
 def test_a_damaged_score_names_file_line_and_field(tmp_path):
@@ -523,7 +523,7 @@ def test_a_damaged_score_names_file_line_and_field(tmp_path):
     file = tmp_path / "scores.jsonl"
     file.write_text(file.read_text().replace('"value":2.0', '"value":"2.0"'))
     for read in (
-        lambda: list(read_scores(tmp_path)),
+        lambda: list(latest_scores(tmp_path)),
         lambda: completed(tmp_path),
         lambda: RunFolder.resume(tmp_path),
     ):
@@ -544,7 +544,7 @@ def test_a_run_without_scores_can_be_read(tmp_path):
     """A run that was stopped before its first score has none, and zero of every outcome."""
     write(tmp_path)
     (tmp_path / "scores.jsonl").unlink()
-    assert list(read_scores(tmp_path)) == []
+    assert list(latest_scores(tmp_path)) == []
     assert read_summary(tmp_path)["outcomes"] == {
         "scored": 0,
         "abstained": 0,

@@ -69,7 +69,7 @@ def find_json(text: str) -> Iterator[FoundJson]:
         at = end
 
 
-def key_of(name: object) -> str:
+def normalized_key(name: object) -> str:
     """Return a key in the form in which keys are compared.
 
     `Final Score` and `final-score` are `final_score`.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.reading.asides import own_words
-from textassay.agents.reading.json_in_prose import FoundJson, JsonObject, find_json, key_of
+from textassay.agents.reading.json_in_prose import FoundJson, JsonObject, find_json, normalized_key
 from textassay.agents.reading.letters import stated_letters
 from textassay.agents.reading.other_numbers import NumberMatch, blank_distractors
 from textassay.agents.reading.wording import (
@@ -64,7 +64,7 @@ def json_rating(
         form: How the rating was asked for.
         aspect: Name of the judged aspect; a field of that name counts before `score` and the like.
     """
-    own = key_of(aspect or "")
+    own = normalized_key(aspect or "")
     outcomes: list[NumberMatch | Contradiction | Unusable] = []
     end = 0
     for part in find_json(text):
@@ -106,7 +106,7 @@ def _fields(
         return
     by_key: dict[str, str] = {}
     for key in held:
-        by_key.setdefault(key_of(key), key)
+        by_key.setdefault(normalized_key(key), key)
     ranks = ((own, f"{own}_score", f"{own}_rating"), *_KEY_RANKS) if own else _KEY_RANKS
     for rank in ranks:
         keys = [by_key[key] for key in rank if key in by_key]
@@ -123,7 +123,7 @@ def _about(value: Any, own: str) -> Any:
     """
     if isinstance(value, list):
         objects = [item for item in value if isinstance(item, JsonObject)]
-        named = [item for item in objects if own and own in map(key_of, _names(item))]
+        named = [item for item in objects if own and own in map(normalized_key, _names(item))]
         if len(objects) == len(value) and len(value) == 1:
             return objects[0]
         return named[0] if len(named) == 1 else None
@@ -131,13 +131,13 @@ def _about(value: Any, own: str) -> Any:
         key, inner = next(iter(value.items()))
         known = {own, f"{own}_score", f"{own}_rating", *(k for rank in _KEY_RANKS for k in rank)}
         # {"result": {"score": 4}} and {"evaluations": [...]}, but not {"coherence": {"score": 4}}
-        if isinstance(inner, JsonObject | list) and key_of(key) not in known:
+        if isinstance(inner, JsonObject | list) and normalized_key(key) not in known:
             return _about(inner, own)
     return value
 
 
 def _names(item: JsonObject) -> list[Any]:
-    return [value for key, value in item.items() if key_of(key) in NAME_KEYS]
+    return [value for key, value in item.items() if normalized_key(key) in NAME_KEYS]
 
 
 def _field(
@@ -155,7 +155,7 @@ def _field(
         return Contradiction(f"the answer contains the field {key!r} twice, with different values")
     path = [key]
     if nested and isinstance(value, JsonObject):  # {"coherence": {"score": 4, "reason": "..."}}
-        inner = next((name for name in value if key_of(name) in SCORE_KEYS), None)
+        inner = next((name for name in value if normalized_key(name) in SCORE_KEYS), None)
         if inner is not None:
             path.append(inner)
             if inner in value.contradicted:

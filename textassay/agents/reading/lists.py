@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from textassay.agents.reading.json_in_prose import find_json, key_of
+from textassay.agents.reading.json_in_prose import find_json, normalized_key
 from textassay.agents.reading.rating import blank_thoughts
 from textassay.runtime.messages import slug
 from textassay.runtime.model import Json
@@ -143,7 +143,7 @@ def _from_json(text: str) -> list[tuple[str, str]] | None:
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
             return [_json_entry(item) for item in value]
         if isinstance(value, dict):
-            if not any(key_of(key) in _NAME_KEYS for key in value):
+            if not any(normalized_key(key) in _NAME_KEYS for key in value):
                 return [(key, _text(held)) for key, held in value.items()]
             objects.append(_json_entry(value))  # one object per line
     return objects or None
@@ -152,7 +152,7 @@ def _from_json(text: str) -> list[tuple[str, str]] | None:
 def _json_entry(item: Any) -> tuple[str, str]:
     if not isinstance(item, dict):
         return (item, "") if isinstance(item, str) else ("", repr(item))
-    by_key = {key_of(key): held for key, held in item.items()}
+    by_key = {normalized_key(key): held for key, held in item.items()}
     name = next((by_key[key] for key in _NAME_KEYS if key in by_key), None)
     definition = next((by_key[key] for key in _DEFINITION_KEYS if key in by_key), "")
     if name is None and len(item) == 1:

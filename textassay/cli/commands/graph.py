@@ -26,6 +26,6 @@ def graph(
     given: Annotated[Given, JUDGING.only("task")],
 ) -> None:
     """Print a method's graph in the mermaid format."""
-    from textassay.cli.graph import picture
+    from textassay.cli.graph import mermaid_of
 
-    typer.echo(picture(method, given.get("task")))
+    typer.echo(mermaid_of(method, given.get("task")))

@@ -67,7 +67,7 @@ def with_absolute_paths(files: Iterable[str]) -> list[str]:
     ]
 
 
-def choose(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+def matching_names(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return the names that any of the patterns (`*`, `?`, `[...]`) matches, in the order known.
 
     Raises:

@@ -71,4 +71,4 @@ def scorer_of(
     rated = task.model_copy(
         update={"aspects": tuple(a.model_copy(update={"scale": SCALE}) for a in task.aspects)}
     )
-    return HDEval.scorer_for(models, rated, options, variant=trees.digest(nodes))
+    return HDEval.scorer_for(models, rated, options, variant=trees.tree_digest(nodes))

@@ -29,7 +29,7 @@ from textassay.agents.task import Task
 from textassay.methods.library.toml import (
     SUFFIXES,
     check_format,
-    read_table,
+    read_toml,
     to_toml,
     validated,
     write_table,
@@ -70,7 +70,7 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
         ConfigurationError: The file cannot be read or describes no plan; names the file.
     """
     path = _find(plan)
-    content = read_table(path).content
+    content = read_toml(path).content
     check_format(path, content, FORMAT)
     parsed = validated(path, content, _File)
     # `plan=none` is the way to judge without a plan; an empty file is a mistake

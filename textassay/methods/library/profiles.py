@@ -37,7 +37,7 @@ from pydantic import Field, model_validator
 
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.task import Task
-from textassay.methods.library.toml import check_format, problem, read_table, validated
+from textassay.methods.library.toml import check_format, problem, read_toml, validated
 from textassay.methods.method import Models, PromptOptions
 from textassay.prompts.packaged import PROFILES, profile_folder
 from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
@@ -110,7 +110,7 @@ def load(profile: str, method: str | None = None) -> Profile:
     """
     folder = _find(profile)
     path = folder / FILE
-    table = read_table(path)
+    table = read_toml(path)
     content = dict(table.content)
     check_format(path, content, FORMAT)
     # their fields exist on the model for the loader; a file that set them could pose as another
@@ -123,7 +123,7 @@ def load(profile: str, method: str | None = None) -> Profile:
     name = profile if profile in PROFILES else folder.name
     options, digest = read.options, table.digest
     if method is not None and (folder / f"{method}.toml").is_file():
-        own = read_table(folder / f"{method}.toml")
+        own = read_toml(folder / f"{method}.toml")
         options = options | {method: options.get(method, {}) | own.content}
         # a method's own file changes the digest for that method alone, so the cached answers of
         # other methods stay valid
@@ -142,7 +142,7 @@ def _refused(path: Path) -> dict[str, dict[str, str]]:
     """Read what a profile refuses; nothing if there is no such file."""
     if not path.is_file():
         return {}
-    tables = read_table(path).content
+    tables = read_toml(path).content
     for method, reasons in tables.items():
         if not isinstance(reasons, dict) or not all(isinstance(r, str) for r in reasons.values()):
             raise problem(path, f"{method}: it must be a table of reasons by option")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.agents.task import Task
-from textassay.methods.library.toml import problem, read_table, refuse_unknown, validated
+from textassay.methods.library.toml import problem, read_toml, refuse_unknown, validated
 from textassay.prompts import TASKS, task_file
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
@@ -131,7 +131,7 @@ def _find(task: str) -> Path:
 
 
 def _read(path: Path) -> Task:
-    content = read_table(path).content
+    content = read_toml(path).content
     refuse_unknown(path, content, _TASK_KEYS)
     rows = content.pop("aspects", None)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):

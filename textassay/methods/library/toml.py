@@ -34,7 +34,7 @@ class FileContent(NamedTuple):
     """6 hex digits that change with the file."""
 
 
-def read_table(path: Path) -> FileContent:
+def read_toml(path: Path) -> FileContent:
     """Return what the file says.
 
     Raises:
@@ -106,7 +106,7 @@ def check_format(path: Path, content: Mapping[str, Any], newest: int) -> None:
 
 
 def write_table(path: Path, table: Json) -> None:
-    """Write a file that `read_table` reads, in one step: JSON if the path ends so, else TOML.
+    """Write a file that `read_toml` reads, in one step: JSON if the path ends so, else TOML.
 
     Raises:
         OSError: The file cannot be written.

@@ -30,7 +30,7 @@ from textassay.methods.library.toml import (
     SUFFIXES,
     check_format,
     problem,
-    read_table,
+    read_toml,
     refuse_unknown,
     validated,
     write_table,
@@ -92,7 +92,7 @@ def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
     write_table(path, {"format": FORMAT, **remark, "aspects": rows})
 
 
-def digest(aspects: Iterable[Aspect]) -> str:
+def tree_digest(aspects: Iterable[Aspect]) -> str:
     """Return 6 hex digits that change with any word of the aspects."""
     text = "\x1f".join(repr(_row(aspect)) for aspect in aspects)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
@@ -143,7 +143,7 @@ def _find(tree: str) -> Path:
 
 
 def _rows(path: Path) -> list[Json]:
-    content = read_table(path).content
+    content = read_toml(path).content
     refuse_unknown(path, content, _FILE_KEYS)
     check_format(path, content, FORMAT)
     rows = content.get("aspects")

@@ -180,7 +180,9 @@ def _row(name: str, is_trivial: bool, row: TableRow) -> AgreementRow:
     agreement = row.agreement
     ends = (agreement.ci or {}).get("spearman") or (None, None)
     kind = "other" if is_trivial else "judge"
-    drawn = svg.interval((agreement.spearman, *ends), (-1.0, 1.0), mark=0.0, kind=kind, width=130)
+    drawn = svg.interval_plot(
+        (agreement.spearman, *ends), (-1.0, 1.0), mark=0.0, kind=kind, width=130
+    )
     return AgreementRow(name, is_trivial, row, drawn)
 
 

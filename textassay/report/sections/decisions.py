@@ -166,7 +166,7 @@ def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
     drawn, judge = (best.value, best.low, best.high), row.judge_only.value
     # a judge on another scale than the raters' has no place on their axis
     beside = judge if judge is not None and span[0] <= judge <= span[1] else None
-    return svg.interval(drawn, span, mark=row.labels_only.value, beside=beside, width=170)
+    return svg.interval_plot(drawn, span, mark=row.labels_only.value, beside=beside, width=170)
 
 
 def _add_annotator_test(columns: Columns, section: Decisions) -> None:
@@ -195,7 +195,9 @@ def _compare(
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
     for row in rows:
         drawn = (row.difference.value, row.difference.low, row.difference.high)
-        section.compared.append(ComparedRuns(row, svg.interval(drawn, (-most, most), mark=0.0)))
+        section.compared.append(
+            ComparedRuns(row, svg.interval_plot(drawn, (-most, most), mark=0.0))
+        )
     if people is not None and people.aspects:
         names = [row.aspect for row in rows]
         section.agreement.extend(agreement_difference(first, second, people, names))

@@ -194,14 +194,14 @@ def _criterion(
     bar = (
         None
         if weight is None
-        else svg.interval((weight, 0.0, weight), (min(0.0, -most / 4), most or 1.0), width=110)
+        else svg.interval_plot((weight, 0.0, weight), (min(0.0, -most / 4), most or 1.0), width=110)
     )
     return Criterion(
         name=parts[-1].replace("-", " "),
         depth=len(parts) - 1,
         mean=mean,
         n=n,
-        picture=svg.interval((mean, None, None), scale, width=110)
+        picture=svg.interval_plot((mean, None, None), scale, width=110)
         if mean is not None and scale
         else None,
         importance=weight,

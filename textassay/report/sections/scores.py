@@ -118,6 +118,6 @@ def _system(
         mean=mean,
         unscored=len(rows) - (mean.n if mean else 0),
         people=people,
-        picture=svg.interval(drawn, span, mark=on_axis),
+        picture=svg.interval_plot(drawn, span, mark=on_axis),
         spread=svg.histogram(mean.counts if mean else ()),
     )

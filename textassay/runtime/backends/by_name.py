@@ -43,7 +43,7 @@ def _direct(name: str, rest: str, settings: Settings) -> Model:
     return DirectModel(
         name,
         api_base=settings.api_base,
-        api_key=key_of(settings),
+        api_key=api_key_of(settings),
         price=settings.price,
         endpoint=endpoint_of(settings),
     )
@@ -110,7 +110,7 @@ def open_backend(name: str, settings: Settings) -> Model:
     return LiteLLMModel(
         name,
         api_base=settings.api_base,
-        api_key=key_of(settings),
+        api_key=api_key_of(settings),
         price=settings.price,
         endpoint=endpoint_of(settings),
     )
@@ -138,7 +138,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
     return known_secrets((os.environ.get(name, "") for name in named), os.environ)
 
 
-def key_of(settings: Settings) -> str | None:
+def api_key_of(settings: Settings) -> str | None:
     """Return the API key from the variable that the settings name; `None` if they name none.
 
     Raises:

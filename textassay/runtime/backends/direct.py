@@ -222,7 +222,7 @@ class DirectModel:
             raise http_errors.from_exception(error, where=where, secret=secrets) from error
         if not 200 <= status < 300:
             raise http_errors.from_status(status, headers, raw, where=where, secret=secrets)
-        payload = openai_format.parse(raw, where=where, secret=secrets)
+        payload = openai_format.parse_json(raw, where=where, secret=secrets)
         # Gateways pass a provider's error on under their own status of success.
         if isinstance(payload, dict) and payload.get("error") and not payload.get("choices"):
             raise http_errors.from_error_payload(payload, where=where, secret=secrets)

@@ -83,7 +83,7 @@ def whole_characters(raw: bytes) -> bytes:
     return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
 
 
-def parse(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
+def parse_json(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
     """Return the JSON value of an answer.
 
     Args:

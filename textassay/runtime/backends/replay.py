@@ -28,7 +28,7 @@ from textassay.runtime.model import (
     Response,
 )
 from textassay.runtime.settings import is_redis
-from textassay.runtime.storage.cache_folder import require, shard_folders
+from textassay.runtime.storage.cache_folder import cache_shards, require
 from textassay.runtime.storage.run_folder import ANSWERS, MANIFEST, read_manifest
 from textassay.runtime.storage.shard import ShardReader
 
@@ -106,7 +106,7 @@ class RecordedModel:
 
     def _find(self, request: AnyRequest, kind: type[A]) -> A:
         if self._readers is None:
-            self._readers = [ShardReader(shard) for shard in shard_folders(self._folder)]
+            self._readers = [ShardReader(shard) for shard in cache_shards(self._folder)]
         # The recorded identity, not one made here: the key must be the one under which the run kept
         # it.
         key = request_key(self._key, request)

@@ -14,7 +14,13 @@ from typing import Any
 import orjson
 
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import BatchResult, BatchStatus, Limits, Prepared, joined
+from textassay.runtime.batches.provider import (
+    BatchResult,
+    BatchStatus,
+    Limits,
+    Prepared,
+    json_array,
+)
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -101,7 +107,7 @@ class AnthropicBatches:
     async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
         """Start the batch."""
         lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
-        body = b'{"requests":' + joined(lines) + b"}"
+        body = b'{"requests":' + json_array(lines) + b"}"
         return _id_of(await self._http.ask("POST", "/messages/batches", body))
 
     async def find(self, batch: Prepared) -> str | None:

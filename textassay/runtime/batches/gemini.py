@@ -13,7 +13,13 @@ from typing import Any
 import orjson
 
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import BatchResult, BatchStatus, Limits, Prepared, joined
+from textassay.runtime.batches.provider import (
+    BatchResult,
+    BatchStatus,
+    Limits,
+    Prepared,
+    json_array,
+)
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -92,7 +98,7 @@ class GeminiBatches:
         name = orjson.dumps(batch.tag)
         body = (
             b'{"batch":{"displayName":' + name + b',"inputConfig":{"requests":{"requests":'
-            + joined(lines) + b"}}}}"
+            + json_array(lines) + b"}}}}"
         )  # fmt: skip
         path = f"/models/{self._model}:batchGenerateContent"
         return _name_of(await self._http.ask("POST", path, body))

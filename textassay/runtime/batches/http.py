@@ -54,7 +54,7 @@ class BatchHttp:
             raise self._failed(error) from error
         if not 200 <= status < 300:
             raise self._refused(status, headers, raw)
-        return openai_format.parse(raw, where=self._where, secret=self._secrets)
+        return openai_format.parse_json(raw, where=self._where, secret=self._secrets)
 
     async def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Any:
         """Upload a file as a form and return the parsed answer.
@@ -76,7 +76,7 @@ class BatchHttp:
                 raise self._failed(error) from error
         if not 200 <= answer.status < 300:
             raise self._refused(answer.status, answer.headers, raw)
-        return openai_format.parse(raw, where=self._where, secret=self._secrets)
+        return openai_format.parse_json(raw, where=self._where, secret=self._secrets)
 
     async def lines(self, path: str) -> AsyncIterator[Any]:
         """Yield the JSON values of a file of lines as they come.
@@ -126,7 +126,7 @@ class BatchHttp:
         return path if path.startswith(("http://", "https://")) else self.base + path
 
     def _line(self, line: bytes) -> Any:
-        return openai_format.parse(line, where=self._where, secret=self._secrets)
+        return openai_format.parse_json(line, where=self._where, secret=self._secrets)
 
     def _failed(self, error: BaseException) -> ModelError:
         return http_errors.from_exception(error, where=self._where, secret=self._secrets)

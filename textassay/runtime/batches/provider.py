@@ -146,6 +146,6 @@ class ResultsGone(ModelError):
     """The provider has deleted the results of a batch."""
 
 
-def joined(lines: Iterable[bytes]) -> bytes:
+def json_array(lines: Iterable[bytes]) -> bytes:
     """Return a JSON array of lines."""
     return b"[" + b",".join(lines) + b"]"

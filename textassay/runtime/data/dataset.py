@@ -15,7 +15,7 @@ import orjson
 
 from textassay.runtime.data.fields import KEYED, FieldError, FieldReader, with_means
 from textassay.runtime.data.formats import Table, open_table
-from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.data.json_values import plain, short_repr
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.errors import DataError
@@ -205,7 +205,7 @@ class Examples:
         where = f"{self.name}, {self._table.unit}s {one[0]} and {two[0]}"
         if self._reader.gives_id(one[1]) or self._reader.gives_id(two[1]):
             return DataError(
-                f"{where}, field 'id': both are {shown(two[2].id)}; ids must be unique"
+                f"{where}, field 'id': both are {short_repr(two[2].id)}; ids must be unique"
             )
         return DataError(
             f"{where}: have no ids and equal content; give each row an 'id', or keep one of them"

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.data.json_values import plain, short_repr
 from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
 
@@ -390,7 +390,7 @@ def _problem(kind: str, value: Any, reason: str) -> str:
         "tuple_type": "should be a list",
         "string_too_short": "should not be empty (leave it out if there is none)",
     }.get(kind, reason)
-    return f"{expected}, not {shown(value)}" if kind != "string_too_short" else expected
+    return f"{expected}, not {short_repr(value)}" if kind != "string_too_short" else expected
 
 
 def _kind(value: Any) -> str:
@@ -424,7 +424,7 @@ def _from_text(key: str, name: str, text: str) -> Any:
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise FieldError(key, f"should be JSON, not {shown(text)} ({error.msg})") from None
+            raise FieldError(key, f"should be JSON, not {short_repr(text)} ({error.msg})") from None
     return text
 
 
@@ -433,9 +433,9 @@ def _number(key: str, text: str) -> float:
         # Python reads "1_000" as a number; in data it is a code.
         number = float(text) if "_" not in text else math.nan
     except ValueError:
-        raise FieldError(key, f"should be a number or empty, not {shown(text)}") from None
+        raise FieldError(key, f"should be a number or empty, not {short_repr(text)}") from None
     if not math.isfinite(number):
-        raise FieldError(key, f"should be a finite number or empty, not {shown(text)}")
+        raise FieldError(key, f"should be a finite number or empty, not {short_repr(text)}")
     return number
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any, Literal, Protocol
 
 import orjson
 
-from textassay.runtime.data.json_values import plain, shown
+from textassay.runtime.data.json_values import plain, short_repr
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
@@ -375,7 +375,7 @@ class Parquet(_File):
                 yield from enumerate(_from_batches(file.iter_batches(batch_size=_BATCH)), start=1)
         except (pyarrow.ArrowException, OSError) as error:
             raise DataError(
-                f"{self.name}: cannot be read as parquet: {shown(str(error))}"
+                f"{self.name}: cannot be read as parquet: {short_repr(str(error))}"
             ) from error
 
 
@@ -398,7 +398,7 @@ _FORMATS: dict[str, type[_File]] = {
 def _named(path: Path) -> str:
     """Return a path for an error message, shortened if it is so long that it may be data."""
     text = str(path)
-    return repr(text) if len(text) <= MAX_NAME else shown(text)
+    return repr(text) if len(text) <= MAX_NAME else short_repr(text)
 
 
 def _open_file(path: Path) -> Table:

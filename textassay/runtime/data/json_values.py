@@ -89,13 +89,13 @@ def _finite(number: float) -> float:
     if isinstance(number, int):
         # orjson's range, which writes all runs.
         if not -(2**63) <= number < 2**64:
-            raise ValueError(f"contains a number of more than 64 bits: {shown(number)}")
+            raise ValueError(f"contains a number of more than 64 bits: {short_repr(number)}")
     elif not math.isfinite(number):
         raise ValueError(f"should be a finite number (null if it is missing), not {number!r}")
     return number
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return a value as an error may show it: short, on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

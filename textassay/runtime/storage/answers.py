@@ -23,11 +23,11 @@ from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import is_redis
 from textassay.runtime.storage.cache_folder import (
     StoreInfo,
+    cache_shards,
     claim_shard,
     clear,
     info,
     prepared_folder,
-    shard_folders,
     verify,
 )
 from textassay.runtime.storage.group_commit import GroupCommit
@@ -248,7 +248,7 @@ class DiskStore(AsyncResource):
                     ShardWriter(shard), name=f"the cache folder {self.folder}"
                 )
                 undo.callback(self._commits.close)
-                others = [other for other in shard_folders(self.folder) if other != shard]
+                others = [other for other in cache_shards(self.folder) if other != shard]
                 # The own shard first: most hits are of answers that an earlier session of this run
                 # wrote.
                 for each in (shard, *others):

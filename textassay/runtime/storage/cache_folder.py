@@ -80,7 +80,7 @@ def was_begun(folder: Path) -> bool:
     )
 
 
-def shard_folders(folder: Path) -> list[Path]:
+def cache_shards(folder: Path) -> list[Path]:
     """Return the folders of the shards that exist, in order of their numbers."""
     return sorted(file.parent for file in folder.glob(f"shard-*/{DATABASE}"))
 
@@ -198,7 +198,7 @@ def info(folder: str | Path) -> StoreInfo:
     """
     folder = Path(folder)
     require(folder)
-    shards = shard_folders(folder)
+    shards = cache_shards(folder)
     entries = 0
     for shard in shards:
         with _reading(shard) as reader:
@@ -223,7 +223,7 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
     folder = Path(folder)
     require(folder)
     sound, problems = 0, []
-    for shard in shard_folders(folder):
+    for shard in cache_shards(folder):
         own: list[str] = []
         try:
             with _reading(shard) as reader:
@@ -251,7 +251,7 @@ def clear(folder: str | Path) -> StoreInfo:
     folder = Path(folder)
     require(folder)
     with locked(folder), ExitStack() as stack:
-        shards = shard_folders(folder)
+        shards = cache_shards(folder)
         for shard in shards:
             refuse_links(shard)
         # Holding the folder's lock keeps newcomers out; each shard's lock shows that no writer is

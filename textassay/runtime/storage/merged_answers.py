@@ -10,10 +10,10 @@ from pathlib import Path
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.answers import ShardWriter
 from textassay.runtime.storage.cache_folder import (
+    cache_shards,
     claim_shard,
     prepared_folder,
     require,
-    shard_folders,
 )
 from textassay.runtime.storage.shard import DATABASE, ShardReader, unusable
 
@@ -62,7 +62,7 @@ def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
         StorageError: A file in it is damaged.
     """
     require(folder)
-    for shard in shard_folders(folder):
+    for shard in cache_shards(folder):
         with closing(ShardReader(shard)) as reader:
             for key, value, problem in reader.entries():
                 if value is None:

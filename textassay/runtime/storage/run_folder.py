@@ -37,7 +37,7 @@ from textassay.runtime.storage.files import (
 )
 from textassay.runtime.storage.journal import Journal, parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
-from textassay.runtime.storage.run_summary import Completed, RunSummary, digest
+from textassay.runtime.storage.run_summary import Completed, RunSummary, pair_digest
 from textassay.runtime.storage.threads import in_thread
 
 __all__ = [
@@ -50,11 +50,11 @@ __all__ = [
     "RunFolder",
     "RunSummary",
     "completed",
+    "latest_scores",
     "lock_run",
     "parse_score",
     "read_lines_of",
     "read_manifest",
-    "read_scores",
     "read_summary",
     "score_row",
 ]
@@ -226,10 +226,10 @@ class RunFolder(AsyncResource):
         # it.
         if sum(pair in self.tally for pair in pairs()) == len(self.tally):
             return
-        known, path = {digest(*pair) for pair in pairs()}, self.path / SCORES
+        known, path = {pair_digest(*pair) for pair in pairs()}, self.path / SCORES
         for number, line in _lines(path):
             score = parse_score(path, number, line)
-            if digest(score.id, score.aspect) not in known:
+            if pair_digest(score.id, score.aspect) not in known:
                 raise DataError(
                     f"{path}:{number}: {score.id!r} on {score.aspect!r} is not an example and "
                     "aspect of this run: the file was edited; remove the line"
@@ -381,7 +381,7 @@ def completed(folder: str | Path) -> Completed:
     return Completed(_tally_of(Path(folder)))
 
 
-def read_scores(folder: str | Path) -> Iterator[Score]:
+def latest_scores(folder: str | Path) -> Iterator[Score]:
     """Iterate over a run's scores, the last one per example and aspect, in the file's order.
 
     The file is read twice, and may grow meanwhile: what comes after the first reading is left out.
@@ -406,7 +406,7 @@ def read_lines_of(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
     end = 0
     for number, line in _lines(path):
         score = parse_score(path, number, line)
-        end, key = number, digest(score.id, score.aspect)
+        end, key = number, pair_digest(score.id, score.aspect)
         earlier = last.get(key)
         # Numbers of replaced lines rather than offsets of the last: usually there are none of them.
         if earlier is not None:

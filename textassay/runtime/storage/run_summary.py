@@ -75,7 +75,7 @@ class RunSummary:
 
     def add(self, score: Score) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
-        key = digest(score.id, score.aspect) if self.remember else b""
+        key = pair_digest(score.id, score.aspect) if self.remember else b""
         before = self._last.get(key)
         if before is not None:
             self._count(score.aspect, before, -1)
@@ -94,7 +94,7 @@ class RunSummary:
 
     def is_done(self, example_id: str, aspect: str) -> bool:
         """Return whether this example and aspect has a score whose outcome is not `error`."""
-        last = self._last.get(digest(example_id, aspect))
+        last = self._last.get(pair_digest(example_id, aspect))
         return last is not None and (not isinstance(last, tuple) or last[0] != "error")
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class RunSummary:
 
     def __contains__(self, pair: tuple[str, str]) -> bool:
         """Return whether there is any score of this example and aspect."""
-        return digest(*pair) in self._last
+        return pair_digest(*pair) in self._last
 
     @property
     def usage(self) -> Usage:
@@ -162,7 +162,7 @@ class Completed:
         return len(self._tally)
 
 
-def digest(example_id: str, aspect: str) -> bytes:
+def pair_digest(example_id: str, aspect: str) -> bytes:
     """Return 16 bytes that stand for an example and an aspect."""
     # With the length before it, no other split of the same characters gives the same text.
     named = f"{len(example_id)}:{example_id}{aspect}"

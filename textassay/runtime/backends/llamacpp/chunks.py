@@ -47,7 +47,7 @@ def reusable(shared: int, first: int, length: int) -> int:
     return kept if kept >= MIN_ROWS else 0
 
 
-def plan(kept: int, first: int, length: int, *, batch: int, outputs: int) -> list[Chunk]:
+def plan_batches(kept: int, first: int, length: int, *, batch: int, outputs: int) -> list[Chunk]:
     """Return the batches that evaluate tokens `kept` to `length`.
 
     Args:

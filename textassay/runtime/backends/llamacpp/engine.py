@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.chunks import MIN_LIMIT, plan, reusable
+from textassay.runtime.backends.llamacpp.chunks import MIN_LIMIT, plan_batches, reusable
 from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
 from textassay.runtime.backends.llamacpp.logprobs import Evaluation, LogitRow
 from textassay.runtime.backends.llamacpp.weights import Ids, Weights
@@ -137,7 +137,9 @@ class LlamaEngine:
         length = len(ids)
         shared = common_prefix(self.cached[sequence], ids)
         kept = self.rewind(sequence, reusable(shared, first, length))
-        for chunk in plan(kept, first, length, batch=self.batch_tokens, outputs=self._outputs):
+        for chunk in plan_batches(
+            kept, first, length, batch=self.batch_tokens, outputs=self._outputs
+        ):
             if abandoned():
                 raise Abandoned
             self._batch.clear()

@@ -22,7 +22,7 @@ Q = TypeVar("Q", bound=Prompted)
 P = TypeVar("P")
 
 
-def fit(
+def fit_to_context(
     request: Q,
     plan: Callable[[Q], P],
     length: Callable[[P], int],

@@ -24,13 +24,13 @@ from textassay.runtime.backends.llamacpp.queued_task import WorkerTask
 from textassay.runtime.backends.llamacpp.source import locate
 from textassay.runtime.backends.llamacpp.tasks import (
     Rules,
-    Scoring,
-    Writing,
+    ScoringTask,
+    WritingTask,
     plan_choices,
     plan_continuation,
     run_together,
 )
-from textassay.runtime.backends.llamacpp.worker import Worker
+from textassay.runtime.backends.llamacpp.worker import ThreadWorker
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.model import (
     Capabilities,
@@ -115,7 +115,7 @@ class LlamaCppModel(InProcessModel):
         self._sha256 = sha256
         self._rules = Rules(name, truncate, seed)
         self._opening = asyncio.Lock()
-        self._worker: Worker[LoadedGGUF] | None = None
+        self._worker: ThreadWorker[LoadedGGUF] | None = None
         self._loaded: LoadedGGUF | None = None
         self._digest = ""
         self._closed = False
@@ -255,7 +255,7 @@ class LlamaCppModel(InProcessModel):
             self._batch,
             self._flash_attention,
         )
-        worker = Worker[LoadedGGUF](
+        worker = ThreadWorker[LoadedGGUF](
             load, name=self._name, capacity=self._capacity, together=run_together
         )
         try:
@@ -299,7 +299,7 @@ class LlamaCppModel(InProcessModel):
             raise ConfigurationError(
                 f"a local model takes no extra fields, and was given {', '.join(request.extra)}"
             )
-        return await self._submit(Writing(self._rules, request))
+        return await self._submit(WritingTask(self._rules, request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return the log of each choice's probability to come next, summed over its forms.
@@ -309,7 +309,7 @@ class LlamaCppModel(InProcessModel):
             ContextTooLong: The prompt does not fit.
             ModelClosed: The model is, or was meanwhile, closed.
         """
-        return await self._submit(Scoring(self._rules, request, plan_choices))
+        return await self._submit(ScoringTask(self._rules, request, plan_choices))
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probability of each token of the continuation.
@@ -319,7 +319,7 @@ class LlamaCppModel(InProcessModel):
             ContextTooLong: Prompt and continuation do not fit.
             ModelClosed: The model is, or was meanwhile, closed.
         """
-        return await self._submit(Scoring(self._rules, request, plan_continuation))
+        return await self._submit(ScoringTask(self._rules, request, plan_continuation))
 
     async def _submit(self, task: WorkerTask[LoadedGGUF, T]) -> T:
         self._check_open()

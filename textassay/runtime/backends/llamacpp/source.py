@@ -26,7 +26,7 @@ class HubFile:
     revision: str | None = None
 
 
-def parse(spec: str) -> Path | HubFile:
+def parse_spec(spec: str) -> Path | HubFile:
     r"""Tell a path from `HF_REPO:FILE` (`HF_REPO@REVISION:FILE`).
 
     A drive such as `C:\models\m.gguf` is a path.
@@ -56,7 +56,7 @@ def locate(spec: str) -> Path:
         NothingListening: The hub cannot be reached, and the file is not in its cache.
         ConfigurationError: huggingface_hub is missing.
     """
-    source = parse(spec)
+    source = parse_spec(spec)
     if isinstance(source, Path):
         if not source.is_file():
             where = (

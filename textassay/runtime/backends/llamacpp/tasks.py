@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from textassay.runtime.backends.llamacpp.fitting import Truncate, fit
+from textassay.runtime.backends.llamacpp.fitting import Truncate, fit_to_context
 from textassay.runtime.backends.llamacpp.generation import Generation
 from textassay.runtime.backends.llamacpp.loading import LoadedGGUF
 from textassay.runtime.backends.llamacpp.queued_task import WorkerTask
@@ -47,7 +47,7 @@ Q = TypeVar("Q", bound=Prompted)
 A = TypeVar("A")
 
 
-class Scoring(Generic[Q, A]):
+class ScoringTask(Generic[Q, A]):
     """Scores given text."""
 
     plan: ScoringPlan[A]
@@ -61,7 +61,7 @@ class Scoring(Generic[Q, A]):
 
     def prepare(self, resource: LoadedGGUF) -> bytes:
         """Tokenize; the key is the longest evaluation's ids."""
-        self.plan, self._truncated = fit(
+        self.plan, self._truncated = fit_to_context(
             self._request,
             lambda request: self._plan_with(resource.tokenizer, request),
             lambda plan: plan.length,
@@ -82,7 +82,7 @@ class Scoring(Generic[Q, A]):
         return self.plan.response(self._rules.name, resource.weights.text, self._truncated)
 
 
-class Writing:
+class WritingTask:
     """Writes answers."""
 
     def __init__(self, rules: Rules, request: Request) -> None:
@@ -92,7 +92,7 @@ class Writing:
         """Tokenize; the key is the prompt's ids."""
         limit = resource.engine.n_ctx
         answer = self._request.max_tokens or 1
-        prompt, self._truncated = fit(
+        prompt, self._truncated = fit_to_context(
             self._request,
             resource.tokenizer.prompt,
             lambda prompt: len(prompt.ids) + answer,
@@ -125,8 +125,8 @@ def run_together(
     Returns:
         Results in order, with the error in place of a task that failed.
     """
-    scorings = [task for task in tasks if isinstance(task, Scoring)]
-    writings = [task for task in tasks if isinstance(task, Writing)]
+    scorings = [task for task in tasks if isinstance(task, ScoringTask)]
+    writings = [task for task in tasks if isinstance(task, WritingTask)]
     if scorings:
         score_together(
             resource.engine, [one for task in scorings for one in task.plan.evaluations], abandoned
@@ -138,7 +138,7 @@ def run_together(
 
 
 def _finished(task: object, resource: LoadedGGUF) -> object:
-    assert isinstance(task, Scoring | Writing)
+    assert isinstance(task, ScoringTask | WritingTask)
     try:
         return task.finish(resource)
     except TextassayError as error:  # such as a token that the model rules out

@@ -35,7 +35,7 @@ Together = Callable[[R, Sequence[WorkerTask[R, object]], Callable[[], bool]], Se
 one."""
 
 
-class Worker(Generic[R]):
+class ThreadWorker(Generic[R]):
     """Runs tasks on one thread of its own, and prepares them on another."""
 
     def __init__(
@@ -294,7 +294,7 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _join_at_exit(worker: weakref.ref[Worker[Any]]) -> None:
+def _join_at_exit(worker: weakref.ref[ThreadWorker[Any]]) -> None:
     """Let the thread end before the interpreter does.
 
     The C library's memory goes away under it otherwise.

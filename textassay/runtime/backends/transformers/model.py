@@ -20,8 +20,8 @@ from textassay.runtime.backends.transformers.loading import NO_LIMIT, DType, Loa
 from textassay.runtime.backends.transformers.source import folder_digest, locate
 from textassay.runtime.backends.transformers.tasks import (
     Rules,
-    Scoring,
-    Writing,
+    ScoringTask,
+    WritingTask,
     plan_choices,
     plan_continuation,
     run,
@@ -193,15 +193,17 @@ class TransformersModel(InProcessModel):
         loaded: LoadedTransformer,
         tokenizer: GGUFTokenizer,
         request: Request | ChoicesRequest | ContinuationRequest,
-    ) -> Scoring[Any] | Writing:
+    ) -> ScoringTask[Any] | WritingTask:
         """Tokenize a request; its own errors are its own."""
         if isinstance(request, Request):
-            return Writing(self._rules, loaded, tokenizer, request)
+            return WritingTask(self._rules, loaded, tokenizer, request)
         plan = plan_choices if isinstance(request, ChoicesRequest) else plan_continuation
-        return Scoring(self._rules, loaded, tokenizer, request, plan)
+        return ScoringTask(self._rules, loaded, tokenizer, request, plan)
 
     @staticmethod
-    def _answer(engine: TransformersEngine, tasks: Sequence[Scoring[Any] | Writing]) -> list[Any]:
+    def _answer(
+        engine: TransformersEngine, tasks: Sequence[ScoringTask[Any] | WritingTask]
+    ) -> list[Any]:
         """Evaluate a batch; if memory runs out, its halves."""
         try:
             return run(engine, tasks)

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from textassay.runtime.backends.llamacpp.fitting import Truncate, fit
+from textassay.runtime.backends.llamacpp.fitting import Truncate, fit_to_context
 from textassay.runtime.backends.llamacpp.generation import Generation
 from textassay.runtime.backends.llamacpp.scoring import ChoicesPlan, ContinuationPlan, ScoringPlan
 from textassay.runtime.backends.llamacpp.tokens import GGUFTokenizer
@@ -73,7 +73,7 @@ class Rules:
     seed: int | None
 
 
-class Scoring(Generic[A]):
+class ScoringTask(Generic[A]):
     """Scores given text.
 
     Args:
@@ -107,7 +107,7 @@ class Scoring(Generic[A]):
             made.length = max(made.length, len(encoded[0]))
             return made
 
-        self._plan, self._truncated = fit(
+        self._plan, self._truncated = fit_to_context(
             request,
             planned,
             lambda made: made.length,
@@ -128,7 +128,7 @@ class Scoring(Generic[A]):
         return self._plan.response(self._rules.name, self._spell, self._truncated)
 
 
-class Writing:
+class WritingTask:
     """Writes answers.
 
     Args:
@@ -146,7 +146,7 @@ class Writing:
     ) -> None:
         self._rules = rules
         answer = request.max_tokens or 1
-        prompt, self._truncated = fit(
+        prompt, self._truncated = fit_to_context(
             request,
             lambda one: tokenized(loaded, tokenizer, one),
             lambda one: _evaluated(one, answer),
@@ -191,10 +191,10 @@ def plan_continuation(prompt: Any, request: ContinuationRequest) -> Continuation
     return ContinuationPlan(prompt, request.continuation)
 
 
-def run(engine: TransformersEngine, tasks: Sequence[Scoring[Any] | Writing]) -> list[Any]:
+def run(engine: TransformersEngine, tasks: Sequence[ScoringTask[Any] | WritingTask]) -> list[Any]:
     """Evaluate tasks together and return their answers in order."""
-    scorings = [task for task in tasks if isinstance(task, Scoring)]
-    writings = [task for task in tasks if isinstance(task, Writing)]
+    scorings = [task for task in tasks if isinstance(task, ScoringTask)]
+    writings = [task for task in tasks if isinstance(task, WritingTask)]
     if scorings:
         engine.score([row for task in scorings for row in task.rows])
     if writings:

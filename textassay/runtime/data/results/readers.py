@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from textassay.runtime.data.results.rows import ResultRow, listed, number, numbers, row, text
+from textassay.runtime.data.results.rows import (
+    ResultRow,
+    finite_number,
+    listed,
+    row,
+    scores_in,
+    text,
+)
 
 
 def inspect_rows(log: Mapping[str, Any]) -> Iterator[ResultRow]:
@@ -31,7 +38,7 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[ResultRow]:
             references=listed(sample.get("target")),
             system=output.get("model") or model,
             group=sample["id"],
-            metrics=numbers({name: one.get("value") for name, one in scores.items()}),
+            metrics=scores_in({name: one.get("value") for name, one in scores.items()}),
         )
 
 
@@ -56,7 +63,7 @@ def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[ResultRow]:
             source=text((one.get("prompt") or {}).get("raw")),
             system=name if len(prompts) < 2 else f"{name}, prompt {prompt}",
             group=test,
-            metrics=numbers(
+            metrics=scores_in(
                 {"score": one.get("score"), **asserted, **(one.get("namedScores") or {})}
             ),
         )
@@ -78,7 +85,7 @@ def deepeval_rows(run: Mapping[str, Any]) -> Iterator[ResultRow]:
             source=text(one.get("input")),
             references=listed(_either(one, "expectedOutput", "expected_output")),
             context=text(context),
-            metrics=numbers({m.get("name", "score"): m.get("score") for m in measured}),
+            metrics=scores_in({m.get("name", "score"): m.get("score") for m in measured}),
         )
 
 
@@ -90,7 +97,9 @@ def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[ResultRow]:
     for one in lines:
         requests = _requests(one.get("arguments"))
         names = one.get("metrics") or [
-            name for name in one if name not in _OF_THE_HARNESS and number(one[name]) is not None
+            name
+            for name in one
+            if name not in _OF_THE_HARNESS and finite_number(one[name]) is not None
         ]
         filtered = one.get("filter")
         yield row(
@@ -99,7 +108,7 @@ def lm_eval_rows(lines: Iterable[Mapping[str, Any]]) -> Iterator[ResultRow]:
             source=text(requests[0][0]) if requests else None,
             references=listed(_target(one, requests)),
             group=one["doc_id"],
-            metrics=numbers({name: one.get(name) for name in names}),
+            metrics=scores_in({name: one.get(name) for name in names}),
         )
 
 
@@ -121,8 +130,10 @@ def _requests(arguments: Any) -> list[list[Any]]:
 def _answer(one: Mapping[str, Any], requests: list[list[Any]]) -> str | None:
     answers = one.get("filtered_resps") or one.get("resps") or [None]
     first = answers[0][0] if isinstance(answers[0], list) and answers[0] else answers[0]
-    likelihoods = [number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers]
-    if isinstance(first, str) and (number(first) is None or None in likelihoods):
+    likelihoods = [
+        finite_number(a[0]) if isinstance(a, list) and len(a) == 2 else None for a in answers
+    ]
+    if isinstance(first, str) and (finite_number(first) is None or None in likelihoods):
         return first
     if None in likelihoods or len(likelihoods) != len(requests):
         return None

@@ -36,7 +36,7 @@ def row(
     return {name: value for name, value in given.items() if value not in (None, [], {}, "")}
 
 
-def number(value: Any) -> float | None:
+def finite_number(value: Any) -> float | None:
     """Return a score as a number; `None` if it is not a finite number."""
     if isinstance(value, bool):
         return float(value)
@@ -52,7 +52,7 @@ def number(value: Any) -> float | None:
     return float(value)
 
 
-def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+def scores_in(values: Mapping[str, Any]) -> dict[str, float]:
     """Return those of the values that are numbers; a mapping in them gives a score per key."""
     metrics: dict[str, float] = {}
     for name, value in values.items():
@@ -62,7 +62,7 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
             else {name: value}
         )
         for key, one in inner.items():
-            if (known := number(one)) is not None:
+            if (known := finite_number(one)) is not None:
                 metrics[str(key)] = known
     return metrics
 
