@@ -15,6 +15,7 @@ from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.storage.run_folder import latest_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
 """The aspect of each task whose means are shown by what was done to the texts."""
@@ -99,14 +100,14 @@ def outcomes(layout: DemoFolder) -> Counter[str]:
     """Count the scores of all runs by outcome."""
     counts: Counter[str] = Counter()
     for folder in _runs(layout):
-        counts.update(score.outcome for score in read_scores(layout.run(*folder)))
+        counts.update(score.outcome for score in latest_scores(layout.run(*folder)))
     return counts
 
 
 def usage(layout: DemoFolder) -> Usage:
     """Return what all runs asked."""
     return sum(
-        (score.usage for folder in _runs(layout) for score in read_scores(layout.run(*folder))),
+        (score.usage for folder in _runs(layout) for score in latest_scores(layout.run(*folder))),
         Usage(),
     )
 
@@ -122,5 +123,5 @@ def _values(layout: DemoFolder, task: str, name: str) -> Recorded:
 
 def _score(layout: DemoFolder, task: str, name: str) -> Score:
     return next(
-        s for s in read_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT)
+        s for s in latest_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT)
     )

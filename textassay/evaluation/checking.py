@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.data.json_values import plain
+from textassay.runtime.data.json_values import to_json_value
 from textassay.runtime.messages import Failure, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_folder import score_row
@@ -50,7 +50,7 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
         try:
             row = score_row(score)
         except TypeError:  # numpy's numbers, perhaps
-            score = Score.model_validate(plain(vars(score) | _dumped(score)))
+            score = Score.model_validate(to_json_value(vars(score) | _dumped(score)))
             row = score_row(score)
         # read back as `resume` will read it: better an error score now than a run folder that
         # cannot be opened

@@ -15,7 +15,7 @@ import orjson
 
 from textassay.runtime.data.fields import KEYED, FieldError, FieldReader, with_means
 from textassay.runtime.data.formats import Table, open_table
-from textassay.runtime.data.json_values import plain, short_repr
+from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.errors import DataError
@@ -147,10 +147,10 @@ class Examples:
 
     def _read(self) -> Iterator[tuple[int, Any, Example]]:
         table, make = self._table, self._reader.example
-        text_cells, is_plain, text_lists = table.text_cells, table.plain, table.text_lists
+        text_cells, is_plain, text_lists = table.text_cells, table.is_plain, table.text_lists
         for number, row in table.rows():
             try:
-                example = make(row, text_cells=text_cells, plain=is_plain, text_lists=text_lists)
+                example = make(row, text_cells=text_cells, is_plain=is_plain, text_lists=text_lists)
             except FieldError as error:
                 raise self._bad(number, error) from None
             except RecursionError:
@@ -233,7 +233,7 @@ def _canonical(example: Example, *, given: bool) -> bytes:
     if given:
         for name, value in example.__dict__.items():
             try:
-                plain(value)
+                to_json_value(value)
             except ValueError as error:
                 raise FieldError(name, str(error)) from None
     content = example.__dict__

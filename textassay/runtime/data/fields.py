@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from textassay.runtime.data.json_values import plain, short_repr
+from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
 
@@ -141,7 +141,12 @@ class FieldReader:
                 )
 
     def example(
-        self, row: Any, *, text_cells: bool = False, plain: bool = False, text_lists: bool = False
+        self,
+        row: Any,
+        *,
+        text_cells: bool = False,
+        is_plain: bool = False,
+        text_lists: bool = False,
     ) -> Example:
         """Return the example that a row stands for; an `Example` is returned as it is.
 
@@ -149,7 +154,7 @@ class FieldReader:
             row: A mapping.
             text_cells: All values are text, as in CSV: numbers are read from it, and empty cells
                 are missing.
-            plain: The values are known to be what JSON can hold.
+            is_plain: The values are known to be what JSON can hold.
             text_lists: Lists and objects may be written as text, as in a data frame that was read
                 from CSV.
 
@@ -161,8 +166,8 @@ class FieldReader:
         if not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
         layout = self._layout(row)
-        if not plain:
-            row = {key: _plain_cell(key, row[key]) for key in row}
+        if not is_plain:
+            row = {key: _json_cell(key, row[key]) for key in row}
         fields: dict[str, Any] = {}
 
         def cell(key: str, name: str) -> Any:
@@ -451,10 +456,10 @@ def _listed(text: str) -> Any:
     return text
 
 
-def _plain_cell(key: Any, value: Any) -> Any:
+def _json_cell(key: Any, value: Any) -> Any:
     if type(value) is float and value != value:
         return None
     try:
-        return plain(value, top=True)
+        return to_json_value(value, top=True)
     except ValueError as error:
         raise FieldError(str(key), str(error)) from None

@@ -21,7 +21,7 @@ from typing import IO, Any, Literal, Protocol
 
 import orjson
 
-from textassay.runtime.data.json_values import plain, short_repr
+from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
@@ -46,7 +46,7 @@ class Table(Protocol):
     """What rows are counted in."""
     text_cells: bool
     """Whether every value is text, numbers included."""
-    plain: bool
+    is_plain: bool
     """Whether every value is known to be what JSON can hold."""
     text_lists: bool
     """Whether lists and objects may be written as text, as in a frame that was read from CSV."""
@@ -112,7 +112,7 @@ class Rows:
     """Rows in memory."""
 
     unit: Literal["line", "row"] = "row"
-    text_cells = plain = text_lists = False
+    text_cells = is_plain = text_lists = False
 
     def __init__(self, rows: Iterable[Any], name: str) -> None:
         """Take examples or mappings; nothing is copied."""
@@ -159,7 +159,7 @@ class _File:
     """A regular file."""
 
     unit: Literal["line", "row"] = "line"
-    text_cells = plain = text_lists = False
+    text_cells = is_plain = text_lists = False
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
@@ -216,7 +216,7 @@ class _File:
 class JsonLines(_File):
     """One JSON object a line; blank lines are left out."""
 
-    plain = True
+    is_plain = True
 
     def rows(self) -> Iterator[Numbered]:
         """Yield what the lines hold, object or not."""
@@ -250,7 +250,7 @@ def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str
                     f", field '{path}': {value!r} is not a finite number; use null if it is missing"
                 )
             try:
-                plain(value)
+                to_json_value(value)
             except ValueError as problem:
                 return f", field '{path}': {problem}"
     return f": {error.msg} at column {error.colno}"
@@ -275,7 +275,7 @@ class JsonList(_File):
     """One JSON list of objects, which is read as a whole."""
 
     unit: Literal["line", "row"] = "row"
-    plain = True
+    is_plain = True
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the items of the list.
@@ -305,7 +305,7 @@ class Csv(_File):
     Cells may hold line breaks, rows are named by their first line.
     """
 
-    text_cells = plain = True
+    text_cells = is_plain = True
 
     def __init__(self, path: Path, delimiter: str = ",") -> None:
         super().__init__(path)

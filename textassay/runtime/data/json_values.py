@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def plain(value: Any, *, top: bool = False) -> Any:
+def to_json_value(value: Any, *, top: bool = False) -> Any:
     """Return a value from memory as what JSON can hold.
 
     Numpy and pandas types become Python's, dates become text.
@@ -35,14 +35,16 @@ def plain(value: Any, *, top: bool = False) -> Any:
     if kind.__name__ in ("NAType", "NaTType"):
         return None if top else _refuse(value)
     if isinstance(value, Mapping):
-        return {_name(key): plain(item) for key, item in value.items()}
+        return {_name(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     # numpy, pandas and torch alike, none of which is imported here.
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         value = value.tolist()
         return (
-            None if top and isinstance(value, float) and value != value else plain(value, top=top)
+            None
+            if top and isinstance(value, float) and value != value
+            else to_json_value(value, top=top)
         )
     return _converted(value)
 

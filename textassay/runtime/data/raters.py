@@ -57,7 +57,7 @@ class ByRater:
         self.name = table.name
         self.unit: Literal["line", "row"] = table.unit
         # Ratings were read as numbers here, so joined rows are no longer text only.
-        self.text_cells, self.plain, self.text_lists = False, False, True
+        self.text_cells, self.is_plain, self.text_lists = False, False, True
         self.fields = {
             key: ours
             for key, ours in fields.items()
