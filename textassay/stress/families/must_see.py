@@ -23,7 +23,7 @@ _NOT = re.compile(r"\b(is|are|was|were|has|have|had|will|could|should|would|must
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*\b")
 
 
-def other_number(example: Example, around: Surroundings) -> Example | None:
+def number(example: Example, around: Surroundings) -> Example | None:
     """Change one number into another with as many digits."""
     matches = list(_NUMBER.finditer(example.output))
     if not matches:
@@ -125,7 +125,7 @@ def _another(digits: str, around: Surroundings) -> str:
 FAMILY = "must-see"
 EDITS = (
     Edit(
-        "other_number", FAMILY, other_number, "one number changed",
+        "number", FAMILY, number, "one number changed",
         seen_by=frozenset({"facts", "overall"}), ignored_by=frozenset({"language", "order"}),
     ),
     Edit(
