@@ -1,11 +1,14 @@
 """What watching a run costs it.
 
-Wall time of a run alone, and of one whose page is open in a browser.
+Wall and CPU time of a run alone, and of one whose page is open in a browser.
 
 python -m benchmarks.view_live [--scores 20000] [--pairs 3]
 
-The run asks a scripted model, so that it is as fast as it can be. Runs alternate, alone and
-watched; the ratio is that of the medians. Without Chromium a client asks as the page does.
+The run asks a scripted model, so that it is as fast as it can be. Pairs of runs alternate: alone
+and then watched, watched and then alone. The CPU time is that of the run's own process, which other
+work on the machine changes little; the wall time means something on an idle machine only. The
+viewer's CPU time is split into its start and what it takes per score afterwards. Without Chromium a
+client asks as the page does.
 """
 
 from __future__ import annotations
@@ -46,10 +49,16 @@ def run(data: Path, out: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def watched(data: Path, out: Path, profile: Path) -> tuple[list[float], float, bool]:
+def alone(data: Path, out: Path) -> list[float]:
+    """Return wall and CPU seconds of a run that nobody watches."""
+    return [float(part) for part in run(data, out).communicate()[0].split()]
+
+
+def watched(data: Path, out: Path, profile: Path) -> tuple[list[float], float, float, bool]:
     """Return wall and CPU seconds of a watched run, and CPU seconds of the viewer.
 
-    The last value is whether no score was missing.
+    The viewer's are those until it listens and those afterwards; the last value is whether no score
+    was missing.
     """
     running = run(data, out)
     while not (out / "manifest.json").exists():
@@ -64,15 +73,20 @@ def watched(data: Path, out: Path, profile: Path) -> tuple[list[float], float, b
         stack.callback(viewer.terminate)
         assert viewer.stdout is not None
         address = viewer.stdout.readline().strip()
+        start = _cpu_seconds(viewer.pid)
         if CHROMIUM is not None:
             browser = stack.enter_context(_browser(address, profile))
             stack.callback(browser.terminate)
         seen = _follow(address, running, ask=CHROMIUM is None)
         assert running.stdout is not None
         seconds = [float(part) for part in running.stdout.read().split()]
-        ticks = Path(f"/proc/{viewer.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
-        cpu = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-    return seconds, cpu, seen
+        cpu = _cpu_seconds(viewer.pid)
+    return seconds, start, cpu - start, seen
+
+
+def _cpu_seconds(pid: int) -> float:
+    ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def _browser(address: str, profile: Path) -> subprocess.Popen[bytes]:
@@ -119,30 +133,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data = make(folder / "data.jsonl", args.scores // 2, source_words=60)
-        alone: list[list[float]] = []
-        open_: list[list[float]] = []
-        for number in range(args.pairs):
-            process = run(data, folder / f"alone-{number}")
-            alone.append([float(part) for part in process.communicate()[0].split()])
-            found, cpu, complete = watched(
-                data, folder / f"watched-{number}", folder / f"profile-{number}"
-            )
-            open_.append(found)
-            print(
-                f"alone {alone[-1][0]:.2f} s ({alone[-1][1]:.2f} s of CPU), watched"
-                f" {found[0]:.2f} s "
-                f"({found[1]:.2f} s of CPU), viewer {cpu:.2f} s of CPU, "
-                f"{'complete' if complete else 'INCOMPLETE'}",
-                flush=True,
-            )
-    wall, cpu_time = (
-        statistics.median(each[at] for each in open_)
-        / statistics.median(each[at] for each in alone)
-        for at in (0, 1)
+        pairs = [_pair(data, folder / str(number), number, args) for number in range(args.pairs)]
+    wall, cpu = ([pair[at] for pair in pairs] for at in (0, 1))
+    print(
+        f"{args.scores} scores, watched over alone, median of {args.pairs} pairs: "
+        f"{statistics.median(cpu):.3f} of the CPU time ({min(cpu):.3f} to {max(cpu):.3f}), "
+        f"{statistics.median(wall):.3f} of the wall time ({min(wall):.3f} to {max(wall):.3f})"
     )
-    rate = args.scores / statistics.median(each[0] for each in alone)
-    print(f"{args.scores} scores at {rate:.0f}/s: watched takes {wall:.3f} of the time alone, "
-          f"{cpu_time:.3f} of its CPU time")  # fmt: skip
+
+
+def _pair(data: Path, folder: Path, number: int, args: argparse.Namespace) -> tuple[float, float]:
+    """Run alone and watched, print both, and return the ratios of wall and CPU time."""
+    folder.mkdir()
+    # what drifts on the machine must not always fall on the same side
+    unseen = alone(data, folder / "alone") if number % 2 == 0 else None
+    found, start, cpu, complete = watched(data, folder / "watched", folder / "profile")
+    unseen = unseen or alone(data, folder / "alone")
+    print(
+        f"alone {unseen[0]:.2f} s, {unseen[1]:.2f} s of CPU; watched {found[0]:.2f} s, "
+        f"{found[1]:.2f} s of CPU; viewer {start:.2f} s of CPU to start, then "
+        f"{1e6 * cpu / args.scores:.0f} us a score; {'complete' if complete else 'INCOMPLETE'}",
+        flush=True,
+    )
+    return found[0] / unseen[0], found[1] / unseen[1]
 
 
 if __name__ == "__main__":

@@ -177,3 +177,16 @@ def test_folder_without_runs_is_refused(tmp_path):
     """Serving nothing is a slip."""
     with pytest.raises(RunFolderError, match="contains no run"):
         Viewer(tmp_path)
+
+
+def test_a_run_without_a_score_is_served(tmp_path):
+    """A run that has just begun: a file without a line, data with ratings, and then a score."""
+    run = small_run(tmp_path / "run", small_data(tmp_path / "data.jsonl"))
+    (run / "summary.json").unlink()
+    (run / "scores.jsonl").write_bytes(b"")
+    with served(run) as address:
+        assert get(address)[0] == 200
+        assert get(f"{address}sections")[0] == 200
+        append(run, score("x0", value=5.0))
+        _, _, text = get(f"{address}scores?cursor=0&known=0")
+        assert json.loads(text)["scores"]["value"] == [5.0]

@@ -111,8 +111,5 @@ def interval(estimate: Estimate) -> str:
 
 
 def table(*columns: str, left: int = 1) -> Table:
-    """Return an empty table whose rows are never folded."""
-    grid = plain_table(*columns, left=left)
-    for column in grid.columns:
-        column.no_wrap = True
-    return grid
+    """Return an empty table whose figures are neither folded nor cut."""
+    return plain_table(*columns, left=left, uncut=True)

@@ -6,20 +6,28 @@ Methods and their options, tasks and their aspects, settings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import typer
 from pydantic import BaseModel
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from textassay.cli.console import plain_table, printable, results
+from textassay.cli.console import indented, plain_table, printable, results
 from textassay.methods.by_name import find, known
 from textassay.methods.library import tasks as library
 from textassay.prompts import TASKS
 from textassay.runtime.settings import FLAGGED, SETTABLE, LocalSettings, Settings
 
 Rows = Sequence[Mapping[str, Any]]
+PAGE_WIDTH = 120
+"""Columns of these lists in a pipe or a file: their last column is prose, and `--json` is for
+scripts."""
+_DEFAULT_WIDTH = 16
+_TABLE_WIDTH, _SHORT = 100, 2
+"""Columns of a terminal below which rows of more than two cells are paragraphs: beside three cells
+there is no room left for words."""
 
 
 def show(rows: Rows, as_json: bool) -> None:
@@ -28,11 +36,29 @@ def show(rows: Rows, as_json: bool) -> None:
         # `default=str`: defaults of settings include paths and enumerations
         typer.echo(json.dumps({"rows": list(rows)}, default=str))
         return
-    columns = list(rows[0])
+    console, columns = results(pipe_width=PAGE_WIDTH), list(rows[0])
+    if console.width < _TABLE_WIDTH and len(columns) > _SHORT:
+        console.print(Group(*(line for row in rows for line in _paragraph(row))))
+        return
     table = plain_table(*columns, left=len(columns))
+    for column in table.columns:
+        if column.header == "default":
+            # one long default must not take the room of the words beside it
+            column.max_width = _DEFAULT_WIDTH
     for row in rows:
         table.add_row(*(Text(printable(_shown(row[column]))) for column in columns))
-    results().print(table)
+    console.print(table)
+
+
+def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield what a row is called and how it is given, and below that its words."""
+    *short, (_, words) = row.items()
+    name, *more = ((column, printable(_shown(value))) for column, value in short)
+    told = (
+        f"  {column}: {value}" if column == "default" else f"  {value}" for column, value in more
+    )
+    yield Text(name[1], style="bold").append("".join(told), style="not bold")
+    yield indented(Text(printable(_shown(words))))
 
 
 def methods(name: str | None) -> Rows:

@@ -105,6 +105,7 @@ def _drawn_raters(rows: Sequence[RaterRow]) -> Table:
         "rater-others",
         "judge-others",
         left=2,
+        uncut=True,
     )
     for row in rows:
         agreement = row.agreement

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from textassay.calibration.columns import People
 from textassay.meta.ranks import Floats
 from textassay.report.score_table import ScoreTable
 from textassay.runtime.data.dataset import Examples
@@ -80,6 +82,11 @@ class DataSource:
         """Return all mean ratings of a human aspect, without gaps."""
         ratings = (example.human.get(aspect) for example in self.examples.values())
         return np.array([rating for rating in ratings if rating is not None], float)
+
+    @cached_property
+    def people(self) -> People:
+        """The ratings as the decisions take them; read once, since a live page asks again."""
+        return People(list(self.examples.values()))
 
     @property
     def systems(self) -> list[str]:

@@ -124,22 +124,24 @@ def decisions(
         ConfigurationError: The calibration folder cannot be read, or is of another judge.
     """
     section = Decisions([], {}, [], [], [], [], runs[0].stress, [], [])
-    people = People(list(data.examples.values())) if data.examples else None
-    judged = read_judged(runs[0].folder) if people is not None or len(runs) > 1 else {}
+    several = len(runs) > 1
+    # a growing run may have no score yet, which the file's reader refuses; and a file of a million
+    # scores is read only for a section that shows something of it
+    wanted = (several or bool(pairs)) and all(len(run.table) for run in runs)
+    judged = read_judged(runs[0].folder) if wanted else {}
+    people = data.people if data.examples and wanted else None
     tables = (
-        join_columns(
-            {name: judged[name] for name in pairs if name in judged}, people, pairs
-        )
+        join_columns({name: judged[name] for name in pairs if name in judged}, people, pairs)
         if people is not None and pairs
         else []
-    )  # fmt: skip
+    )
     if calibration is not None:
         section.curves.extend(_curves(runs[0], tables, folder.load(calibration)))
     for columns in tables:
         _estimate(columns, section)
         if columns.raters.shape[1]:
             _add_annotator_test(columns, section)
-    if len(runs) > 1:
+    if several and wanted:
         _compare(judged, read_judged(runs[1].folder), people, section)
     return section
 

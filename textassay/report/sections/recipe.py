@@ -26,6 +26,7 @@ from textassay.runtime.model import Capabilities, Model
 _MAX_SCORES = 50_000
 """Scores whose evidence is read for the means of the criteria."""
 _RESULT = "\0result"
+_NONE = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +166,8 @@ def _tree(run: RunSource) -> list[Criterion]:
     if not ids:
         return []
     means = _means(run)
-    most = max((abs(value) for value in importance.values()), default=0.0)
-    return [_criterion(id_, means, importance, most) for id_ in ids]
+    span = (min(0.0, *importance.values()), max(0.0, *importance.values())) if importance else _NONE
+    return [_criterion(id_, means, importance, span) for id_ in ids]
 
 
 def _by_root(tree: Sequence[Criterion]) -> list[tuple[str, list[Criterion]]]:
@@ -186,16 +187,17 @@ def _criterion(
     id_: str,
     means: Mapping[str, tuple[float, int, tuple[float, float] | None]],
     importance: Mapping[str, float],
-    most: float,
+    span: svg.Span,
 ) -> Criterion:
     mean, n, scale = means.get(id_, (None, 0, None))
     weight = importance.get(id_)
     parts = id_.removeprefix("hd-eval/").split("/")
-    bar = (
-        None
-        if weight is None
-        else svg.interval_plot((weight, 0.0, weight), (min(0.0, -most / 4), most or 1.0), width=110)
-    )
+    bar = None
+    if weight is not None:
+        # from 0, so that length and side show the importance
+        bar = svg.interval_plot(
+            (weight, min(0.0, weight), max(0.0, weight)), span, mark=0.0, width=110
+        )
     return Criterion(
         name=parts[-1].replace("-", " "),
         depth=len(parts) - 1,
