@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cli.harness import textassay, write_examples
-from textassay.runtime.storage.run_folder import latest_scores
+from textassay.runtime.storage.run_files import latest_scores
 
 SOURCES, SYSTEMS = 40, ("a", "b", "c")
 

@@ -11,7 +11,7 @@ from examples.mock_server import MockServer
 from tests.cli.harness import rows_of, textassay, verdicts
 from textassay.evaluation.run import Run
 from textassay.runtime.storage.cache_folder import info
-from textassay.runtime.storage.run_folder import read_manifest, read_summary
+from textassay.runtime.storage.run_files import read_manifest, read_summary
 
 WRITTEN = Path(__file__).parents[1] / "fixtures" / "44212fc"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harness import rows_of, served, textassay, write_examples
-from textassay.runtime.storage.run_folder import read_manifest
+from textassay.runtime.storage.run_files import read_manifest
 
 SECRET = "sk-a-very-secret-key"
 

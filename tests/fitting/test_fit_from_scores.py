@@ -14,7 +14,7 @@ from tests.fitting.making import rows_of, write
 from textassay import evaluate_sync
 from textassay.cli.app import app
 from textassay.learning import group_codes, split_rows
-from textassay.runtime.storage.run_folder import latest_scores, read_manifest
+from textassay.runtime.storage.run_files import latest_scores, read_manifest
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from textassay.report import write_report
 from textassay.report.page import figure
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError
-from textassay.runtime.storage.run_folder import read_summary
+from textassay.runtime.storage.run_files import read_summary
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from tests.waiting import HANGS_AFTER
 from textassay.report.live import LiveRun
 from textassay.report.server import Viewer, serve
 from textassay.runtime.errors import RunFolderError
-from textassay.runtime.storage.run_folder import RunFolder, score_row
+from textassay.runtime.storage.run_files import score_row
+from textassay.runtime.storage.run_folder import RunFolder
 
 
 @contextmanager

@@ -38,12 +38,8 @@ from textassay.calibration.correction import (
     power_tuned,
     rogan_gladen,
 )
-from textassay.calibration.estimate import (
-    EstimateRow,
-    Estimates,
-    SystemDifference,
-    estimate_means,
-)
+from textassay.calibration.estimate import estimate_means
+from textassay.calibration.estimate_rows import EstimateRow, Estimates, SystemDifference
 from textassay.calibration.folder import Calibration, load, save
 from textassay.calibration.intervals import Estimate, Linearized, holm, tie_groups
 from textassay.calibration.isotonic import fit_isotonic, fit_line, fit_shift

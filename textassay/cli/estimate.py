@@ -8,7 +8,8 @@ from typing import Any
 
 from textassay.calibration import folder
 from textassay.calibration.columns import Columns, People
-from textassay.calibration.estimate import EstimateRow, Estimates, estimate_means
+from textassay.calibration.estimate import estimate_means
+from textassay.calibration.estimate_rows import EstimateRow, Estimates
 from textassay.calibration.maps import Map
 from textassay.calibration.prepared import one_signature, scales_of
 from textassay.cli.calibrate import sources_of

@@ -15,7 +15,7 @@ from textassay.learning import NAMES
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import UnknownName
-from textassay.runtime.storage.run_folder import MANIFEST, latest_scores
+from textassay.runtime.storage.run_files import MANIFEST, latest_scores
 
 
 def show(

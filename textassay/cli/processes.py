@@ -26,7 +26,8 @@ from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_f
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.run_folder import RunFolder, read_manifest
+from textassay.runtime.storage.run_files import read_manifest
+from textassay.runtime.storage.run_folder import RunFolder
 
 MAX_RESTARTS = 3
 """Times that a process is started again after it was killed, as by the system for lack of

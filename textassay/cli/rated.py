@@ -16,7 +16,7 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.runtime.storage.run_folder import MANIFEST, read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 
 def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) -> Examples:

@@ -39,7 +39,7 @@ from textassay.runtime.settings import (
     settings_in,
     split_settings,
 )
-from textassay.runtime.storage.run_folder import read_manifest
+from textassay.runtime.storage.run_files import read_manifest
 
 MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""

@@ -20,7 +20,8 @@ from textassay.cli.progress import Style, show_progress
 from textassay.cli.score import ScoreCommand, command_from, print_estimate
 from textassay.evaluation.session import Session
 from textassay.runtime.errors import ConfigurationError
-from textassay.stress.run import StressOrder, StressRun
+from textassay.stress.order import StressOrder
+from textassay.stress.run import StressRun
 from textassay.stress.summary import StressResult
 from textassay.stress.verdicts import MIN_SOURCES, gate
 

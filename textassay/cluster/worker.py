@@ -31,7 +31,7 @@ from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
-from textassay.runtime.storage.run_folder import ANSWERS
+from textassay.runtime.storage.run_files import ANSWERS
 from textassay.version import __version__
 
 REPORT_SECONDS = 0.25

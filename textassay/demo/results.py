@@ -15,7 +15,7 @@ from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
-from textassay.runtime.storage.run_folder import latest_scores
+from textassay.runtime.storage.run_files import latest_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
 """The aspect of each task whose means are shown by what was done to the texts."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from textassay.runtime.data.json_values import to_json_value
 from textassay.runtime.messages import Failure, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
-from textassay.runtime.storage.run_folder import score_row
+from textassay.runtime.storage.run_files import score_row
 
 _MAX_DEPTH = 8
 NODE = "scores"

@@ -31,7 +31,7 @@ from textassay.runtime.model import (
     Wrapper,
 )
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.run_folder import ANSWERS, read_manifest
+from textassay.runtime.storage.run_files import ANSWERS, read_manifest
 
 
 @dataclass(frozen=True)

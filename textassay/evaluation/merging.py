@@ -23,18 +23,18 @@ from textassay.runtime.errors import RunFolderError, StorageError, parameter
 from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.storage.files import open_regular, write_json, write_text
 from textassay.runtime.storage.merged_answers import merge_answers
-from textassay.runtime.storage.run_folder import (
+from textassay.runtime.storage.run_access import lock_run
+from textassay.runtime.storage.run_files import (
     ANSWERS,
     FORMAT,
     MANIFEST,
     SCORES,
     SUMMARY,
-    RunSummary,
-    lock_run,
     read_lines_of,
     read_manifest,
     read_summary,
 )
+from textassay.runtime.storage.run_folder import RunSummary
 from textassay.runtime.storage.run_summary import pair_digest
 
 _OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")

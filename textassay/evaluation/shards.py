@@ -10,7 +10,7 @@ from pathlib import Path
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.runtime.storage.run_folder import MANIFEST
+from textassay.runtime.storage.run_files import MANIFEST
 
 MAX_SHARDS = 10_000
 

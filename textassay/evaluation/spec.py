@@ -21,7 +21,7 @@ from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, Wrapper
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
-from textassay.runtime.storage.run_folder import FORMAT
+from textassay.runtime.storage.run_files import FORMAT
 from textassay.version import __version__
 
 FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")

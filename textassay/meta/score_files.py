@@ -16,7 +16,7 @@ from typing import Any
 from textassay.runtime.data.formats import JsonLines
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.storage.journal import parse_row, read_lines
-from textassay.runtime.storage.run_folder import MANIFEST, SCORES, read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""

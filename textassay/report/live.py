@@ -17,7 +17,7 @@ from textassay.report.page import content_of, joined_of, page_of, sections_of
 from textassay.report.rows import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.sections.agreement import RESAMPLES, pairs_of
 from textassay.report.source import DataSource, RunSource, open_data, open_run
-from textassay.runtime.storage.run_folder import SCORES, SUMMARY
+from textassay.runtime.storage.run_files import SCORES, SUMMARY
 
 MAX_ROWS = 10_000
 """Scores in one answer."""

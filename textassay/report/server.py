@@ -22,7 +22,7 @@ from textassay.report.live import LiveRun
 from textassay.report.page import asset, environment, policy
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, parameter
 from textassay.runtime.storage.json_text import encode
-from textassay.runtime.storage.run_folder import MANIFEST, read_manifest, read_summary
+from textassay.runtime.storage.run_files import MANIFEST, read_manifest, read_summary
 
 MAX_LISTED = 1000
 """Runs that an index lists."""

@@ -20,7 +20,7 @@ from textassay.report.score_table import ScoreTable
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.messages import Example
-from textassay.runtime.storage.run_folder import read_manifest
+from textassay.runtime.storage.run_files import read_manifest
 
 
 @dataclass

@@ -11,7 +11,7 @@ holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/lab
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,20 +21,16 @@ from textassay.agents.answer_form import MAX_LETTERS, is_whole
 from textassay.evaluation.api import finish
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
-from textassay.evaluation.session import (
-    Session,
-    open_session,
-)
+from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
-from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
-from textassay.runtime.storage.run_folder import MANIFEST
+from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress import paraphrase
 from textassay.stress.edit import Edit
 from textassay.stress.expectations import check_must_see, expected, read_must_see
@@ -47,6 +43,7 @@ from textassay.stress.families.position import (
     reversed_labels,
     reversed_scale,
 )
+from textassay.stress.order import StressOrder
 from textassay.stress.suite import EDITS, REPEAT, chosen_tests
 from textassay.stress.summary import StressResult
 from textassay.stress.table import JoinedSessions, SessionScores
@@ -60,88 +57,6 @@ REPEAT_DRAW = 500_000
 
 T = TypeVar("T")
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StressOrder:
-    """What is tested.
-
-    Attributes:
-        spec: The run of the judge under test; its `stress` is filled in here.
-        settings: How models are asked.
-        out: Folder of the result; `None` only for dry runs.
-        tests: Names of tests and families; `None` for all.
-        must_see: Entries `TEST=ASPECT` for aspects whose names tell nothing.
-        seed: Seed of the edits.
-        margin: Points that a score may move although it should not; 5 % of the scale if left out.
-        confidence: Of the intervals.
-        resume: Whether to continue the run in `out`.
-    """
-
-    spec: RunSpec
-    settings: Settings
-    out: Path | None
-    tests: tuple[str, ...] | None = None
-    must_see: tuple[str, ...] = ()
-    seed: int = 0
-    margin: float | None = None
-    confidence: float = 0.95
-    resume: bool = False
-
-    def __post_init__(self) -> None:
-        chosen_tests(self.tests)
-        read_must_see(self.must_see)
-        named = paraphrase.TEST in (self.tests or ())
-        if named and paraphrase.WRITER not in self.spec.models:
-            raise ConfigurationError(
-                f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: "
-                f"{_role(paraphrase.WRITER)}, and {_role(paraphrase.VERIFIER)} if another one is "
-                "to verify them"
-            )
-        if self.margin is not None and self.margin < 0:
-            raise ConfigurationError(
-                f"{parameter('margin')} must be 0 or more, not {self.margin:g}"
-            )
-
-    @property
-    def recorded(self) -> dict[str, Any]:
-        """What the manifest keeps, so that `resume` makes the same tests."""
-        beside = {
-            role: self.spec.models[role] for role in paraphrase.ROLES if role in self.spec.models
-        }
-        return {
-            **({"models": beside} if beside else {}),
-            "tests": None if self.tests is None else list(self.tests),
-            "must_see": list(self.must_see),
-            "seed": self.seed,
-            "margin": self.margin,
-            "confidence": self.confidence,
-            "limit": self.spec.limit,
-            "pair": self.spec.pair,
-        }
-
-    @classmethod
-    def recall(cls, spec: RunSpec, settings: Settings, out: Path) -> StressOrder:
-        """Return the order that a manifest's spec records, to be resumed."""
-        kept = spec.stress or {}
-        return cls(
-            spec=spec.model_copy(
-                update={
-                    "limit": kept.get("limit"),
-                    "pair": kept.get("pair"),
-                    "models": {**spec.models, **kept.get("models", {})},
-                    "stress": None,
-                }
-            ),
-            settings=settings,
-            out=out,
-            tests=None if kept.get("tests") is None else tuple(kept["tests"]),
-            must_see=tuple(kept.get("must_see") or ()),
-            seed=int(kept.get("seed") or 0),
-            margin=kept.get("margin"),
-            confidence=float(kept.get("confidence") or 0.95),
-            resume=True,
-        )
 
 
 class Redrawn(Wrapper):
@@ -451,10 +366,3 @@ def read_result(folder: Path) -> dict[str, Any]:
     """Return what a stress run's `stress.json` holds."""
     result: dict[str, Any] = json.loads((folder / STRESS_FILE).read_bytes())
     return result
-
-
-__all__: Sequence[str] = ("StressOrder", "StressRun", "read_result")
-
-
-def _role(role: str) -> str:
-    return parameter("model", f"{{{role!r}: NAME}}", typed=f"{role}=NAME")

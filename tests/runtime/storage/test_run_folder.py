@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from tests.runtime.processes import finished, killed_after, start
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, ScoreError, Usage
-from textassay.runtime.storage.run_folder import (
-    RunFolder,
+from textassay.runtime.storage.run_files import (
     completed,
     latest_scores,
     read_manifest,
     read_summary,
     score_row,
 )
+from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.run_summary import ExactSum, RunSummary
 
 ENDS = {"calibrated": 3.5, "low": 3.0, "high": 4.0, "outside": False}

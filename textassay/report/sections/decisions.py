@@ -25,7 +25,8 @@ from textassay.calibration.compare_runs import (
     agreement_difference,
     compare_runs,
 )
-from textassay.calibration.estimate import EstimateRow, SystemDifference, estimate_means
+from textassay.calibration.estimate import estimate_means
+from textassay.calibration.estimate_rows import EstimateRow, SystemDifference
 from textassay.calibration.prepared import one_signature, scales_of
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource

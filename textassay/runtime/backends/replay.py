@@ -29,7 +29,7 @@ from textassay.runtime.model import (
 )
 from textassay.runtime.settings import is_redis
 from textassay.runtime.storage.cache_folder import cache_shards, require
-from textassay.runtime.storage.run_folder import ANSWERS, MANIFEST, read_manifest
+from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
 from textassay.runtime.storage.shard import ShardReader
 
 A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)

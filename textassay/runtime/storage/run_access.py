@@ -1,0 +1,105 @@
+"""Which folders may hold a run, and the lock of the one process that writes to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import filelock
+
+from textassay.runtime.errors import RunFolderError, parameter
+from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
+from textassay.runtime.storage.files import is_unfinished, refuse_irregular
+from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, SCORES, SUMMARY, read_manifest
+
+LOCK = ".lock"
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a folder for a new run unless it is absent, empty, or left by a run without scores.
+
+    Raises:
+        RunFolderError: It holds a run or other files, or is a file.
+    """
+    if (path / MANIFEST).exists() and not _is_empty_run(path):
+        raise RunFolderError(
+            f"{path} already contains a run; resume it with `textassay resume {path}` (in Python: "
+            "resume=True), or choose another folder"
+        )
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file; name a folder for the run")
+    for entry in path.iterdir() if path.exists() else ():
+        if not _is_leftover(entry):
+            raise RunFolderError(
+                f"{path} contains other files ({entry.name}) and no run; choose a new or empty "
+                "folder"
+            )
+
+
+def _is_leftover(entry: Path) -> bool:
+    """Return whether a folder's entry is left over from a run that ended before its first score."""
+    if entry.is_symlink():
+        return False
+    if entry.name == ANSWERS:
+        return is_cache_folder(entry) or was_begun(entry)
+    files = (MANIFEST, SUMMARY, SCORES, LOCK) if (entry.parent / MANIFEST).exists() else (LOCK,)
+    return entry.name in files or is_unfinished(entry.name, MANIFEST)
+
+
+def has_scores(path: Path) -> bool:
+    """Return whether a run holds any line, a torn one included."""
+    try:
+        return (path / SCORES).stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _is_empty_run(path: Path) -> bool:
+    """Return whether a folder holds a run of ours that ended before its first score."""
+    try:
+        return "models" in read_manifest(path) and not has_scores(path)
+    except RunFolderError:  # somebody else's manifest.json, or one of a later version
+        return False
+
+
+def refuse_links(path: Path) -> None:
+    """Refuse to write to a run folder with linked files, which an untrusted one may hold.
+
+    Raises:
+        RunFolderError: There is such a file.
+    """
+    for name in (SCORES, SUMMARY, MANIFEST, LOCK):
+        try:
+            refuse_irregular(path / name)
+        except OSError as error:
+            raise RunFolderError(
+                f"{path / name} {error.strerror}; textassay writes only to files of the run folder"
+            ) from error
+    if (path / ANSWERS).is_symlink():
+        raise RunFolderError(
+            f"{path / ANSWERS} is a link; name the folder that it leads to with "
+            f"{parameter('cache')}"
+        )
+
+
+def lock_run(path: Path) -> filelock.BaseFileLock:
+    """Return the lock of a run's folder, held for this process.
+
+    Raises:
+        RunFolderError: It is in use, or cannot be written to.
+    """
+    lock = filelock.FileLock(path / LOCK, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout as error:
+        raise RunFolderError(
+            f"the run folder {path} is in use by another process; wait until that has ended, or"
+            " name another folder"
+        ) from error
+    except OSError as error:
+        raise not_writable(path, error) from error
+    return lock
+
+
+def not_writable(path: Path, error: Exception) -> RunFolderError:
+    """Return the error that says why a folder cannot be written to."""
+    return RunFolderError(f"the run folder {path} cannot be written to: {error}")
