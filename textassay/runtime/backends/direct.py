@@ -1,7 +1,8 @@
 """A lean client for OpenAI-compatible servers: vLLM, llama-server, OpenAI and most others.
 
 One HTTP request an answer; no retries, no limits, no time limits, no cache: wrappers do that.
-Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
+Errors are translated by `http_errors.py`, bodies by `openai_format.py` and
+`openai_probabilities.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ import orjson
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, split_address
 from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.openai_probabilities import (
+    choices_as_request,
+    read_choices,
+    read_continuation,
+)
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -158,8 +164,8 @@ class DirectModel:
             CapabilityError: The server gives no alternatives, or a choice takes several tokens.
             ModelError: The server could not be asked or did not answer usably.
         """
-        response = await self.generate(openai_format.choices_as_request(request))
-        return openai_format.read_choices(response, request)
+        response = await self.generate(choices_as_request(request))
+        return read_choices(response, request)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of a given text, from a completion that echoes it.
@@ -186,7 +192,7 @@ class DirectModel:
         }
         payload = await self._echoed(body)
         try:
-            tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
+            tokens = read_continuation(payload, request.prompt, request.continuation)
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
             self._name_server(error)
         usage = openai_format.read_usage(payload, self.price)

@@ -25,6 +25,11 @@ import orjson
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, split_address
 from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.openai_probabilities import (
+    choices_as_request,
+    read_choices,
+    read_continuation,
+)
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
@@ -289,9 +294,7 @@ class LiteLLMModel:
             CapabilityError: The provider gives no alternatives, or a choice takes several tokens.
             ModelError: The provider could not be asked or did not answer usably.
         """
-        return openai_format.read_choices(
-            await self.generate(openai_format.choices_as_request(request)), request
-        )
+        return read_choices(await self.generate(choices_as_request(request)), request)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return the log-probabilities of a given text, from a completion that echoes it.
@@ -314,7 +317,7 @@ class LiteLLMModel:
         }
         payload, cost = await self._ask(body | {"max_tokens": 1})
         try:
-            tokens = openai_format.read_continuation(payload, request.prompt, request.continuation)
+            tokens = read_continuation(payload, request.prompt, request.continuation)
         except (MalformedResponse, RequestRefused, CapabilityError) as error:
             self._name_model(error, cost)
         usage = _with_cost(openai_format.read_usage(payload, self._price), cost)

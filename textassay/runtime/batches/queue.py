@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from textassay.runtime.backends import openai_format
+from textassay.runtime.backends.openai_probabilities import choices_as_request, read_choices
 from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
 from textassay.runtime.batches.provider import BatchProvider, BatchResult, BatchStatus, ResultsGone
 from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
@@ -436,7 +436,7 @@ class BatchQueue:
 
         answer: AnyResponse = await self._mask.around(plain, parsed)
         if isinstance(item.request, ChoicesRequest):
-            answer = openai_format.read_choices(cast(Response, answer), item.request)
+            answer = read_choices(cast(Response, answer), item.request)
         # Kept before the waiter is woken: it may end the process as soon as it has the answer.
         await self._store.put(item.key, encode_answer(answer))
         future = self._waiting.get(item.key)
@@ -530,7 +530,7 @@ class MissingAnswer(ModelError):
 
 def plain_request(request: Request | ChoicesRequest) -> Request:
     """Return the request that is sent: of choices, the one whose alternatives hold them."""
-    return request if isinstance(request, Request) else openai_format.choices_as_request(request)
+    return request if isinstance(request, Request) else choices_as_request(request)
 
 
 def _was_stopped(status: BatchStatus) -> bool:
