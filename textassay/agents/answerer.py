@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from textassay.agents.ask import Ask
 from textassay.agents.prompt_template import Prompt
-from textassay.agents.questions import QuestionSet, QuestionTable
+from textassay.agents.question_table import QuestionTable
+from textassay.agents.questions import QuestionSet
 from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage

@@ -12,7 +12,8 @@ from typing import Any
 from textassay.agents.answerer import Answerer, Replies
 from textassay.agents.ask import MAX_QUOTED, Ask
 from textassay.agents.claim_splitter import Claim
-from textassay.agents.questions import QuestionTable, SentenceQuestions
+from textassay.agents.question_table import QuestionTable
+from textassay.agents.questions import SentenceQuestions
 from textassay.agents.quoted_answerer import QuotedAnswerer
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.source_windows import narrow

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textassay.cli.console import say
 from textassay.cli.exits import stops_of_a_run
 from textassay.cli.progress import show_progress
-from textassay.cli.score import ScoreCommand, calibrating, print_result
+from textassay.cli.run_result import print_result
+from textassay.cli.score import ScoreCommand, calibrating
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import Followed, run_on_cluster
 from textassay.runtime.errors import ConfigurationError

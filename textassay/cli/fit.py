@@ -12,7 +12,7 @@ from textassay.cli import arguments
 from textassay.cli.console import printable, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.progress import Style, show_progress
-from textassay.cli.score import print_estimate
+from textassay.cli.run_result import print_estimate
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth
 from textassay.fitting.alignment_order import AlignmentOrder

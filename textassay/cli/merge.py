@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED
-from textassay.cli.score import print_result
+from textassay.cli.run_result import print_result
 from textassay.evaluation.merging import merge
 from textassay.evaluation.run import Run
 

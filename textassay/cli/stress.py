@@ -17,7 +17,8 @@ from textassay.cli.decisions import (
 )
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED, stops_of_a_run
 from textassay.cli.progress import Style, show_progress
-from textassay.cli.score import ScoreCommand, command_from, print_estimate
+from textassay.cli.run_result import print_estimate
+from textassay.cli.score import ScoreCommand, command_from
 from textassay.evaluation.session import Session
 from textassay.runtime.errors import ConfigurationError
 from textassay.stress.order import StressOrder

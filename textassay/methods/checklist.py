@@ -11,7 +11,8 @@ from textassay.agents.answerer import Answerer, Replies
 from textassay.agents.ask import Ask
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
-from textassay.agents.questions import QuestionSet, QuestionTable, SentenceQuestions
+from textassay.agents.question_table import QuestionTable
+from textassay.agents.questions import QuestionSet, SentenceQuestions
 from textassay.agents.quoted_answerer import MAX_TOKENS, QuoteCheck, QuotedAnswerer, question_of
 from textassay.agents.task import Task
 from textassay.agents.yes_no_aggregator import YesNoAggregator

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from textassay.agents.answerer import Answerer, AnswersInOrder
 from textassay.agents.profile import Asking
-from textassay.agents.questions import QuestionTable, SentenceQuestions
+from textassay.agents.question_table import QuestionTable
+from textassay.agents.questions import SentenceQuestions
 from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated

@@ -11,14 +11,8 @@ from pydantic import Field, field_validator
 
 from textassay.agents.ask import Ask
 from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, TokenWeights
-from textassay.agents.passages import (
-    Directed,
-    Directions,
-    OverReferences,
-    PassageWriter,
-    Protocols,
-    Scored,
-)
+from textassay.agents.likelihood_words import Directed, OverReferences, Protocols
+from textassay.agents.passages import Directions, PassageWriter, Scored
 from textassay.agents.qualities import Qualities
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks

@@ -1,0 +1,98 @@
+"""Prints what a run amounts to, or what a dry run counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import typer
+from rich.text import Text
+
+from textassay.cli.console import plain_table, printable, results
+from textassay.cli.exits import UNSCORED
+from textassay.evaluation.run import Run
+from textassay.runtime.messages import Usage
+
+MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
+"""Characters and number of messages that are shown of what could not be scored."""
+
+
+def print_estimate(usage: Usage, examples: int, *, as_json: bool = False) -> None:
+    """Print what a dry run counted."""
+    if as_json:
+        typer.echo(json.dumps({"examples": examples, "estimate": usage.model_dump(mode="json")}))
+        return
+    cost = "unknown (give --price IN,OUT)" if usage.cost is None else f"${usage.cost:.4f} at most"
+    table = plain_table("", "")
+    for name, value in (
+        ("examples", f"{examples}"),
+        ("calls", f"{usage.calls}"),
+        ("answers in the cache", f"{usage.cached_calls}"),
+        ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
+        ("completion tokens", f"{usage.completion_tokens} (upper bound)"),
+        ("cost", cost),
+    ):
+        table.add_row(name, value)
+    results().print("dry run: no model was asked; the run would take", table, sep="\n")
+
+
+def print_result(run: Run, *, as_json: bool = False) -> int:
+    """Print means by aspect and what is unscored and why; return the exit status."""
+    summary = run.summary()
+    if as_json:
+        failures = {} if run.progress is None else run.progress.failures
+        typer.echo(json.dumps({"run": str(run.folder), **summary, "failed_calls": failures}))
+        # judged by the summary of the whole run, resumed sessions included, not by what this one
+        # did
+        scored = summary["outcomes"].get("scored", 0)
+        return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
+    console = results()
+    console.print(Text(printable(str(run.folder))))
+    table = plain_table("aspect", "n", "mean")
+    for name, aspect in summary["aspects"].items():
+        mean = "-" if aspect["mean"] is None else f"{aspect['mean']:.4f}"
+        table.add_row(Text(printable(name)), str(aspect["n"]), mean)
+    console.print(table)
+    usage = summary["usage"]
+    cost = "unknown" if usage["cost"] is None else f"${usage['cost']:.4f}"
+    console.print(
+        f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
+        f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens, cost {cost}"
+    )
+    if run.progress is not None and run.progress.samples_never_differ:
+        console.print(
+            f"in each of {run.progress.sampled} scores all samples agree: the server may "
+            "ignore the temperature, so more than one sample adds nothing",
+            style="yellow",
+        )
+    unscored = {
+        kind: count for kind, count in summary["outcomes"].items() if kind != "scored" and count
+    }
+    if not unscored:
+        return 0
+    reasons = ", ".join(f"{kind} x{count}" for kind, count in summary["errors"].items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
+    console.print(Text(printable(f"unscored: {counts} ({reasons})"), style="yellow"))
+    if unscored.get("error"):
+        for line in _commonest_messages(run):
+            console.print(Text(printable(line)))
+        console.print(Text(printable(f"retry the errors with: textassay resume {run.folder}")))
+    return UNSCORED
+
+
+def _failed(run: Run) -> str:
+    """Return how many calls of this session had no answer, which usage does not count."""
+    count = 0 if run.progress is None else sum(run.progress.failures.values())
+    return f", {count} failed" if count else ""
+
+
+def _commonest_messages(run: Run) -> list[str]:
+    """Return the commonest message of each type of error, the commonest type first."""
+    messages = Counter(
+        (score.error.type, score.error.message) for score in run if score.error is not None
+    )
+    by_type: dict[str, str] = {}
+    for (kind, message), count in messages.most_common():
+        by_type.setdefault(kind, f"  {kind} x{count}: {message[:MAX_MESSAGE_LENGTH]}")
+    # one message per type: a thousand timeouts must not hide the one wrong key
+    return list(by_type.values())[:MAX_MESSAGES]
