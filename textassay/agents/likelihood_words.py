@@ -1,4 +1,4 @@
-"""GPTScore's words: the templates, directions and questions of each kind of task, as read from the packaged files."""
+"""GPTScore's words: templates, directions and questions by kind of task."""
 
 from __future__ import annotations
 

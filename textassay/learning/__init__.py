@@ -9,7 +9,7 @@ Example:
     [[3.0]]
 """
 
-from textassay.learning.aggregators import AGGREGATORS, JOINT, NAMES, Aggregator, Contributions
+from textassay.learning.aggregators import Aggregator, Contributions
 from textassay.learning.attribution import (
     Importance,
     Sampled,
@@ -20,6 +20,7 @@ from textassay.learning.attribution import (
     sampled_shapley,
 )
 from textassay.learning.checks import find_leaks
+from textassay.learning.learners import AGGREGATORS, JOINT, NAMES
 from textassay.learning.naming import features_for
 from textassay.learning.splits import folds, group_codes, hold_out, split_rows
 

@@ -20,68 +20,26 @@ import hashlib
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from textassay.learning.aspect import LearnedAspect
-from textassay.learning.auto import learn_auto
-from textassay.learning.averages import learn_avg, learn_corrw
-from textassay.learning.checks import find_leaks, limits_of, matrix, names_of, without_features
-from textassay.learning.joint_trees import learn_joint_forest, learn_joint_tree
-from textassay.learning.linear import learn_linear, learn_nnls, learn_ridge
-from textassay.learning.mlp import learn_joint_mlp, learn_mlp
-from textassay.learning.naming import features_for
-from textassay.learning.pooling import compare_pooling
-from textassay.learning.splits import Codes, Mask, group_codes
+from textassay.learning.checks import find_leaks, matrix, names_of, without_features
+from textassay.learning.learners import JOINT, NAMES, UNPOOLED, AspectLearner, TrainingRows
+from textassay.learning.splits import Mask, group_codes
 from textassay.learning.standardizer import Standardizer
-from textassay.learning.systems import MIN_SYSTEMS, SystemMeans, Systems
+from textassay.learning.systems import SystemMeans, Systems
 from textassay.learning.training import (
     Explaining,
     Floats,
-    JointLearner,
-    Learned,
-    Learner,
-    Predictor,
-    Training,
 )
-from textassay.learning.trees import learn_forest, learn_lightgbm, learn_tree
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
-
-AGGREGATORS: dict[str, Learner] = {
-    "auto": learn_auto,
-    "avg": learn_avg,
-    "corrw": learn_corrw,
-    "linear": learn_linear,
-    "nnls": learn_nnls,
-    "ridge": learn_ridge,
-    "tree": learn_tree,
-    "forest": learn_forest,
-    "mlp": learn_mlp,
-    "lightgbm": learn_lightgbm,
-}
-"""Learners of one aspect by name."""
-
-JOINT: dict[str, JointLearner] = {
-    "tree-joint": learn_joint_tree,
-    "forest-joint": learn_joint_forest,
-    "mlp-joint": learn_joint_mlp,
-}
-"""Learners of all aspects at once by name, as HD-Eval's are (equation 2, appendix C.3)."""
-
-NAMES = (*AGGREGATORS, *JOINT)
-"""Names of all aggregators."""
 
 FORMAT = 2
 """Version of what `to_dict` returns; 1 has neither bounds of features nor means of systems."""
-
-UNPOOLED = ("avg", "corrw", "mlp", *JOINT)
-"""Aggregators that take no means of systems: the plain averages, what has no exact contributions,
-and what learns all aspects at once, which cannot decide aspect by aspect."""
-
-_MIN_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +154,24 @@ class Aggregator:
             self._systems = SystemMeans.learn(
                 self._standardizer(matrix(pooled, "pooled features"), keep_gaps=True), labels
             )
-        if self.name in JOINT:
-            self._aspects = self._learn_together(x, y, codes, filled)
-            return self
-        self._aspects = [
-            self._learn(x, y[:, column], codes, filled, of_rows, (name, named))
-            for column, name in enumerate(self.targets_)
-        ]
+        rows = TrainingRows(self._standardizer(x), filled, codes, of_rows)
+        learner = AspectLearner(
+            self.name,
+            self.features_,
+            scales=self.scales,
+            seed=self.seed,
+            threads=self.threads,
+            systems=self._systems,
+            new_systems=new_systems,
+        )
+        self._aspects = (
+            learner.learn_together(self.targets_, rows, y)
+            if self.name in JOINT
+            else [
+                learner.learn(name, rows, ratings, named)
+                for name, ratings in zip(self.targets_, y.T, strict=True)
+            ]
+        )
         return self
 
     @property
@@ -383,117 +352,6 @@ class Aggregator:
         made._systems = None if known is None else SystemMeans.from_dict(known)
         made._aspects = [LearnedAspect.from_dict(aspect) for aspect in content["aspects"]]
         return made
-
-    def _learn(
-        self,
-        x: Floats,
-        ratings: Floats,
-        codes: Codes,
-        filled: Mask,
-        systems: Systems,
-        names: tuple[str, Iterable[str]],
-    ) -> LearnedAspect:
-        name, named = names
-        rows = filled & ~np.isnan(ratings)
-        target = ratings[rows]
-        mean, sd, limits = self._spread(target, name)
-        training = Training(
-            features=self._standardizer(x)[rows],
-            # standardized targets let penalties and shrinkage mean the same on any scale of
-            # ratings
-            target=(target - mean) / sd,
-            groups=codes[rows],
-            own=features_for(name, self.features_, named),
-            seed=self.seed,
-            threads=self.threads,
-        )
-        try:
-            learned = AGGREGATORS[self.name](training)
-            pooled, facts = self._learn_pooled(
-                training, [systems[i] for i in np.flatnonzero(rows).tolist()]
-            )
-        except DataError as error:
-            raise DataError(f"aspect {name!r}: {error}") from error
-        notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
-        made = LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **facts}, pooled)
-        self._refuse_constant(made, training.features, name)
-        return made
-
-    def _learn_together(
-        self, x: Floats, y: Floats, codes: Codes, filled: Mask
-    ) -> list[LearnedAspect]:
-        """Learn all aspects at once, from the rows that are rated on each of them."""
-        rows = filled & ~np.isnan(y).any(axis=1)
-        if rows.sum() < _MIN_ROWS:
-            raise DataError(
-                f"aggregator {self.name!r} learns all aspects at once and {int(rows.sum())} rows "
-                f"are rated on each of {', '.join(self.targets_)}; at least {_MIN_ROWS} needed. "
-                "Use one that learns aspect by aspect, such as 'mlp' or 'forest'"
-            )
-        ratings = y[rows]
-        spreads = [self._spread(t, name) for t, name in zip(ratings.T, self.targets_, strict=True)]
-        means, sds = np.array([one[0] for one in spreads]), np.array([one[1] for one in spreads])
-        features = self._standardizer(x)[rows]
-        predictors: list[Learned] = JOINT[self.name](
-            features, (ratings - means) / sds, seed=self.seed
-        )
-        groups = len(np.unique(codes[rows]))
-        aspects = []
-        for name, learned, spread in zip(self.targets_, predictors, spreads, strict=True):
-            notes = {"rows": len(ratings), "groups": groups, **learned.notes}
-            aspects.append(LearnedAspect(learned.predictor, *spread, notes))
-            self._refuse_constant(aspects[-1], features, name)
-        return aspects
-
-    def _spread(self, target: Floats, name: str) -> tuple[float, float, tuple[float, float]]:
-        """Return mean, standard deviation and limits of an aspect's ratings."""
-        if len(target) < _MIN_ROWS:
-            raise DataError(
-                f"aspect {name!r}: {len(target)} rated rows with features; at least {_MIN_ROWS}"
-                " needed"
-            )
-        if target.min() == target.max():
-            raise DataError(
-                f"aspect {name!r}: people rate all rows {target[0]:g}, so nothing can be learned"
-            )
-        limits = limits_of(target, self.scales.get(name), name)
-        return float(target.mean()), float(target.std()), limits
-
-    def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
-        fitted = np.clip(made.mean + made.sd * made.predictor.predict(features), *made.limits)
-        # LightGBM predicts a constant without a warning if it cannot split; as a score it would
-        # look valid
-        if fitted.min() == fitted.max():
-            raise DataError(
-                f"aspect {name!r}: aggregator {self.name!r} predicts {fitted[0]:g} for all of"
-                f" {len(features)} rows; use 'avg' or 'ridge', or more rows"
-            )
-
-    def _learn_pooled(
-        self, training: Training, systems: Systems
-    ) -> tuple[Predictor | None, dict[str, Any]]:
-        """Learn with the means of systems if they help.
-
-        Return the predictor and what was decided.
-        """
-        if self._systems is None:
-            return None, {}
-        known = self._systems.known(systems)
-        of_known = [name for name in systems if name in self._systems.means]
-        # with two systems their means are a label of the system, and any difference between them
-        # fits
-        if len(set(of_known)) < MIN_SYSTEMS or len(np.unique(training.groups[known])) < 2:
-            return None, {}
-        rows = training.rows(known)
-        beside = replace(
-            rows,
-            features=self._systems.beside(rows.features, of_known),
-            # the means of a feature belong to the aspect that the feature belongs to
-            own=np.concatenate([rows.own, rows.own]),
-        )
-        comparison = compare_pooling(rows, beside, group_codes(of_known), new=self.new_systems)
-        facts = {"systems": comparison.as_dict(len(set(of_known)), new=self.new_systems)}
-        return (AGGREGATORS[self.name](beside).predictor if comparison.helps else None), facts
 
     def _beside(self, z: Floats, systems: Systems | None) -> tuple[Mask, Floats]:
         """Return which rows have a known system, and those rows with its means beside them."""
