@@ -1,12 +1,7 @@
 """`fit --method hd-eval`.
 
-Iterative alignment with a model that rates criteria and takes them apart.
-
-OUT/fit.json        the request; the same command resumes an alignment that was stopped
-OUT/layers/N.json   the tree as it stood at layer N
-OUT/layers/N/       the run that rated the nodes of layer N
-OUT/answers/        answers of models, unless a cache is named
-OUT/evaluator.json  written last, with the report
+Iterative alignment with a model that rates criteria and takes them apart. `tree_folder` says what
+its folder holds.
 """
 
 from __future__ import annotations
@@ -38,8 +33,16 @@ from textassay.fitting.learn import Fitter, background_of
 from textassay.fitting.report import report_of
 from textassay.fitting.scales import scales_of
 from textassay.fitting.table import human_aspects, read_table
+from textassay.fitting.tree_folder import (
+    ANSWERS,
+    LAYERS,
+    PLAN,
+    note_saved_progress,
+    open_folder,
+    read_parts,
+)
 from textassay.learning.splits import Mask
-from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
+from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
 from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
 from textassay.methods.library import trees
@@ -47,7 +50,7 @@ from textassay.methods.library.profiles import with_absolute_path as absolute_pr
 from textassay.methods.method import model_for
 from textassay.runtime.connect import ledger_of, with_store
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
@@ -55,7 +58,6 @@ from textassay.runtime.storage.run_folder import RunFolder
 
 WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 """Shows how a session goes while its block runs."""
-PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
 OF_THE_TREE = ("tree", "depth", "output")
 """Options of HD-Eval that alignment decides itself."""
 
@@ -137,7 +139,7 @@ class Alignment:
         out = self.order.out
         if out is None:
             raise ConfigurationError(f"fit needs {parameter('out', 'EVALUATOR_DIR')}")
-        self._open(out)
+        open_folder(out, self._plan())
         async with AsyncExitStack() as stack:
             connected = await open_models(self.order.models, self.order.settings, stack)
             store = await open_store(self.order.settings, out / ANSWERS, stack)
@@ -151,7 +153,7 @@ class Alignment:
                 # an error while ratings are asked for is not one of learning, and these notes
                 # would mislead
                 if not layers.rating:
-                    self._warn_of_saved_progress(error, out)
+                    note_saved_progress(error, out, self.order.settings)
                 raise
 
     def _layers(
@@ -265,22 +267,6 @@ class Alignment:
             dry=folder is None,
         )
 
-    def _warn_of_saved_progress(self, error: DataError, out: Path) -> None:
-        """Add to a learning error that the paid ratings are kept, and what to change."""
-        error.add_note(
-            f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
-        )
-        error.add_note(
-            "to continue, repeat the same command with another aggregator, such as ridge or avg;"
-        )
-        if not self.order.settings.no_cache:
-            answers = self.order.settings.cache or out / ANSWERS
-            error.add_note(
-                f"or, with more rated rows or another task, with a new folder and the cache "
-                f"{answers}: "
-                "what was asked before is not asked again"
-            )
-
     def _plan(self) -> Json:
         """Return what must not change between two calls, as JSON values.
 
@@ -313,27 +299,6 @@ class Alignment:
             )
         )
         return plan
-
-    def _open(self, out: Path) -> None:
-        plan, file = self._plan(), out / PLAN
-        if is_evaluator(out) or not file.exists():
-            check_out(out)
-            try:
-                (out / LAYERS).mkdir(parents=True, exist_ok=True)
-                write_json(file, plan)
-            except OSError as error:
-                raise RunFolderError(f"the folder {out} cannot be written to: {error}") from error
-            return
-        try:
-            before = json.loads(file.read_bytes())
-        except (OSError, ValueError) as error:
-            raise RunFolderError(f"{file} cannot be read: {error}") from error
-        for key, value in plan.items():
-            if before.get(key) != value:
-                raise RunFolderError(
-                    f"{out} contains another alignment: its {key} is {before.get(key)!r}, not "
-                    f"{value!r}; choose another folder for {parameter('out')}"
-                )
 
     def _grown(self, aligned: Aligned) -> Json:
         """Return how the tree grew: `growth` for the evaluator, `report` for the report."""
@@ -479,7 +444,7 @@ class Layers:
         if self._alignment.tree is not None:
             return parts_in(self._alignment.tree, aspects)
         if file.exists():
-            return _read(file, aspects)
+            return read_parts(file, aspects)
         decomposer = decomposer_for(self._models, self._alignment.task, self._options)
         decompositions = await in_parallel(decomposer, aspects)
         write_json(file, [one.model_dump(mode="json") for one in decompositions])
@@ -497,30 +462,3 @@ def _stand_ins(aspects: Sequence[Aspect], layer: int, count: int) -> list[Aspect
     return [
         Aspect(name=name, definition=words, scale=SCALE, parent=parent) for name, parent in parts
     ]
-
-
-def _read(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
-    """Read the parts of criteria.
-
-    Raises:
-        RunFolderError: The file was edited, or its criteria are others than were found to matter.
-    """
-    try:
-        decompositions = [
-            Decomposition.model_validate(one) for one in json.loads(file.read_bytes())
-        ]
-    except (OSError, ValueError, TypeError) as error:
-        raise RunFolderError(
-            f"{file} cannot be read: {error}; delete it to ask for the parts again"
-        ) from error
-    # another aggregator can rank other criteria first; their parts must not be taken for these
-    if [one.of.id for one in decompositions] != [aspect.id for aspect in aspects]:
-        before, now = (
-            ", ".join(ids)
-            for ids in ([one.of.id for one in decompositions], [aspect.id for aspect in aspects])
-        )
-        raise RunFolderError(
-            f"{file} contains the parts of {before}, but {now} are to be decomposed; delete the"
-            " layers from there on, or choose another folder"
-        )
-    return decompositions
