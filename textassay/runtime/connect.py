@@ -12,7 +12,7 @@ Redis, dry runs) are imported where they are made.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,8 +24,10 @@ from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import Health, HealthModel
+from textassay.runtime.calls.identity import WithIdentity, without_address
 from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.calls.refusing import RefusingModel
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
@@ -34,7 +36,7 @@ from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, parameter
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
-from textassay.runtime.model import A, InProcessModel, Model, Q, Wrapper
+from textassay.runtime.model import InProcessModel, Model, Wrapper
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
@@ -142,7 +144,11 @@ class ConnectedModel(AsyncResource, Wrapper):
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
-        super().__init__(NotOpened(self.backend) if self._needs_opening else self.build_stack(None))
+        super().__init__(
+            RefusingModel(self.backend, _not_opened(self.backend.name))
+            if self._needs_opening
+            else self.build_stack(None)
+        )
 
     def check_open(self) -> None:
         """Refuse to be used in a way that would keep no answers, or no limits, although it should.
@@ -152,7 +158,7 @@ class ConnectedModel(AsyncResource, Wrapper):
                 outside of `async with`.
         """
         if self._needs_opening and not self._is_open:
-            raise _not_opened(self.name)
+            raise ConfigurationError(_not_opened(self.name))
 
     def build_stack(
         self,
@@ -190,7 +196,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         healthy: Model = HealthModel(retrying, once=once, health=self.health)
         if self._provider is not None:
             if store is None or book is None:
-                return WithoutBatches(healthy)
+                return RefusingModel(healthy, _without_book(healthy.name))
             healthy = self._batched(healthy, backend, store, book, self._provider)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
@@ -387,62 +393,15 @@ def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> 
     return outer if WATCH.observer is None else WATCH.observer.model(outer)
 
 
-def _not_opened(name: str) -> ConfigurationError:
-    return ConfigurationError(
+def _not_opened(name: str) -> str:
+    return (
         f"model {name!r} was connected with cache= or limits=, which `async with` opens: "
         "write `async with textassay.connect(...) as model:`"
     )
 
 
-class NotOpened(Wrapper):
-    """Stands for a model whose cache or shared limits are not open yet, and refuses to ask."""
-
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Refuse.
-
-        Raises:
-            ConfigurationError: Always.
-        """
-        raise _not_opened(self.name)
-
-
-class WithoutBatches(Wrapper):
-    """Stands for a model with `batch` set where nothing can be written down, and refuses to ask."""
-
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Refuse.
-
-        Raises:
-            ConfigurationError: Always.
-        """
-        raise ConfigurationError(
-            f"batches of {self.name!r} are written down in a run folder: give "
-            f"{parameter('out', 'RUN')}"
-        )
-
-
-class WithIdentity(Wrapper):
-    """A model under another identity: the same one at another address, say."""
-
-    def __init__(self, wrapped: Model, identity: Mapping[str, Any]) -> None:
-        super().__init__(wrapped)
-        self._identity = identity
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The identity it is known by."""
-        return self._identity
-
-
-def without_address(backend: Model) -> Model:
-    """Return a model of a server under an identity that is the same at each of its endpoints.
-
-    Raises:
-        ConfigurationError: It runs in this process.
-    """
-    if isinstance(backend, InProcessModel):
-        raise ConfigurationError(f"{backend.name!r} runs in this process and has no endpoints")
-    return WithIdentity(backend, {**backend.identity, "api_base": None})
+def _without_book(name: str) -> str:
+    return f"batches of {name!r} are written down in a run folder: give {parameter('out', 'RUN')}"
 
 
 def with_store(
