@@ -83,7 +83,8 @@ class Batches(MockServer):
             return web.json_response(error, status=429, headers={"Retry-After": "0.01"})
         name = f"batch-{next(self._ids)}"
         self.batches[name] = {
-            "id": name, "status": "in_progress", "created_at": asyncio.get_running_loop().time() + 4e9,
+            "id": name, "status": "in_progress",
+            "created_at": asyncio.get_running_loop().time() + 4e9,
             "input_file_id": body["input_file_id"], "metadata": body["metadata"],
         }  # fmt: skip
         return web.json_response(self.batches[name])

@@ -21,15 +21,16 @@ Floats = NDArray[np.float64]
 
 # fmt: off
 WORDS = [
-    "yes", "no", "Yes", "No", "the", "summary", "is", "good", "bad", "text", "a", "of", "and", "score",
-    "rate", "fluent", "source", "answer", "question", "Answer", "Question", "system", "user", "assistant",
-    "true", "false", "not", "very", "model", "output", "article", "with", "for", "coherent", "faithful",
-    "relevant",
+    "yes", "no", "Yes", "No", "the", "summary", "is", "good", "bad", "text", "a", "of", "and",
+    "score", "rate", "fluent", "source", "answer", "question", "Answer", "Question", "system",
+    "user", "assistant", "true", "false", "not", "very", "model", "output", "article", "with",
+    "for", "coherent", "faithful", "relevant",
 ]
 # fmt: on
 
 CHAT_TEMPLATE = (
-    "{%- for message in messages -%}<|turn|>{{ message.role }}\n{{ message.content | trim }}<|end|>\n{%- endfor -%}"
+    "{%- for message in messages -%}<|turn|>{{ message.role }}\n"
+    "{{ message.content | trim }}<|end|>\n{%- endfor -%}"
     "{%- if add_generation_prompt -%}<|turn|>assistant\n{%- endif -%}"
 )
 

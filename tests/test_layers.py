@@ -200,7 +200,8 @@ def test_help_loads_no_methods() -> None:
         "from textassay.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print([m for m in ('numpy', 'aiohttp', 'jinja2', 'textassay.methods', 'textassay.tools') if m in sys.modules])"
+        "print([m for m in ('numpy', 'aiohttp', 'jinja2', 'textassay.methods', 'textassay.tools') "
+        "if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True

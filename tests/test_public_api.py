@@ -14,8 +14,8 @@ import textassay
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
-    "Aspect", "AspectTree", "Example", "Graph", "Score", "connect", "evaluate", "evaluate_sync", "learning", "meta",
-    "methods", "stream", "tools",
+    "Aspect", "AspectTree", "Example", "Graph", "Score", "connect", "evaluate", "evaluate_sync",
+    "learning", "meta", "methods", "stream", "tools",
 }  # fmt: skip
 HEAVY = (
     "litellm",
@@ -35,8 +35,8 @@ HEAVY = (
 def run(program: str, folder: Path) -> str:
     """Run a program in an empty folder and return what it printed; it must print no warning."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=folder, capture_output=True, text=True, timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)},
+        [sys.executable, "-W", "error", "-c", program], cwd=folder, capture_output=True, text=True,
+        timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -76,7 +76,8 @@ def test_importing_is_quick_and_touches_nothing(tmp_path):
         "import textassay\n"
         "took = time.process_time() - began\n"
         "assert dict(os.environ) == before\n"
-        "written = [a for e, a in seen if e == 'open' and isinstance(a[1], str) and set(a[1]) & set('wax+')]\n"
+        "written = [a for e, a in seen if e == 'open' and isinstance(a[1], str) and set(a[1]) & "
+        "set('wax+')]\n"
         "assert not [a for a in written if '__pycache__' not in str(a[0])], written\n"
         "assert not [e for e, _ in seen if e.startswith(('socket.', 'subprocess.'))]\n"
         f"assert not set({HEAVY!r}) & set(sys.modules)\n"
@@ -94,6 +95,7 @@ def test_connecting_and_evaluating_never_import_litellm_for_other_models(tmp_pat
         "textassay.connect('direct/judge', api_base='http://127.0.0.1:9/v1')\n"
         "model = ScriptedModel(lambda request: 'Rating: 3')\n"
         "textassay.evaluate_sync([{'output': 'x'}], method='llm-score', model=model)\n"
-        "print(sorted({'litellm', 'openai', 'pandas', 'sklearn', 'lightgbm', 'torch'} & set(sys.modules)))\n"
+        "print(sorted({'litellm', 'openai', 'pandas', 'sklearn', 'lightgbm', 'torch'} & "
+        "set(sys.modules)))\n"
     )
     assert run(program, tmp_path) == "[]\n"

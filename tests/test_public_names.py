@@ -15,8 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = (
-    "agents", "calibration", "cluster", "demo", "learning", "meta", "methods", "prompts", "report", "runtime",
-    "telemetry", "testing", "tools",
+    "agents", "calibration", "cluster", "demo", "learning", "meta", "methods", "prompts", "report",
+    "runtime", "telemetry", "testing", "tools",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]

@@ -1,4 +1,6 @@
-"""What CONTRIBUTING lists for a built-in tool, backend, task and command: one message per thing says all it lacks.
+"""What CONTRIBUTING lists for a built-in tool, backend, task and command.
+
+One message per thing says all that it lacks.
 
 Methods have a test of their own, `tests/methods/test_adding_a_method.py`.
 """

@@ -177,7 +177,10 @@ async def test_ratings_that_nobody_asked_for_are_told_once_with_their_number():
 
 async def test_a_volunteered_overall_rating_is_not_the_last_aspects():
     task = tasks.load("dialogue", ["coherence", "groundedness"])
-    said = "Coherence\nScore: 2\n\nGroundedness\n(cannot tell)\n\nEvaluation Summary:\nOverall Score: 1"
+    said = (
+        "Coherence\nScore: 2\n\nGroundedness\n(cannot tell)\n\nEvaluation Summary:\n"
+        "Overall Score: 1"
+    )
     model = ScriptedModel([said])
     coherence, groundedness = await LLMFuser(asked(model, task), TOOLS)(
         EXAMPLE, task.aspects, [NLI, GONE]

@@ -16,7 +16,10 @@ TOOLS = (
     Assistant(name="nli", description="Whether the source entails the output.", scale=(0.0, 1.0)),
     Assistant(name="ter", description="Edits.", higher_is_better=False),
 )
-GOOD = "Assistant evaluators:\n- Coherence: none\n- Consistency: nli\n\nSteps:\n1. Read both.\n2. Rate."
+GOOD = (
+    "Assistant evaluators:\n- Coherence: none\n- Consistency: nli\n\nSteps:\n1. Read both.\n"
+    "2. Rate."
+)
 UNKNOWN = GOOD.replace("none", "rouge")
 
 pytestmark = pytest.mark.asyncio

@@ -15,7 +15,10 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example
 
 BOOK, _ = read_questions()
-SOUP = "Wow that's a lot of soup. Are you talking about the Fort-Reno Concert? I heard flasher will perform there."
+SOUP = (
+    "Wow that's a lot of soup. Are you talking about the Fort-Reno Concert? I heard flasher "
+    "will perform there."
+)
 WHOLE = Example(
     id="x", output=SOUP, source="A: Hi.", context="A fact.", references=("", "First.", "Second.")
 )
@@ -55,7 +58,8 @@ TABLES = {
     ("dialogue", "engagingness"): (
         "dialogue history fact response",
         "Is this an engaging response according to the dialogue history and fact?",
-        "Is this response sentence t x_t an engaging response according to the dialogue history and fact?",
+        "Is this response sentence t x_t an engaging response according to the dialogue history "
+        "and fact?",
     ),
     ("dialogue", "groundedness"): (
         "response fact",
@@ -164,10 +168,13 @@ async def test_one_sub_question_a_sentence_in_order():
         WHOLE, task.aspects[0]
     )
     assert [q.text for q in question_set.subquestions] == [
-        'Is this response sentence 1 "Wow that\'s a lot of soup." a coherent response given the dialogue history?',
-        'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" a coherent response given the '
+        'Is this response sentence 1 "Wow that\'s a lot of soup." a coherent response given the '
         "dialogue history?",
-        'Is this response sentence 3 "I heard flasher will perform there." a coherent response given the dialogue '
+        'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" a coherent '
+        "response given the "
+        "dialogue history?",
+        'Is this response sentence 3 "I heard flasher will perform there." a coherent response '
+        "given the dialogue "
         "history?",
     ]
     assert [q.index for q in question_set.subquestions] == [0, 1, 2]

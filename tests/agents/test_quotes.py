@@ -10,7 +10,10 @@ from textassay.agents.quotes import find_quote
 from textassay.demo.bundled import TASKS, data_file
 from textassay.runtime.data.dataset import Examples
 
-TEXT = "The 45-year-old (a baker) didn't sell 3.5 tons \u2014 \u201cnot one loaf\u201d, she said \u2026 on May 3."
+TEXT = (
+    "The 45-year-old (a baker) didn't sell 3.5 tons \u2014 \u201cnot one loaf\u201d, she said "
+    "\u2026 on May 3."
+)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bradley-Terry: the likelihood's maximum, intervals that hold, and rankings that are not made up."""
+"""Bradley-Terry: the likelihood's maximum, intervals that hold, no rankings that are made up."""
 
 from __future__ import annotations
 
@@ -175,10 +175,16 @@ def test_data_without_systems_or_judges_that_differ_are_refused(tmp_path):
 def test_systems_that_never_met_are_not_ranked_together(tmp_path):
     """a with b, and c with d."""
     pairs = [
-        Example(id=f"{a}{g}", output="x", system=a, group=str(g), meta={"output_b": "y", "system_b": b})
+        Example(
+            id=f"{a}{g}",
+            output="x",
+            system=a,
+            group=str(g),
+            meta={"output_b": "y", "system_b": b},
+        )
         for a, b in (("a", "b"), ("c", "d"))
         for g in range(5)
-    ]  # fmt: skip
+    ]
     rows = [{"id": one.id, "aspect": "tone", "value": 0.5} for one in pairs]
     file = tmp_path / "s.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -193,8 +199,9 @@ def test_a_run_of_pairwise_is_ranked_as_it_lies(tmp_path):
     data, run = write_examples(tmp_path / "data.jsonl", 12), tmp_path / "run"
     with served() as server:
         done = textassay(
-            "score", data, "--method", "pairwise", "--pair", "system", "-t", "summarization", "-a", "fluency",
-            "--model", "direct/mock", "--api-base", server.url, "--out", run, "--progress", "none",
+            "score", data, "--method", "pairwise", "--pair", "system", "-t", "summarization", "-a",
+            "fluency", "--model", "direct/mock", "--api-base", server.url, "--out", run,
+            "--progress", "none",
         )  # fmt: skip
     assert done.code == 0, done.err
     found = json.loads(rank(run, "--json").out)

@@ -64,8 +64,9 @@ def judged(
     data.write_text(json.dumps(TEXT), encoding="utf-8")
     with served(reply=reply) as server:
         done = textassay(
-            "score", data, "--method", method, "--task", "summarization", "--aspects", "fluency", "--model",
-            "direct/mock", "--api-base", server.url, "--out", tmp_path / "run", "--progress", "none", *flags,
+            "score", data, "--method", method, "--task", "summarization", "--aspects", "fluency",
+            "--model", "direct/mock", "--api-base", server.url, "--out", tmp_path / "run",
+            "--progress", "none", *flags,
         )  # fmt: skip
         [row] = rows_of(tmp_path / "run")
         return done, row, server.counters.requests
@@ -120,7 +121,8 @@ def test_prose_in_place_of_a_list(tmp_path, method, said):
 
 PLANS = {
     "another language": "Zuerst lese ich den Artikel, dann bewerte ich die Zusammenfassung.",
-    "another language, in form": "Bewerter:\n- Sprachfluss: chrf\nSchritte:\n1. Lesen.\n2. Bewerten.",
+    "another language, in form": "Bewerter:\n- Sprachfluss: chrf\nSchritte:\n1. Lesen.\n"
+    "2. Bewerten.",
     "unknown tool": "- Fluency: grammar_check\nSteps:\n1. Read.",
     "no steps": "- Fluency: chrf",
     "nothing": "",
@@ -202,8 +204,8 @@ def test_files_that_are_no_trees(tmp_path, server, name):
     path.write_text("".join(parts), encoding="utf-8")
     data.write_text(json.dumps(TEXT), encoding="utf-8")
     done = textassay(
-        "score", data, "--method", "hd-eval", "--model", "direct/mock", "--api-base", server.url, "--set",
-        f"tree={path}", "--out", tmp_path / "run",
+        "score", data, "--method", "hd-eval", "--model", "direct/mock", "--api-base", server.url,
+        "--set", f"tree={path}", "--out", tmp_path / "run",
     )  # fmt: skip
     assert done.code == 2
     assert problem in done.err
@@ -231,8 +233,8 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
     data = tmp_path / "data.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     done = textassay(
-        "score", data, "--method", method, "--task", task, "--model", "direct/mock", "--api-base", server.url, "--out",
-        tmp_path / "run", "--progress", "none",
+        "score", data, "--method", method, "--task", task, "--model", "direct/mock", "--api-base",
+        server.url, "--out", tmp_path / "run", "--progress", "none",
     )  # fmt: skip
     assert done.code == 1, done.err
     rows = rows_of(tmp_path / "run")
@@ -282,8 +284,9 @@ def test_a_model_that_lacks_what_a_method_needs(tmp_path, method, lack, names):
     data.write_text(json.dumps(TEXT), encoding="utf-8")
     with served(**{lack: True}) as server:
         done = textassay(
-            "score", data, "--method", method, "--task", "summarization", "--aspects", "fluency", "--model",
-            "direct/mock", "--api-base", server.url, "--out", tmp_path / "run", "--progress", "none",
+            "score", data, "--method", method, "--task", "summarization", "--aspects", "fluency",
+            "--model", "direct/mock", "--api-base", server.url, "--out", tmp_path / "run",
+            "--progress", "none",
         )  # fmt: skip
     assert done.code == 2
     assert names in done.err
@@ -300,8 +303,8 @@ async def _evaluate(server, tmp_path, **options):
     rows = [{**TEXT, "id": id_} for id_ in "abc"]
     async with package.connect("direct/mock", api_base=server.url) as model:
         return await package.evaluate(
-            rows, method="fusion-eval", task="summarization", model=model, tools=[words, "chrf"], options=options,
-            out=tmp_path / "run",
+            rows, method="fusion-eval", task="summarization", model=model, tools=[words, "chrf"],
+            options=options, out=tmp_path / "run",
         )  # fmt: skip
 
 

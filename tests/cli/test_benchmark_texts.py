@@ -26,8 +26,8 @@ def judged(server, tmp_path, method, task, *flags):
     if not path.exists():
         pytest.skip(f"benchmark data {DATA[task]} not found in {FOLDER}; set TEXTASSAY_DATA")
     done = textassay(
-        "score", path, "--method", method, "--task", task, "--model", "direct/mock", "--api-base", server.url, "--out",
-        tmp_path / "run", "--progress", "none", "--no-cache", *flags,
+        "score", path, "--method", method, "--task", task, "--model", "direct/mock", "--api-base",
+        server.url, "--out", tmp_path / "run", "--progress", "none", "--no-cache", *flags,
     )  # fmt: skip
     assert done.code == 0, (done.out, done.err)
     rows = rows_of(tmp_path / "run")

@@ -67,7 +67,10 @@ def test_estimate_prints_the_fixed_document(world):
     assert done.code == 0, done.err
     found = json.loads(done.out)
     whole, *systems = found["rows"]
-    keys = "aspect human system n groups rated rated_groups judge_only labels_only corrected lambda worth"
+    keys = (
+        "aspect human system n groups rated rated_groups judge_only labels_only corrected "
+        "lambda worth"
+    )
     for key in keys.split():
         assert key in whole
     assert (whole["n"], whole["groups"], whole["rated"], whole["rated_groups"]) == (120, 40, 45, 15)
@@ -200,7 +203,8 @@ def test_compare_and_its_gate(world):
     done = textassay("compare", file, world["scores"], world["data"], "--json")
     row = json.loads(done.out)["rows"][0]
     assert list(row)[:13] == [
-        "aspect", "n", "groups", "a", "b", "p", "p_holm", "wins", "ties", "losses", "difference", "low", "high",
+        "aspect", "n", "groups", "a", "b", "p", "p_holm", "wins", "ties", "losses", "difference",
+        "low", "high",
     ]  # fmt: skip
     assert (row["n"], row["groups"], row["losses"]) == (120, 40, 0)
     assert row["p"] < 0.001

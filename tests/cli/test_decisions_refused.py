@@ -1,4 +1,4 @@
-"""Bad input of the commands from scores to decisions, beside what tests/cli/test_decisions.py has."""
+"""Bad input of the commands from scores to decisions, beside tests/cli/test_decisions.py."""
 
 from __future__ import annotations
 

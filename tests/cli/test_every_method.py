@@ -76,9 +76,10 @@ def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, t
     for task, count in COUNTS.items():
         run, first = tmp_path / task, tasks.load(task).aspects[0].name
         done = textassay(
-            "score", data_file(task), "--method", method, "--task", task, "--model", f"llamacpp/{tiny_model}",
-            "--out", run, "--progress", "none", "--set", "profile=embedded", "--set", "n_gpu_layers=0",
-            "--set", "threads=1", "--set", "n_ctx=2048", "--aspects", first, "--limit", LIMIT,
+            "score", data_file(task), "--method", method, "--task", task, "--model",
+            f"llamacpp/{tiny_model}", "--out", run, "--progress", "none", "--set",
+            "profile=embedded", "--set", "n_gpu_layers=0", "--set", "threads=1", "--set",
+            "n_ctx=2048", "--aspects", first, "--limit", LIMIT,
         )  # fmt: skip
         assert done.code == 0, (task, done.out, done.err)
         rows = rows_of(run)
@@ -97,9 +98,10 @@ def test_over_the_bundled_examples_on_a_local_model(tiny_model, tmp_path, method
     for task, count in COUNTS.items():
         run, first = tmp_path / task, tasks.load(task).aspects[0].name
         done = textassay(
-            "score", data_file(task), "--method", method, "--task", task, "--model", f"llamacpp/{tiny_model}",
-            "--out", run, "--progress", "none", "--set", "n_gpu_layers=0", "--set", "threads=1", "--set",
-            "n_ctx=8192", "--aspects", first, "--limit", LIMIT, *ON_A_LOCAL_MODEL[method],
+            "score", data_file(task), "--method", method, "--task", task, "--model",
+            f"llamacpp/{tiny_model}", "--out", run, "--progress", "none", "--set", "n_gpu_layers=0",
+            "--set", "threads=1", "--set", "n_ctx=8192", "--aspects", first, "--limit", LIMIT,
+            *ON_A_LOCAL_MODEL[method],
         )  # fmt: skip
         assert done.code in (0, 1), (task, done.out, done.err)
         rows = rows_of(run)

@@ -180,7 +180,8 @@ UNPRIVILEGED = """
 import os, sys
 import textassay.cli.app, textassay.cli.score
 from textassay.runtime.backends.scripted import ScriptedModel
-textassay.methods.build("llm-score", ScriptedModel())  # loads the rest while the interpreter's files can be read
+# loads the rest while the interpreter's files can be read
+textassay.methods.build("llm-score", ScriptedModel())
 if os.geteuid() == 0:
     os.setuid(65534)
 textassay.cli.app.main()

@@ -34,8 +34,8 @@ def judged(tmp_path, texts, reply, *flags):
 
     with served(reply=answer) as server:
         done = textassay(
-            "score", data, "--method", "llm-score", "--model", "direct/mock", "--api-base", server.url,
-            "--aspects", "fluency", "--out", tmp_path / "run", *flags,
+            "score", data, "--method", "llm-score", "--model", "direct/mock", "--api-base",
+            server.url, "--aspects", "fluency", "--out", tmp_path / "run", *flags,
         )  # fmt: skip
     return done, {row["id"]: row for row in rows_of(tmp_path / "run")}, sent
 
@@ -112,8 +112,8 @@ def test_a_prompt_too_long_for_the_model_is_the_one_score_s_error(tmp_path):
     )
     with served(context=3000) as server:
         done = textassay(
-            "score", data, "--method", "llm-score", "--model", "direct/mock", "--api-base", server.url,
-            "--aspects", "fluency", "--out", tmp_path / "run",
+            "score", data, "--method", "llm-score", "--model", "direct/mock", "--api-base",
+            server.url, "--aspects", "fluency", "--out", tmp_path / "run",
         )  # fmt: skip
     assert done.code == 1
     assert "1 error (ContextTooLong x1)" in done.out

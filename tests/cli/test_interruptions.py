@@ -22,7 +22,10 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 # a test run that was started in the background hands its children an interrupt that is ignored; a
 # terminal does not
-MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from textassay.cli import main; main()"
+MAIN = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from "
+    "textassay.cli import main; main()"
+)
 COUNT = 120
 IN_FLIGHT = 8
 
@@ -69,8 +72,8 @@ def test_a_killed_run_loses_no_finished_score_and_repeats_only_what_was_in_fligh
             process.send_signal(signal.SIGKILL)
             process.wait()
         raw = (run / "scores.jsonl").read_bytes()
-        finished = {tuple(json.loads(line)[key] for key in ("id", "aspect", "value")) for line in raw.splitlines(True)
-                    if line.endswith(b"\n")}  # fmt: skip
+        rows = [json.loads(line) for line in raw.splitlines(True) if line.endswith(b"\n")]
+        finished = {(row["id"], row["aspect"], row["value"]) for row in rows}
         assert len(finished) >= lines
         server.options.hold_after = 0
         done = textassay("resume", run)
@@ -164,8 +167,8 @@ def in_terminal(
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color"}
     with subprocess.Popen(
-        arguments, cwd=ROOT, stdin=side, stdout=side, stderr=side, start_new_session=True, env=environment,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        arguments, cwd=ROOT, stdin=side, stdout=side, stderr=side, start_new_session=True,
+        env=environment, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     ) as process:  # fmt: skip
         os.close(side)
         shown = b""

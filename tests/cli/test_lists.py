@@ -119,9 +119,9 @@ def test_calibrations_and_fits_are_told_as_json(tmp_path):
 
 
 TABLES = (
-    "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "cascade", "compare", "demo",
-    "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "meta", "methods", "resume", "score",
-    "settings", "show", "stress", "tasks", "tools list", "tools score",
+    "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "cascade", "compare",
+    "demo", "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "meta", "methods",
+    "resume", "score", "settings", "show", "stress", "tasks", "tools list", "tools score",
 )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.cli.harness import textassay, write_examples
 
 KEYS = [
-    "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman", "kendall", "ci",
-    "systems", "note",
+    "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman",
+    "kendall", "ci", "systems", "note",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What goes out to a server for rows of docs/methods.md: recorded requests, from the command line."""
+"""Requests for rows of docs/methods.md as a server records them, from the command line."""
 
 import json
 import re

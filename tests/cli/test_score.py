@@ -89,8 +89,8 @@ def test_a_dry_run_knows_what_a_shared_cache_holds(server, data, run, tmp_path):
     """What an earlier run paid for is not counted again."""
     assert score(data, run, server, "--cache", tmp_path / "cache").code == 0
     foretold = textassay(
-        "score", data, "--method", "llm-score", *ask(server), "--aspects", "coherence,fluency,relevance",
-        "--cache", tmp_path / "cache", "--dry-run",
+        "score", data, "--method", "llm-score", *ask(server), "--aspects",
+        "coherence,fluency,relevance", "--cache", tmp_path / "cache", "--dry-run",
     )  # fmt: skip
     assert re.search(r"^calls +6$", foretold.out, re.MULTILINE)
     assert re.search(r"^answers in the cache +12$", foretold.out, re.MULTILINE)
@@ -205,8 +205,10 @@ def test_a_file_of_flags_is_read_and_the_command_line_wins(server, data, run, tm
     config = tmp_path / "flags.toml"
     config.write_text(
         f"data = {json.dumps(str(data))}\n"
-        f'method = "llm-score"\nmodel = "direct/mock"\napi-base = "{server.url}"\naspects = "coherence,fluency"\n'
-        f"limit = 5\nn = 3\nprice = [1, 2]\nout = {json.dumps(str(tmp_path / 'other'))}\nprogress = 'none'\n"
+        f'method = "llm-score"\nmodel = "direct/mock"\napi-base = "{server.url}"\n'
+        f'aspects = "coherence,fluency"\n'
+        f"limit = 5\nn = 3\nprice = [1, 2]\nout = {json.dumps(str(tmp_path / 'other'))}\n"
+        f"progress = 'none'\n"
         "[set]\nattempts = 2\nparse_retries = 0\n[fields]\nsystem = 'meta.system'\n".replace(
             "[fields]\nsystem = 'meta.system'\n", ""
         )
@@ -259,8 +261,8 @@ def test_fields_may_have_other_names(server, run, tmp_path):
 def test_models_may_differ_by_role(server, data, run):
     """The steps are asked of one model and the scores of another; both stand in the manifest."""
     done = textassay(
-        "score", data, "--method", "g-eval", "--aspects", "fluency", "--out", run, "--api-base", server.url,
-        "--model", "direct/judge", "--model", "steps=direct/writer",
+        "score", data, "--method", "g-eval", "--aspects", "fluency", "--out", run, "--api-base",
+        server.url, "--model", "direct/judge", "--model", "steps=direct/writer",
     )  # fmt: skip
     assert done.code == 0
     models = json.loads((run / "manifest.json").read_text())["models"]
@@ -310,7 +312,7 @@ def test_what_is_unscored_is_counted_with_its_reasons(data, run):
     ("count", "varies", "said"), [(10, False, True), (10, True, False), (4, False, False)]
 )
 def test_samples_that_never_differ_are_reported(tmp_path, run, count, varies, said):
-    """A server that ignores the temperature makes further samples worthless; few scores show nothing."""
+    """Further samples are worthless if a server ignores temperature; few scores show nothing."""
     data = write_examples(tmp_path / "some.jsonl", count)
     drawn = iter(range(10_000))
     with served(reply=lambda body, draw: f"Rating: {2 + next(drawn) % 2 * varies}") as judge:

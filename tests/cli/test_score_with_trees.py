@@ -52,8 +52,8 @@ async def test_every_task_is_judged_with_the_calls_that_the_dry_run_foretells(
     (tmp_path / "story.toml").write_text(STORY)
     task = str(tmp_path / task) if task.endswith(".toml") else task
     flags = {
-        "data": tmp_path / "data.jsonl", "method": method, "model": {"": "direct/mock"}, "task": task,
-        "api_base": server.url, "progress": "none", "out": tmp_path / "run",
+        "data": tmp_path / "data.jsonl", "method": method, "model": {"": "direct/mock"},
+        "task": task, "api_base": server.url, "progress": "none", "out": tmp_path / "run",
     }  # fmt: skip
     assert await execute(command_from(flags | {"dry_run": True}, options)) == 0
     foretold = int(re.search(r"calls +(\d+)", capsys.readouterr().out)[1])

@@ -18,14 +18,16 @@ from textassay.cli.exits import run_async
 
 ROOT = Path(__file__).parents[2]
 UNUSED = {
-    "litellm", "openai", "llama_cpp", "torch", "transformers", "onnxruntime", "numpy", "scipy", "pandas", "pyarrow",
-    "lightgbm", "sklearn", "nltk", "sacrebleu", "rouge_score", "redis", "tenacity",
+    "litellm", "openai", "llama_cpp", "torch", "transformers", "onnxruntime", "numpy", "scipy",
+    "pandas", "pyarrow", "lightgbm", "sklearn", "nltk", "sacrebleu", "rouge_score", "redis",
+    "tenacity",
 }  # fmt: skip
 OF_OTHERS = (
-    "textassay.learning", "textassay.meta", "textassay.fitting", "textassay.calibration", "textassay.report",
-    "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry", "textassay.tools.engines",
-    "textassay.runtime.batches", "textassay.runtime.backends.llamacpp", "textassay.runtime.backends.transformers",
-    "textassay.runtime.backends.litellm", "textassay.runtime.backends.replay", "textassay.runtime.calls.redis_quota",
+    "textassay.learning", "textassay.meta", "textassay.fitting", "textassay.calibration",
+    "textassay.report", "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry",
+    "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.llamacpp",
+    "textassay.runtime.backends.transformers", "textassay.runtime.backends.litellm",
+    "textassay.runtime.backends.replay", "textassay.runtime.calls.redis_quota",
 )  # fmt: skip
 PROGRAM = """
 import sys
@@ -58,7 +60,8 @@ async def test_a_run_with_a_direct_model_imports_only_what_it_uses(mock_server, 
     data.write_text(json.dumps({"id": "a", "output": "A text."}))
     found = await asyncio.to_thread(
         modules_of,
-        *("score", str(data), "--method", "llm-score", "--aspects", "fluency", "--model", "direct/mock"),
+        *("score", str(data), "--method", "llm-score", "--aspects", "fluency", "--model",
+            "direct/mock"),
         *("--api-base", server.url, "--out", "run", "--progress", "none"),
         folder=tmp_path,
     )  # fmt: skip

@@ -25,8 +25,9 @@ KEYS = {
 
 def stressed(server, data, run, *flags):
     return textassay(
-        "stress", data, "--method", "llm-score", "-t", "summarization", "-a", "coherence", "--model", "direct/mock",
-        "--api-base", server.url, "--out", run, "--progress", "none", *flags,
+        "stress", data, "--method", "llm-score", "-t", "summarization", "-a", "coherence",
+        "--model", "direct/mock", "--api-base", server.url, "--out", run, "--progress", "none",
+        *flags,
     )  # fmt: skip
 
 

@@ -32,7 +32,8 @@ from textassay.runtime.errors import (
         (("--cluster", "ray", "--processes", "2"), "--workers N sets the number of workers"),
         (("--cluster", "ray", "--batch"), "--cluster and --batch exclude each other"),
         (("--cluster", "ray", "--workers", "0"), "--workers must be at least 1, not 0"),
-        (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot divide --concurrency 8"),
+        (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot divide --concurrency "
+            "8"),
         (("--workers", "2"), "--workers goes with --cluster"),
     ],
 )  # fmt: skip

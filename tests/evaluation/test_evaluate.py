@@ -319,8 +319,8 @@ async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server,
     rows = [{"id": f"x{i}", "output": f"Text {i}."} for i in range(200)]
     settings = Settings(api_base=server.url, concurrency=8)
     wanted = {
-        "method": "llm-score", "model": "direct/mock", "aspects": ["fluency"], "out": tmp_path / "run",
-        "settings": settings,
+        "method": "llm-score", "model": "direct/mock", "aspects": ["fluency"],
+        "out": tmp_path / "run", "settings": settings,
     }  # fmt: skip
     task = asyncio.create_task(evaluate(rows, **wanted))
     scores = tmp_path / "run" / "scores.jsonl"
@@ -365,8 +365,8 @@ def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
         "out='run')\nprint(len(run.scores))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-W", "always", "-c", program], cwd=tmp_path, capture_output=True,
+        text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")
 

@@ -12,7 +12,8 @@ pytestmark = pytest.mark.asyncio
 
 DOCUMENTS = 5
 FORMS = {("gpt-4-0314", "rts"): "number", ("gpt-3.5-turbo-0301", "rts"): "number",
-         ("gpt-3.5-turbo-0301", "mcq"): "letters", ("gpt-3.5-turbo-0301", "stareval"): "stars"}  # fmt: skip
+         ("gpt-3.5-turbo-0301", "mcq"): "letters",
+         ("gpt-3.5-turbo-0301", "stareval"): "stars"}  # fmt: skip
 
 
 def recorded(judge, prompt, dimension):
@@ -47,7 +48,8 @@ async def test_values_equal_the_record(mock_server, judge, prompt, dimension):
     server = await mock_server(reply=reply)
     run = await evaluate(
         rows, method="llm-score", task="summarization", aspects=[dimension], model="direct/judge",
-        settings=Settings(api_base=server.url), options={"form": FORMS[judge, prompt], "parse_retries": 0},
+        settings=Settings(api_base=server.url),
+        options={"form": FORMS[judge, prompt], "parse_retries": 0},
     )  # fmt: skip
     found = {score.id: score.value for score in run}
     unequal = [

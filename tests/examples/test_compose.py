@@ -11,9 +11,11 @@ ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "compose.md").read_text(encoding="utf-8")
 SHOWN = {
     "jury": r"bridge-lead +[1-5](\.\d)?\n(.*\n)*.*abstained: the jurors say \[",
-    "cascade": r"36 scores: 36 requests to the cheap judge, ([1-9]|[12]\d|3[0-5]) to the strong one",
+    "cascade": r"36 scores: 36 requests to the cheap judge, "
+    r"([1-9]|[12]\d|3[0-5]) to the strong one",
     "best_of": r"(\w+: \w+ \(total \d+\.0, 0 without a score\)\n){6}",
-    "own_agent": r"36 scores; steps written 1 time; the judge saw \['1\. Read the text\.', '2\. Say it aloud\.'\]",
+    "own_agent": r"36 scores; steps written 1 time; the judge saw "
+    r"\['1\. Read the text\.', '2\. Say it aloud\.'\]",
     "with_tool": r"36 scores(.*\n)+.*numbers_kept.*",
     "replay": r"again_from_run: same values: True; requests in both runs together: 36\n"
     r"again_from_answers: same values: True; requests in both runs together: 36\n",

@@ -1,4 +1,4 @@
-"""Alignment on a tree that is given, what chance would choose, and what figures are averaged over."""
+"""Alignment on a given tree, what chance would choose, and what figures are averaged over."""
 
 import numpy as np
 import pytest

@@ -187,7 +187,7 @@ def test_the_guide(suite):
 
 @pytest.mark.skipif(not INSTALLED, reason="needs the entry point of an installed textassay")
 def test_nothing_heavy_is_imported_without_the_fixture(suite, monkeypatch):
-    """A session that finds the plugin by its entry point pays for no import but the plugin's own."""
+    """A session that finds the plugin by its entry point imports nothing but the plugin itself."""
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     suite.makeconftest(
         """

@@ -106,7 +106,8 @@ def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """A table with the columns that the page maps."""
     reader.names["..."] = (
-        "--method llm-score --task summarization --aspects coherence --field coherence=human.coherence --model direct/judge --out runs/first"
+        "--method llm-score --task summarization --aspects coherence --field "
+        "coherence=human.coherence --model direct/judge --out runs/first"
     )
     rows = [
         json.loads(line)

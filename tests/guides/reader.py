@@ -22,7 +22,8 @@ def write_folder(folder: Path, url: str) -> None:
     _write(folder / "rated.jsonl", rows[:32] + unrated[32:])
     _write(folder / "new.jsonl", unrated[:6])
     (folder / "judge.toml").write_text(
-        f'method = "llm-score"\ntask = "summarization"\nmodel = "direct/judge"\napi_base = "{url}"\n'
+        f'method = "llm-score"\ntask = "summarization"\nmodel = "direct/judge"\n'
+        f'api_base = "{url}"\n'
         'aspects = "fluency"\nset = { batch_wait = 0.05, batch_poll = 0.02 }\n',
         encoding="utf-8",
     )
@@ -45,7 +46,8 @@ def _row(source: int, system: int, rng: random.Random) -> dict[str, object]:
     return {
         "id": f"doc-{source}-M{system}",
         "output": f"Text {source} of system {system} says that it rained on {3 + source} days.",
-        "source": f"It rained in place {source} on {3 + source} days, and the river rose by {system}.",
+        "source": f"It rained in place {source} on {3 + source} days, and the river rose by "
+        f"{system}.",
         "references": [f"It rained on {3 + source} days."],
         "system": f"M{system}",
         "group": f"doc-{source}",

@@ -72,7 +72,8 @@ def test_loaded_in_a_new_process_all_give_equal_bits(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(fitted(name).to_dict(), allow_nan=False))
     np.save(tmp_path / "features.npy", x)
     code = (
-        "import json, sys, numpy as np; from pathlib import Path; from textassay.learning import Aggregator\n"
+        "import json, sys, numpy as np; from pathlib import Path; from textassay.learning import "
+        "Aggregator\n"
         "for path in Path(sys.argv[1]).glob('*.json'):\n"
         "    made = Aggregator.from_dict(json.loads(path.read_text()))\n"
         "    np.save(path.with_suffix('.npy'), made.predict(np.load(path.parent / 'features.npy')))"

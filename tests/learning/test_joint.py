@@ -1,4 +1,4 @@
-"""Aggregators that learn all aspects at once: as good as scikit-learn's trees, one structure for all aspects."""
+"""Aggregators that learn all aspects at once: as good as scikit-learn's trees, one structure."""
 
 import itertools
 

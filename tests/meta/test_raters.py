@@ -32,7 +32,9 @@ PAPER = np.array(
 ).T
 
 
-@pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
+)
 def test_alpha_is_krippendorffs_own(level, alpha):
     """The worked example C of Krippendorff (2011): four observers, twelve units, gaps."""
     assert krippendorff_alpha(PAPER, level=level) == pytest.approx(alpha, abs=5e-4)

@@ -51,8 +51,8 @@ def test_equal_names_pair_and_the_json_is_as_fixed(tmp_path):
     document = json.loads(json.dumps(table.as_dict(), allow_nan=False))
     first, second = document["rows"]
     assert list(first) == [
-        "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman", "kendall", "ci",
-        "systems", "note",
+        "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson",
+        "spearman", "kendall", "ci", "systems", "note",
     ]  # fmt: skip
     assert {k: first[k] for k in list(first)[:7]} == {
         "aspect": "coherence",
@@ -132,7 +132,8 @@ def test_gzip_blank_lines_a_byte_order_mark_and_whole_ids_are_taken(tmp_path):
     path = tmp_path / "s.jsonl.gz"
     path.write_bytes(
         gzip.compress(
-            '\ufeff{"id": 7, "aspect": "ä", "value": 1}\r\n\n{"id": "8", "aspect": "ä", "value": -2.5}'.encode()
+            '\ufeff{"id": 7, "aspect": "ä", "value": 1}\r\n\n'
+            '{"id": "8", "aspect": "ä", "value": -2.5}'.encode()
         )
     )
     assert meta.read_scores(path) == {"ä": {"7": 1.0, "8": -2.5}}
@@ -192,8 +193,8 @@ def test_scores_and_examples_are_taken_as_they_come(tmp_path):
     class Run:
         scores = tuple(
             Score(
-                id=one["id"], aspect="coherence", value=one["value"], outcome="scored", scale=(0, 5), how="text",
-                signature="s",
+                id=one["id"], aspect="coherence", value=one["value"], outcome="scored",
+                scale=(0, 5), how="text", signature="s",
             )
             for one in rows
         )  # fmt: skip

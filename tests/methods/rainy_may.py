@@ -3,7 +3,8 @@
 ROWS = [
     {
         "id": str(number),
-        "output": f'It rained {number} times. "Never again," she said. It was the wettest May ever.',
+        "output": f'It rained {number} times. "Never again," she said. '
+        "It was the wettest May ever.",
         "source": f"A: How was May?\nB: It rained {number} times in May.",
         "context": "Rain is wet.",
         "references": ["It rained in May.", "May was wet."],

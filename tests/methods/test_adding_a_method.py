@@ -65,7 +65,8 @@ def missing(method: Any) -> list[str]:
             f"| `{name}` |" in docs
         ),
         f"README.md: `{name}` among the methods": f"`{name}`" in text("README.md"),
-        "tests/methods/golden_requests.json: its requests (python tests/methods/test_golden_requests.py)": (
+        "tests/methods/golden_requests.json: its requests (python "
+        "tests/methods/test_golden_requests.py)": (
             f'"{name} scripted' in text("tests/methods/golden_requests.json")
         ),
         f"tests/methods/: a test that names {name!r}": any(
@@ -95,6 +96,6 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
 
     files = {what.partition(":")[0] for what in missing(Nothing)}
     assert {Path(file).name for file in files} == {
-        Path(__file__).name, "nothing.jinja", "by_name.py", "__init__.py", "methods.md", "README.md", "golden_requests.json",
-        "methods",
+        Path(__file__).name, "nothing.jinja", "by_name.py", "__init__.py", "methods.md",
+        "README.md", "golden_requests.json", "methods",
     }  # fmt: skip

@@ -203,7 +203,8 @@ async def test_inter_takes_the_data_sets_own_aspects_on_their_own_scales():
     assert score.value == 2
     assert [stage(request) for request in model.requests] == ["ratings", "target"]
     assert [(item["text"], item["value"]) for item in score.evidence] == [
-        ("naturalness", 3), ("coherence", 2), ("engagingness", 1), ("groundedness", 0), ("understandability", 1)
+        ("naturalness", 3), ("coherence", 2), ("engagingness", 1), ("groundedness", 0),
+        ("understandability", 1)
     ]  # fmt: skip
     assert "4. groundedness (0 to 1)" in model.requests[0].text
     assert "overall (" not in model.requests[0].text

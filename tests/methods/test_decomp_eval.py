@@ -14,8 +14,10 @@ from textassay.runtime.model import Capabilities
 
 SOUP = Example(
     id="x",
-    output="Wow that's a lot of soup. Are you talking about the Fort-Reno Concert? I heard flasher will perform there.",
-    source="Speaker A: That's one U.S. city I haven't been to.\nSpeaker B: They'll have 100 gallons of crab soup!",
+    output="Wow that's a lot of soup. Are you talking about the Fort-Reno Concert? I heard flasher "
+    "will perform there.",
+    source="Speaker A: That's one U.S. city I haven't been to.\n"
+    "Speaker B: They'll have 100 gallons of crab soup!",
     context="from left, emma baker of flasher will perform this summer's final fort reno concert.",
     references=("It is a lot of soup.",),
 )
@@ -52,7 +54,8 @@ async def test_the_case_of_table_11():
     assert [(piece["text"], piece["answer"]) for piece in score.evidence] == [
         (f'Is this response sentence 1 "Wow that\'s a lot of soup." {COHERENT}', "yes"),
         (
-            f'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" {COHERENT}',
+            'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" '
+            f"{COHERENT}",
             "no",
         ),
         (f'Is this response sentence 3 "I heard flasher will perform there." {COHERENT}', "yes"),
@@ -289,7 +292,8 @@ async def test_a_task_of_the_users_own_is_asked_about_by_templates(tmp_path):
     path = tmp_path / "story.toml"
     path.write_text(
         'intro = "A story."\noutput_name = "Story"\n[[aspects]]\nname = "suspense"\n'
-        'definition = "whether one wants to know how it goes on."\n[[aspects]]\nname = "wit"\ndefinition = "jokes"\n'
+        'definition = "whether one wants to know how it goes on."\n[[aspects]]\nname = "wit"\n'
+        'definition = "jokes"\n'
         'question = "Is this a witty story?"\n',
         encoding="utf-8",
     )
@@ -309,7 +313,8 @@ async def test_a_task_of_the_users_own_is_asked_about_by_templates(tmp_path):
 async def test_a_file_of_questions_takes_the_place_of_the_packages(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
-        'instruction = "Say yes or no."\n[[tasks.dialogue.coherence]]\ninputs = { output = "reply" }\n'
+        'instruction = "Say yes or no."\n[[tasks.dialogue.coherence]]\n'
+        'inputs = { output = "reply" }\n'
         'question = "Does it fit?"\nsubquestion = "Does {sentence} fit?"\nvalue = "average"\n',
         encoding="utf-8",
     )

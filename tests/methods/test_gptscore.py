@@ -234,7 +234,8 @@ async def test_a_users_own_definition_stands_in_the_prompt(tmp_path):
     path = tmp_path / "story.toml"
     path.write_text(
         'intro = "A story."\noutput_name = "Story"\n[[aspects]]\nname = "coherence"\n'
-        'definition = "whether its times fit together."\n[[aspects]]\nname = "gore"\ndefinition = "blood."\n'
+        'definition = "whether its times fit together."\n[[aspects]]\nname = "gore"\n'
+        'definition = "blood."\n'
         'higher_is_better = false\n[[aspects]]\nname = "fluency"\n'
         'definition = "Is the generated text well-written and grammatical?"\n',
         encoding="utf-8",
@@ -297,7 +298,8 @@ async def test_demonstrations_repeat_the_pair_before_the_text(demonstrations):
         model, "summarization", ["coherence", "fluency"], demonstrations=demonstrations, k=2
     )
     assert model.requests[0].prompt == (
-        "Generate a coherent summary for the following text: It rained all day.\n\nTl;dr Rain fell.\n\n"
+        "Generate a coherent summary for the following text: It rained all day.\n\n"
+        "Tl;dr Rain fell.\n\n"
         "Snow fell in May.\n\nTl;dr It snowed.\n\nIn 1987 a cat sat on a mat.\n\nTl;dr"
     )
     assert "snowed" not in model.requests[1].prompt
@@ -555,7 +557,10 @@ async def test_a_whole_conversation_is_asked_about_without_a_source():
 
 async def test_a_key_of_the_task_file_says_whether_questions_are_asked(tmp_path):
     path = tmp_path / "chat.toml"
-    text = 'name = "{}"\nintro = "x"\n{}[[aspects]]\nname = "wit"\ndefinition = "x"\nquestion = "Witty?"\n'
+    text = (
+        'name = "{}"\nintro = "x"\n{}[[aspects]]\nname = "wit"\ndefinition = "x"\n'
+        'question = "Witty?"\n'
+    )
     for name, key, scored in (("dialogue", "", " I"), ("chat", 'asks = "response"\n', " Yes")):
         path.write_text(text.format(name, key), encoding="utf-8")
         model = reader()
@@ -582,7 +587,8 @@ async def test_k_counts_the_demonstrations_of_each_aspect(tmp_path):
     for seed in (1, 1, 2, 3, 4, 5):
         model = reader()
         method = build(
-            "gptscore", model, task="summarization", options=options | {"seed": seed}, aspects=["FLUENCY"]
+            "gptscore", model, task="summarization", options=options | {"seed": seed},
+            aspects=["FLUENCY"]
         )  # fmt: skip
         await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
         assert f"|k:1|seed:{seed}" in method.signature

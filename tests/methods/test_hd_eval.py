@@ -123,11 +123,14 @@ async def test_every_node_is_asked_with_its_parent_and_the_papers_sampling(tree_
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        ("dialogue", "Please carefully read the conversation history, corresponding fact, generated response, and "
+        ("dialogue", "Please carefully read the conversation history, corresponding fact, "
+                     "generated response, and "
          "evaluate the sentence using the metric Logic."),
         ("dialogue", "Please evaluate the coherence of the given response to the conversation."),
-        ("summarization", "We would like to score the following summary of a news article on its coherence."),
-        ("data-to-text", "We would like to evaluate the coherence of data-to-text, a natural language sentence "
+        ("summarization", "We would like to score the following summary of a news article on its "
+                          "coherence."),
+        ("data-to-text", "We would like to evaluate the coherence of data-to-text, a natural "
+                         "language sentence "
          "generated according to a structured data expression."),
         ("translation", "Please evaluate the coherence of the given translation."),
     ],

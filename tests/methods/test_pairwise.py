@@ -94,8 +94,9 @@ def test_the_systems_of_a_group_are_paired(tmp_path):
     data = write_examples(tmp_path / "data.jsonl", 6)
     with served() as server:
         done = textassay(
-            "score", data, "--method", "pairwise", "--pair", "system", "-t", "summarization", "-a", "fluency",
-            "--model", "direct/mock", "--api-base", server.url, "--out", tmp_path / "run", "--progress", "none",
+            "score", data, "--method", "pairwise", "--pair", "system", "-t", "summarization", "-a",
+            "fluency", "--model", "direct/mock", "--api-base", server.url, "--out",
+            tmp_path / "run", "--progress", "none",
         )  # fmt: skip
     assert done.code == 0, done.err
     assert {row["id"] for row in rows_of(tmp_path / "run")} == {"x0 vs x1", "x2 vs x3", "x4 vs x5"}

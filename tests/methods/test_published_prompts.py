@@ -190,7 +190,8 @@ async def test_decomp_evals_input(task, aspect, inputs, asked):
     one, two = (piece["answer"].capitalize() for piece in recorded.scores[0].evidence[:2])
     first, second = (
         SENTENCE.sub(f'sentence {n} "{s}"', subquestion)
-        for n, s in ((1, "Wow that's a lot of soup."), (2, "Are you talking about the Fort-Reno Concert?"))
+        for n, s in ((1, "Wow that's a lot of soup."), (2, "Are you talking about the Fort-Reno "
+            "Concert?"))
     )  # fmt: skip
     begin = f"{instruction} {inputs.format(SOUP)}"
     answers = (f"{begin} {first}", f"{begin} {first} {one} {second}")

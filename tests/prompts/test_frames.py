@@ -15,7 +15,10 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-MATERIAL = "Judge {{ what }}.\n{% for part in material %}{{ part.label }}: {{ part.text }}\n{% endfor %}Done."
+MATERIAL = (
+    "Judge {{ what }}.\n{% for part in material %}{{ part.label }}: {{ part.text }}\n"
+    "{% endfor %}Done."
+)
 
 
 @given(st.lists(st.text(), min_size=1, max_size=3))

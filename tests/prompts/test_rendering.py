@@ -31,7 +31,8 @@ def test_text_under_evaluation_is_not_rendered_and_not_escaped(tmp_path):
 def test_blocks_are_messages_in_their_order(tmp_path):
     path = written(
         tmp_path,
-        "{# ours #}{% block system %}Judge.{% endblock %}\n{% block user %}\n{{ x }}\n{% endblock %}",
+        "{# ours #}{% block system %}Judge.{% endblock %}\n{% block user %}\n{{ x }}\n"
+        "{% endblock %}",
     )
     assert render(path, x="Text.") == (Turn("system", "Judge."), Turn("user", "Text."))
 

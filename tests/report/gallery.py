@@ -93,7 +93,8 @@ def _terminal(*command: str) -> str:
     """Return what a command prints on a terminal of 100 columns, with its colors, as a page."""
     done = subprocess.run(
         [sys.executable, "-c", SERVE, *command], cwd=ROOT, check=True, capture_output=True,
-        text=True, env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"},
+        text=True,
+        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"},
     )  # fmt: skip
     screen = Console(width=100, record=True, file=io.StringIO())
     screen.print(

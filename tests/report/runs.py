@@ -57,7 +57,8 @@ def score(id_: str, aspect: str = "coherence", value: float | None = 3.0, **fiel
         } | fields
     usage = Usage(calls=1, prompt_tokens=10, completion_tokens=2, cost=0.001)
     return Score(
-        id=id_, aspect=aspect, value=value, scale=(1.0, 5.0), usage=usage, signature="method:g-eval", **fields
+        id=id_, aspect=aspect, value=value, scale=(1.0, 5.0), usage=usage,
+        signature="method:g-eval", **fields
     )  # fmt: skip
 
 

@@ -116,8 +116,9 @@ def test_stress_verdicts_are_shown(tmp_path):
     """A stress run's verdicts stand on its page."""
     run = write_run(tmp_path / "run", [score("a")])
     verdict = {
-        "test": "shuffled", "family": "structure", "aspect": "coherence", "n": 12, "groups": 6, "expects": "lower",
-        "shift": -0.5, "low": -0.7, "high": -0.3, "noise": 0.1, "moved": 0.8, "flip_rate": 0.1, "verdict": "holds",
+        "test": "shuffled", "family": "structure", "aspect": "coherence", "n": 12, "groups": 6,
+        "expects": "lower", "shift": -0.5, "low": -0.7, "high": -0.3, "noise": 0.1, "moved": 0.8,
+        "flip_rate": 0.1, "verdict": "holds",
     }  # fmt: skip
     (run / "stress.json").write_text(json.dumps({"tests": [verdict]}))
     assert textassay("report", run, "--out", tmp_path / "r.html").code == 0

@@ -1,4 +1,4 @@
-"""The pictures of the documentation can be taken again, and those in docs/images are all of them."""
+"""The pictures of the documentation can be taken again, and docs/images holds no others."""
 
 from pathlib import Path
 

@@ -61,13 +61,15 @@ def test_hostile_texts_are_shown_as_text(tmp_path, browser):
     data = write_data(
         tmp_path / "data.jsonl",
         [
-            {"id": f"{name} <b>", "output": text if name != "surrogate" else "half", "system": HOSTILE["image"],
+            {"id": f"{name} <b>", "output": text if name != "surrogate" else "half",
+                "system": HOSTILE["image"],
              "source": HOSTILE["closing-script"], "human": {"coherence": 1}}
             for name, text in HOSTILE.items()
         ],
     )  # fmt: skip
     told = [
-        score(f"{name} <b>", explanation=text, evidence=({"text": text, "p_yes": 0.5, "answer": text[:30]},))
+        score(f"{name} <b>", explanation=text,
+            evidence=({"text": text, "p_yes": 0.5, "answer": text[:30]},))
         for name, text in HOSTILE.items()
     ]  # fmt: skip
     write_report([write_run(tmp_path / "run", told, data)], tmp_path / "report.html")

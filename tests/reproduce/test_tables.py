@@ -114,7 +114,7 @@ def test_the_methods_guide_states_every_table_of_the_papers(method):
     ],
 )
 def test_recorded_rows_print_the_published_numbers(name, row, columns, capsys):
-    """UniEval's scores were published, and the papers' figures come out of them to the third decimal."""
+    """UniEval's published scores give the papers' figures to the third decimal."""
     benchmark("topical_chat/topical_chat.jsonl")
     command = [name, "--recorded", "--rows", row, "--bootstrap", "0", "--data", str(FOLDER)]
     status, found = run(capsys, *command)
@@ -265,7 +265,7 @@ def test_coascore_end_to_end(data, embedded, capsys):
 
 
 def test_fusion_eval_end_to_end(data, embedded, capsys):
-    """Rows of table 3 that judge, average tools, or stand on a tool alone; others say what they need."""
+    """Rows of table 3 that judge, average tools, or use a tool alone; others say what they need."""
     tools = ["--tools", "lm_prob=rougeL", "--tools", "bleurt=chrf"]
     rows = [part for name in ("FE-GPT-4", "AVG (AE)", "BLEURT") for part in ("--rows", name)]
     command = ["fusion-eval-table-3", "--data", data, *embedded, "--limit", "5", *rows]

@@ -1,4 +1,4 @@
-"""Whole stress runs on scripted judges: order of texts, labels and scale, and verified paraphrases."""
+"""Stress runs on scripted judges: order of texts, labels and scale, and verified paraphrases."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from textassay.stress.verdicts import Measured, gate, verdicts, wilson
 
 SEEDS, FEW = {"perfect": 200}, 8
 TESTS = (
-    "bullets", "padded", "fake-rating", "closed-fence", "colon", "number", "shuffled", "scale-order",
+    "bullets", "padded", "fake-rating", "closed-fence", "colon", "number", "shuffled",
+    "scale-order",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""System-level agreement with people on SummEval, beside the rows of the Fusion-Eval paper (table 2).
+"""System-level agreement with people on SummEval, beside table 2 of the Fusion-Eval paper.
 
 The scores are the recorded ones; `test_overlap` shows that the tools compute exactly these.
 """
@@ -45,7 +45,10 @@ TABLE = [
 
 @pytest.mark.parametrize(("column", "ours", "paper"), TABLE)
 def test_system_level_agreement_beside_the_paper(column, ours, paper):
-    """BLEU is the paper's but for four pairs of systems in relevance; chrF and ROUGE-1 lie close in most columns."""
+    """BLEU is the paper's but for four pairs of systems in relevance.
+
+    chrF and ROUGE-1 lie close in most columns.
+    """
     found = agreement(column)
     assert [found[a] for a in ASPECTS] == pytest.approx(ours, abs=1e-3)
     if column == "computed/bleu":

@@ -1,4 +1,4 @@
-"""BARTScore on a tiny BART: equal to the published formula, in every direction, and cut as published."""
+"""BARTScore on a tiny BART equals the published formula, in every direction, cut as published."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 
 
 def published(folder, pairs, limit=1024):
-    """The authors' formula in one padded batch: sum of the target's log-probabilities over its length."""
+    """The authors' formula in one padded batch: mean of the target's log-probabilities."""
     import torch
     from transformers import AutoTokenizer, BartForConditionalGeneration
 

@@ -73,7 +73,10 @@ def test_a_cached_snapshot_is_used_offline_and_named_after_its_commit(tmp_path):
     (repository / "refs" / "v1").write_text(commit)
     for name in ("config.json", "model.safetensors"):
         (snapshot / name).write_text("{}")
-    code = "from textassay.tools.engines.files import locate; print(locate('organisation/model@v1').label)"
+    code = (
+        "from textassay.tools.engines.files import locate; "
+        "print(locate('organisation/model@v1').label)"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

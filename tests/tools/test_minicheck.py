@@ -23,7 +23,7 @@ async def score(folder, **settings):
 @pytest.mark.asyncio
 @pytest.mark.parametrize("window_tokens", [400, 10])
 async def test_a_classifier_reads_document_and_claim_as_one_text(tmp_path, window_tokens):
-    """As the authors' code: tokens of `document[SEP]claim` in one segment, the best chunk counts."""
+    """Like the authors' code: `document[SEP]claim` tokens in one segment, the best chunk counts."""
     tiny.need("torch", "transformers")
     import torch
     from transformers import AutoTokenizer

@@ -128,9 +128,12 @@ def test_fragments_are_those_of_the_definition(source, output):
 @pytest.mark.parametrize(
     ("word", "count"),
     [
-        ("the", 1), ("table", 2), ("restaurant", 3), ("financial", 3), ("district", 2), ("wanted", 2), ("looked", 1),
-        ("area", 3), ("create", 2), ("houses", 2), ("cakes", 1), ("information", 4), ("beautiful", 3), ("people", 2),
-        ("didn't", 2), ("don't", 1), ("he's", 1), ("idea", 3), ("nation", 2), ("radio", 3), ("quiet", 2),
+        ("the", 1), ("table", 2), ("restaurant", 3), ("financial", 3), ("district", 2),
+        ("wanted", 2), ("looked", 1),
+        ("area", 3), ("create", 2), ("houses", 2), ("cakes", 1), ("information", 4),
+        ("beautiful", 3), ("people", 2),
+        ("didn't", 2), ("don't", 1), ("he's", 1), ("idea", 3), ("nation", 2), ("radio", 3),
+        ("quiet", 2),
     ],
 )  # fmt: skip
 def test_syllables_of_common_words(word, count):

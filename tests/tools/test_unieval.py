@@ -52,19 +52,22 @@ async def score(folder, example=EXAMPLE, **settings):
         (
             "summarization",
             "coherence",
-            "question: Is this a coherent summary to the document? </s> summary: A cat sat. The dog ran home. </s> "
+            "question: Is this a coherent summary to the document? </s> summary: A cat sat. The "
+            "dog ran home. </s> "
             "document: the cat and the dog",
         ),
         (
             "summarization",
             "relevance",
-            "question: Is this summary relevant to the reference? </s> summary: A cat sat. The dog ran home. </s> "
+            "question: Is this summary relevant to the reference? </s> summary: A cat sat. The dog "
+            "ran home. </s> "
             "reference: a dog ran",
         ),
         (
             "dialogue",
             "groundedness",
-            "question: Is this response consistent with knowledge in the fact? </s> response: A cat sat. The dog ran "
+            "question: Is this response consistent with knowledge in the fact? </s> response: A "
+            "cat sat. The dog ran "
             "home. </s> fact: a red bird",
         ),
     ],
@@ -80,7 +83,10 @@ async def test_sentences_are_averaged_or_summed(models):
     """Consistency is a mean over sentences, engagingness a sum."""
     found = await score(models / "t5", aspect="consistency")
     values = [e["p_yes"] for e in found.evidence]
-    claim = "question: Is this claim consistent with the document? </s> claim: A cat sat. </s> document: "
+    claim = (
+        "question: Is this claim consistent with the document? </s> claim: A cat sat. </s> "
+        "document: "
+    )
     claim += EXAMPLE.source
     assert values[0] == pytest.approx(direct(models / "t5", claim), abs=1e-4)
     assert (len(values), found.value) == (2, pytest.approx(np.mean(values)))

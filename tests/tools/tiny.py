@@ -9,8 +9,9 @@ import json
 import pytest
 
 _TEXT = """
-    the a cat dog sat ran on in mat hat park home was is it he she they red blue big small and but not all some one two
-    yes no eat ate fish bird tree sun moon star sky question document summary claim coherent
+    the a cat dog sat ran on in mat hat park home was is it he she they red blue big small and but
+    not all some one two yes no eat ate fish bird tree sun moon star sky question document
+    summary claim coherent
 """
 WORDS = _TEXT.split()
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="training needs torch (make extras)"
 pytest.importorskip("tokenizers", reason="training needs tokenizers (make extras)")
 
 from tests.training.test_cases import OTHER, STORY, TURNS  # noqa: E402
-from textassay.runtime.backends.llamacpp.model import LlamaCppModel  # noqa: E402  # only where torch is there
+from textassay.runtime.backends.llamacpp.model import LlamaCppModel  # noqa: E402
 from textassay.runtime.model import ContinuationRequest  # noqa: E402
 from training.corpus import Article, Dialogue  # noqa: E402
 from training.encoding import CANDIDATE, Branch, Encoder, train_tokenizer  # noqa: E402

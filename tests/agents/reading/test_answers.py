@@ -46,7 +46,8 @@ def test_the_table_holds_three_hundred_forms():
 
 
 labels = st.sampled_from(
-    ["Rating", "Score", "**Score**", "Final score", "Coherence", "Coherence score", "Overall rating", "My rating"]
+    ["Rating", "Score", "**Score**", "Final score", "Coherence", "Coherence score",
+     "Overall rating", "My rating"]
 )  # fmt: skip
 gaps = st.sampled_from([": ", ":", " = ", ":\n", ": **", ":\t"])
 remarks = st.sampled_from(

@@ -28,11 +28,13 @@ def read(answer, form="number"):
         "1. Relevance (1-5): 4/5 - good, 2 slips\n2. **Logical Flow**: 3\n3. Tone: 5",
         "Relevance: 4, Logical flow: 3, Tone (voice): 5",
         "Relevance - 4\nLogical flow score: 3 out of 5\nTone (voice) 5",
-        "### Relevance\nScore: 4\nReason: 3 topics: all good.\n\n### Logical flow\nRating: 3\n### Tone\n**5**",
+        "### Relevance\nScore: 4\nReason: 3 topics: all good.\n\n### Logical flow\nRating: 3\n"
+        "### Tone\n**5**",
         "| # | Aspect | Reason | Score |\n|---|---|---|---|\n| 1 | Relevance | good | 4 |\n"
         "| 2 | Logical flow | so | 3 |\n| 3 | Tone (voice) | ok | 5 |",
         '{"relevance": 4, "logical_flow": {"reason": "not 5", "score": 3}, "tone_voice": "5"}',
-        '```json\n{"ratings": [{"aspect": "Relevance", "score": 4}, {"aspect": "Logical flow", "score": 3}, '
+        '```json\n{"ratings": [{"aspect": "Relevance", "score": 4}, {"aspect": "Logical flow", '
+        '"score": 3}, '
         '{"aspect": "Tone (voice)", "score": 5}]}\n```',
         "<think>Relevance: 1</think>Relevance: 4\nLogical flow: 3\nTone (voice): 5",
     ],
@@ -85,7 +87,10 @@ def test_a_rating_off_its_scale_is_none():
 
 
 def test_a_block_with_a_title_that_nobody_asked_for_is_no_rating_of_the_aspect_before_it():
-    said = "Relevance\n(cannot tell)\n\n**Charm**\nScore: 5 Explanation: Lovely.\n\nLogical flow\nScore: 2"
+    said = (
+        "Relevance\n(cannot tell)\n\n**Charm**\nScore: 5 Explanation: Lovely.\n\nLogical flow\n"
+        "Score: 2"
+    )
     found = parse_joint(said, ASPECTS)
     by_name = {aspect.name: rating for aspect, rating in zip(ASPECTS, found.ratings, strict=True)}
     assert isinstance(by_name["Relevance"], NoRating)

@@ -21,13 +21,17 @@ FLOW_AND_STOP = (ListItem("Flow", "it goes."), ListItem("Full stop", "it ends.")
         "- **Flow:** it goes.\n- **Full stop:** it ends.",
         "• Flow — it goes.\n• Full stop — it ends.",
         "Flow: it goes.\nFull stop: it ends.",
-        "Sure! Here are two aspects:\n\n1. Flow (1-5): it goes.\n2. Full stop (1-5): it ends.\n\nNote: they overlap.",
+        "Sure! Here are two aspects:\n\n1. Flow (1-5): it goes.\n2. Full stop (1-5): it ends.\n\n"
+        "Note: they overlap.",
         "### 1. Flow\nit\ngoes.\n\n### 2. Full stop\n- Definition: it ends.\n\nI hope this helps!",
         "1. Flow\n\n   it goes.\n\n2. Full stop\n\n   it ends.",
         "Form:\n  1. Flow: it goes.\nEnd:\n  2. Full stop: it ends.",
-        "| # | Aspect | Definition |\n|---|:---|---|\n| 1 | **Flow** | it goes. |\n| 2 | Full stop | it ends. |",
-        '[{"name": "Flow", "definition": "it goes."}, {"aspect": "Full stop", "description": "it ends."}]',
-        'Here:\n```json\n{"aspects": [{"Flow": "it goes."}, {"Full stop": "it ends."}]}\n```\nDone.',
+        "| # | Aspect | Definition |\n|---|:---|---|\n| 1 | **Flow** | it goes. |\n"
+        "| 2 | Full stop | it ends. |",
+        '[{"name": "Flow", "definition": "it goes."}, {"aspect": "Full stop", "description": "it '
+        'ends."}]',
+        "Here:\n```json\n"
+        '{"aspects": [{"Flow": "it goes."}, {"Full stop": "it ends."}]}\n```\nDone.',
         '{"Flow": "it goes.", "Full stop": {"definition": "it ends."}}',
         "<think>1. Nonsense: no.</think>\n1. Flow: it goes.\n2. Full stop: it ends.",
     ],
@@ -53,7 +57,10 @@ def test_half_a_surrogate_pair_is_replaced():
 
 
 def test_what_cannot_be_used_is_kept_with_the_reason():
-    answer = "1. Flow: goes.\n2. FLOW: again.\n3. Coherence: itself.\n4. Empty:\n5. Stop: ends.\n6. More: too many."
+    answer = (
+        "1. Flow: goes.\n2. FLOW: again.\n3. Coherence: itself.\n4. Empty:\n5. Stop: ends.\n"
+        "6. More: too many."
+    )
     listing = parse_listing(answer, most=2, unwanted=["coherence"])
     assert [entry.name for entry in listing.entries] == ["Flow", "Stop"]
     assert [item["problem"] for item in listing.dropped] == [
@@ -70,7 +77,8 @@ def test_what_cannot_be_used_is_kept_with_the_reason():
     [
         "",
         "\n\n",
-        "Coherence depends on many things, such as order. It also matters how sentences are joined.",
+        "Coherence depends on many things, such as order. "
+        "It also matters how sentences are joined.",
         "I'm sorry, I cannot help with that.",
         "1. The text should be clear.\n2. The text should be short.",
         "{}",

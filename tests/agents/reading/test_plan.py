@@ -13,20 +13,28 @@ STEPS = "\n\nSteps:\n1. Read both.\n2. Rate."
 WANTED = {"coherence": ("sum_bleurt",), "consistency": ("nli", "bleurt"), "fluency": ()}
 
 USABLE = {
-    "as asked for": "Assistant evaluators:\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n- Fluency: none",
-    "bold, with scales": "- **Coherence (1-5)**: SUM_BLEURT\n- **Consistency (1-5):** NLI & BLEURT\n- **Fluency**: no",
+    "as asked for": "Assistant evaluators:\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n"
+    "- Fluency: none",
+    "bold, with scales": "- **Coherence (1-5)**: SUM_BLEURT\n"
+    "- **Consistency (1-5):** NLI & BLEURT\n- **Fluency**: no",
     "numbered": "1. Coherence: [sum-bleurt]\n2. Consistency: [NLI and BLEURT]\n3. Fluency: [none]",
     "with reasons": (
-        "- Coherence: sum_bleurt (trained on summaries)\n- Consistency: nli, bleurt because both compare facts\n"
+        "- Coherence: sum_bleurt (trained on summaries)\n"
+        "- Consistency: nli, bleurt because both compare facts\n"
         "- Fluency: none of the evaluators speaks to grammar, so read closely"
     ),
-    "score words": "Coherence: SUM_BLEURT score\nConsistency: NLI score, BLEURT score\nFluency: N/A",
-    "nested": "- Coherence:\n  - sum_bleurt\n- Consistency:\n  - NLI: facts\n  - BLEURT\n- Fluency:\n  - none",
+    "score words": "Coherence: SUM_BLEURT score\nConsistency: NLI score, BLEURT score\n"
+    "Fluency: N/A",
+    "nested": "- Coherence:\n  - sum_bleurt\n- Consistency:\n  - NLI: facts\n  - BLEURT\n"
+    "- Fluency:\n  - none",
     "arrows": "Coherence -> sum_bleurt\nConsistency → nli / bleurt\nFluency -> manual evaluation",
-    "a table": "| Coherence | sum_bleurt |\n|---|---|\n| Consistency | nli, bleurt |\n| Fluency | none |",
-    "German words": "Prüfer:\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n- Fluency: keine",
+    "a table": "| Coherence | sum_bleurt |\n|---|---|\n| Consistency | nli, bleurt |\n"
+    "| Fluency | none |",
+    "German words": "Prüfer:\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n"
+    "- Fluency: keine",
     "Chinese words": "评估器：\n- coherence：sum_bleurt\n- consistency：nli、bleurt\n- fluency：无",
-    "thoughts": "<think>- Coherence: nli?</think>\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n- Fluency: -",
+    "thoughts": "<think>- Coherence: nli?</think>\n- Coherence: sum_bleurt\n"
+    "- Consistency: nli, bleurt\n- Fluency: -",
 }
 
 

@@ -197,7 +197,8 @@ def test_an_answer_that_is_given_again_is_read_for_what_is_asked_now():
 pieces = st.sampled_from(
     re.findall(
         r"\S+|\n",
-        'score rating Coherence : = / - – ( ) [ ] { } * ** " 1 2 3 5 10 99 4.5 1-5 out of five stars ★ \n 1. a A D E '
+        'score rating Coherence : = / - – ( ) [ ] { } * ** " 1 2 3 5 10 99 4.5 1-5 out of five '
+        "stars ★ \n 1. a A D E "
         "is scale of cannot rate 1e9 ² ½ NaN \ue000 \ue001 <think> </think> ``` json null true",
     )
 )
@@ -220,8 +221,9 @@ def test_any_text_gives_a_rating_on_the_scale_or_a_reason(text, scale, form, asp
 
 @pytest.mark.parametrize(
     "unit",
-    ["1", "1 ", "score ", "score: ", " ", "\n", "*", "rate it a ", "(1-", "{", '{"a":', "[", "1/2/", "five out of ",
-     "★", "A ", "coherence ", "<think>", "1. a\n", "1,", "cannot ", "score 1.", "a_", "scale of 1 "],
+    ["1", "1 ", "score ", "score: ", " ", "\n", "*", "rate it a ", "(1-", "{", '{"a":', "[", "1/2/",
+     "five out of ", "★", "A ", "coherence ", "<think>", "1. a\n", "1,", "cannot ", "score 1.",
+     "a_", "scale of 1 "],
 )  # fmt: skip
 def test_a_megabyte_of_anything_is_read_at_once(unit):
     text = unit * (1_000_000 // len(unit))

@@ -64,11 +64,14 @@ def judged(method, task, example, judge=None, aspects=None, tools=(), **options)
         ),
         (
             "dialogue", CHAT, "naturalness",
-            "knowledge: it has three hearts.\ndialogue:\n- seen it?\n- the octopus!\nresponse: three hearts!\n"
+            "knowledge: it has three hearts.\ndialogue:\n- seen it?\n- the octopus!\n"
+            "response: three hearts!\n"
             "rate naturalness, 1 to 5.\nscore:",
         ),
-        ("data-to-text", DATA, "quality", "data: inform(name='inn')\ntext: the inn.\nrate quality, 1 to 5.\nscore:"),
-        ("translation", DATA, "overall", "article: inform(name='inn')\ntext: the inn.\nrate overall, 1 to 5.\nscore:"),
+        ("data-to-text", DATA, "quality", "data: inform(name='inn')\ntext: the inn.\n"
+            "rate quality, 1 to 5.\nscore:"),
+        ("translation", DATA, "overall", "article: inform(name='inn')\ntext: the inn.\n"
+            "rate overall, 1 to 5.\nscore:"),
     ],
 )  # fmt: skip
 def test_the_embedded_model_is_asked_for_a_rating(task, example, aspect, prompt):
@@ -107,7 +110,8 @@ def test_decomp_eval_asks_sentence_by_sentence_and_then_about_the_whole():
 def test_decomp_eval_has_a_question_for_any_aspect(tmp_path):
     task = tmp_path / "story.toml"
     task.write_text(
-        'intro = "A story."\noutput_name = "Story"\n[[aspects]]\nname = "Suspense"\ndefinition = "d"\n'
+        'intro = "A story."\noutput_name = "Story"\n[[aspects]]\nname = "Suspense"\n'
+        'definition = "d"\n'
     )
     judge, _, _ = judged("decomp-eval", str(task), Example(output="He ran."), subquestions=False)
     assert (
@@ -165,7 +169,8 @@ def test_coascore_rates_its_chain_one_by_one_and_shows_the_ratings():
     assert [r.prompt.removeprefix(texts) for r in judge.requests] == [
         "rate fluency, 1 to 5.\nscore:",
         "rate relevance, 1 to 5.\nscore:",
-        "rate fluency, 1 to 5.\nscore: 3\nrate relevance, 1 to 5.\nscore: 3\nrate coherence, 1 to 5.\nscore:",
+        "rate fluency, 1 to 5.\nscore: 3\nrate relevance, 1 to 5.\nscore: 3\n"
+        "rate coherence, 1 to 5.\nscore:",
     ]
     assert (score.outcome, score.usage.calls) == ("scored", 3)
     judge, *_ = judged("coascore", "summarization", NEWS, aspects=["coherence"], variant="inter")

@@ -173,8 +173,8 @@ def some_trees(draw):
         parent = draw(st.sampled_from([None, *(aspect.id for aspect in found)]))
         question, better = draw(st.none() | WORDS), draw(st.booleans())
         aspect = Aspect(
-            name=draw(WORDS), definition=draw(WORDS), scale=draw(SCALES), higher_is_better=better, question=question,
-            parent=parent,
+            name=draw(WORDS), definition=draw(WORDS), scale=draw(SCALES), higher_is_better=better,
+            question=question, parent=parent,
         )  # fmt: skip
         if aspect.id not in {other.id for other in found}:
             found.append(aspect)

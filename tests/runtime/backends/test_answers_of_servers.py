@@ -291,7 +291,8 @@ WRONG_KEY = {
 }
 BAD_FIELD = {
     "error": {
-        "message": "1 validation error for ChatCompletion response_format.type Input should be 'text'",
+        "message": "1 validation error for ChatCompletion response_format.type Input should be "
+        "'text'",
         "type": "internal_server_error",
         "code": None,
     }

@@ -29,7 +29,8 @@ async def test_making_a_model_does_not_import_litellm():
     program = (
         "import os, sys; before = dict(os.environ)\n"
         "from textassay.runtime.backends.litellm import LiteLLMModel\n"
-        "model = LiteLLMModel('openai/gpt-4.1-mini', price=(1.0, 2.0)); model.name, model.identity, model.price\n"
+        "model = LiteLLMModel('openai/gpt-4.1-mini', price=(1.0, 2.0)); model.name, "
+        "model.identity, model.price\n"
         "assert 'litellm' not in sys.modules and dict(os.environ) == before"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: ASYNC221

@@ -1,4 +1,4 @@
-"""llama_cpp.server itself, started here on a small random model, beside the same file in process."""
+"""llama_cpp.server itself, started on a small random model, beside the same file in process."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ CASES = {
         """
         async def ask():
             async with local(made(chat_template=None)) as model:
-                return await model.generate(Request(messages=(ChatMessage(role="user", content="x"),)))
+                chat = (ChatMessage(role="user", content="x"),)
+                return await model.generate(Request(messages=chat))
         run(ask())
         """,
         "CapabilityError",
@@ -102,7 +103,8 @@ CASES = {
         """
         async def ask():
             async with local(made(), n_ctx=300) as model:
-                return await model.continuation(ContinuationRequest(prompt="good " * 5000, continuation="x"))
+                long = ContinuationRequest(prompt="good " * 5000, continuation="x")
+                return await model.continuation(long)
         run(ask())
         """,
         "ContextTooLong",
@@ -113,8 +115,11 @@ CASES = {
         async def ask():
             async with local(made(), n_ctx=300) as model:
                 for words in range(290, 302):
+                    prompt = "a" + " good" * words
                     try:
-                        await model.continuation(ContinuationRequest(prompt="a" + " good" * words, continuation=" x"))
+                        await model.continuation(
+                            ContinuationRequest(prompt=prompt, continuation=" x")
+                        )
                     except TextassayError as error:
                         print(words, error)
                 return await model.generate(Request(prompt="good" + " good" * 200))
@@ -128,8 +133,9 @@ CASES = {
         async def ask():
             async with local(made()) as model:
                 for schema in (
-                    {"type": "nonsense"}, {"type": 7}, {"enum": []}, {"type": "object", "properties": 3},
-                    {"$ref": "#/nowhere"}, {"$ref": "https://example.org/x.json"}, {"type": "string", "pattern": "("},
+                    {"type": "nonsense"}, {"type": 7}, {"enum": []},
+                    {"type": "object", "properties": 3}, {"$ref": "#/nowhere"},
+                    {"$ref": "https://example.org/x.json"}, {"type": "string", "pattern": "("},
                 ):
                     try:
                         await model.generate(Request(prompt="x", json_schema=schema, max_tokens=5))
@@ -145,9 +151,10 @@ CASES = {
         """
         async def ask():
             async with local(made()) as model:
-                tree = {"$ref": "#/$defs/t", "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}}
+                own = {"$ref": "#/$defs/t"}
+                tree = {**own, "$defs": {"t": {"type": "array", "items": own}}}
                 await model.generate(Request(prompt="x", json_schema=tree, max_tokens=40))
-                loop = {"$ref": "#/$defs/t", "$defs": {"t": {"anyOf": [{"$ref": "#/$defs/t"}, {"type": "null"}]}}}
+                loop = {**own, "$defs": {"t": {"anyOf": [own, {"type": "null"}]}}}
                 return await model.generate(Request(prompt="x", json_schema=loop, max_tokens=5))
         run(ask())
         """,
@@ -171,8 +178,10 @@ CASES = {
         async def ask():
             model = local(made())
             await model.open()
-            tasks = [asyncio.create_task(model.continuation(ContinuationRequest(prompt="good " * n, continuation=" x")))
-                     for n in range(1, 200)]
+            asked = [
+                ContinuationRequest(prompt="good " * n, continuation=" x") for n in range(1, 200)
+            ]
+            tasks = [asyncio.create_task(model.continuation(one)) for one in asked]
             await asyncio.sleep(0.05)
             await model.aclose()
             found = await asyncio.gather(*tasks, return_exceptions=True)
@@ -186,7 +195,8 @@ CASES = {
         """
         model = local(made())
         async def ask():
-            task = asyncio.create_task(model.generate(Request(prompt="x", max_tokens=1500, temperature=1)))
+            endless = Request(prompt="x", max_tokens=1500, temperature=1)
+            task = asyncio.create_task(model.generate(endless))
             await asyncio.sleep(0.3)
             return "left running"
         run(ask())
@@ -198,8 +208,11 @@ CASES = {
         """
         model = local(made())
         async def ask():
-            asked = [ContinuationRequest(prompt="good " * n, continuation=" x") for n in range(1, 40)]
-            return sum(one.logprob < 0 for one in await asyncio.gather(*map(model.continuation, asked)))
+            asked = [
+                ContinuationRequest(prompt="good " * n, continuation=" x") for n in range(1, 40)
+            ]
+            answers = await asyncio.gather(*map(model.continuation, asked))
+            return sum(one.logprob < 0 for one in answers)
         run(ask())
         run(ask())
         """,
@@ -210,7 +223,9 @@ CASES = {
         """
         async def ask():
             async with local(made()) as model:
-                for text in ("a" * 200_000, "\\x00" * 50, "\\U0010ffff" * 50, " " * 100_000, "\\ufdd0" * 9):
+                for text in (
+                    "a" * 200_000, "\\x00" * 50, "\\U0010ffff" * 50, " " * 100_000, "\\ufdd0" * 9
+                ):
                     chat = (ChatMessage(role="user", content=text),)
                     for request in (
                         ContinuationRequest(prompt=text, continuation=text),
@@ -228,7 +243,9 @@ CASES = {
     ),
     "bad arguments": (
         """
-        for options in ({"n_ctx": 0}, {"threads": 0}, {"mode": "fast"}, {"kv": "q8_0"}, {"truncate": "end"}):
+        for options in (
+            {"n_ctx": 0}, {"threads": 0}, {"mode": "fast"}, {"kv": "q8_0"}, {"truncate": "end"}
+        ):
             try:
                 local("x.gguf", **options)
             except TextassayError as error:

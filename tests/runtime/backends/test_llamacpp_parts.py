@@ -492,7 +492,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
         known = self.path == "/org/name/resolve/main/judge.gguf"
         self.send_response(200 if known else 404)
         if not known:
-            self.send_header("X-Error-Code", "EntryNotFound" if "org/name" in self.path else "RepoNotFound")
+            kind = "EntryNotFound" if "org/name" in self.path else "RepoNotFound"
+            self.send_header("X-Error-Code", kind)
         self.send_header("Content-Length", str(len(BODY) if known else 0))
         self.send_header("ETag", '"' + hashlib.sha256(BODY).hexdigest() + '"')
         self.send_header("X-Repo-Commit", "c" * 40)

@@ -266,7 +266,8 @@ def llama_of(written, shape):
             vocab_size=shape.vocabulary, hidden_size=shape.width, num_hidden_layers=shape.layers,
             num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
             intermediate_size=shape.hidden, max_position_embeddings=shape.context,
-            rms_norm_eps=shape.eps, rope_parameters={"rope_type": "default", "rope_theta": shape.theta},
+            rms_norm_eps=shape.eps,
+            rope_parameters={"rope_type": "default", "rope_theta": shape.theta},
             tie_word_embeddings=False,
         )
     )  # fmt: skip

@@ -40,14 +40,16 @@ def save(
         kind = transformers.GPT2LMHeadModel
     elif family == "opt":
         config = transformers.OPTConfig(
-            hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, ffn_dim=3 * width // 2,
-            max_position_embeddings=positions, word_embed_proj_dim=width, **small,
+            hidden_size=width, num_hidden_layers=layers, num_attention_heads=4,
+            ffn_dim=3 * width // 2, max_position_embeddings=positions, word_embed_proj_dim=width,
+            **small,
         )  # fmt: skip
         kind = transformers.OPTForCausalLM
     elif family == "llama":
         config = transformers.LlamaConfig(
-            hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=2,
-            intermediate_size=3 * width // 2, max_position_embeddings=positions, **small,
+            hidden_size=width, num_hidden_layers=layers, num_attention_heads=4,
+            num_key_value_heads=2, intermediate_size=3 * width // 2,
+            max_position_embeddings=positions, **small,
         )  # fmt: skip
         kind = transformers.LlamaForCausalLM
     else:

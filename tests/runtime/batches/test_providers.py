@@ -1,4 +1,4 @@
-"""The adapters for Anthropic, Gemini and Together, against servers in the shape of their references."""
+"""The adapters for Anthropic, Gemini and Together, against servers shaped like their references."""
 
 from __future__ import annotations
 

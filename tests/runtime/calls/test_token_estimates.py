@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 from textassay.runtime.calls.token_estimates import estimate_tokens
 
 PROSE = (
-    "The council met on Tuesday evening to discuss the new bridge, which is expected to cost about twelve million "
-    "pounds and to take three years to build. Several residents objected, saying that the old crossing could be "
-    "repaired for a fraction of the price; others welcomed the plan because it would shorten the way to the hospital."
+    "The council met on Tuesday evening to discuss the new bridge, which is expected to cost about "
+    "twelve million "
+    "pounds and to take three years to build. Several residents objected, saying that the old "
+    "crossing could be "
+    "repaired for a fraction of the price; others welcomed the plan because it would shorten the "
+    "way to the hospital."
 )
 
 

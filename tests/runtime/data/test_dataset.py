@@ -436,22 +436,33 @@ BAD_LINES = {
     '{"output": "x"': "line 2: broken JSON: ",
     "[1, 2]": "line 2: is a list, not an object with fields",
     "3": "line 2: is a number, not an object with fields",
-    '{"source": "x"}': "line 2, field 'output': is missing; fields: source; rename one to 'output', or map it",
+    '{"source": "x"}': "line 2, field 'output': is missing; fields: source; rename one to "
+    "'output', or map it",
     '{"output": null}': "line 2, field 'output': is missing",
     '{"summary": 3}': "line 2, field 'summary': should be text, not 3",
     '{"output": ["x"]}': "line 2, field 'output': should be text, not ['x']",
-    '{"output": "x", "human": {"c": "good"}}': "line 2, field 'human.c': should be a number, not 'good'",
-    '{"output": "x", "human": {"c": true}}': "line 2, field 'human.c': should be a number, not True",
+    '{"output": "x", "human": {"c": "good"}}': "line 2, field 'human.c': should be a number, not "
+    "'good'",
+    '{"output": "x", "human": {"c": true}}': "line 2, field 'human.c': should be a number, not "
+    "True",
     '{"output": "x", "human.c": "3"}': "line 2, field 'human.c': should be a number, not '3'",
-    '{"output": "x", "human": 3}': "line 2, field 'human': should be an object with names and values, not 3",
-    '{"output": "x", "human": {"c": 3}, "human.c": 3}': "line 2, field 'human.c': is in 'human' as well",
-    '{"output": "x", "human": {"c": NaN}}': "line 2, field 'human.c': nan is not a finite number; use null",
-    '{"output": "x", "metrics": {"c": -Infinity}}': "line 2, field 'metrics.c': -inf is not a finite number",
+    '{"output": "x", "human": 3}': "line 2, field 'human': should be an object with names and "
+    "values, not 3",
+    '{"output": "x", "human": {"c": 3}, "human.c": 3}': "line 2, field 'human.c': is in 'human' as "
+    "well",
+    '{"output": "x", "human": {"c": NaN}}': "line 2, field 'human.c': nan is not a finite number; "
+    "use null",
+    '{"output": "x", "metrics": {"c": -Infinity}}': "line 2, field 'metrics.c': -inf is not a "
+    "finite number",
     '{"output": "x", "other": [0, 1e999]}': "line 2, field 'other.1': inf is not a finite number",
-    '{"output": "x \\ud800"}': "line 2, field 'output': contains \\ud800 at character 2, half of a surrogate pair",
-    '{"output": "x", "a": {"\\udc00": 1}}': "line 2, field 'a.\\udc00': contains \\udc00 at character 0",
-    '{"output": "x", "annotators": {"c": 3}}': "line 2, field 'annotators.c': should be a list, not 3",
-    '{"output": "x", "annotators": {"c": [3, "y"]}}': "line 2, field 'annotators.c.1': should be a number, not 'y'",
+    '{"output": "x \\ud800"}': "line 2, field 'output': contains \\ud800 at character 2, half of a "
+    "surrogate pair",
+    '{"output": "x", "a": {"\\udc00": 1}}': "line 2, field 'a.\\udc00': contains \\udc00 at "
+    "character 0",
+    '{"output": "x", "annotators": {"c": 3}}': "line 2, field 'annotators.c': should be a list, "
+    "not 3",
+    '{"output": "x", "annotators": {"c": [3, "y"]}}': "line 2, field 'annotators.c.1': should be a "
+    "number, not 'y'",
     '{"output": "x", "reference": [3]}': "line 2, field 'reference.0': should be text, not 3",
     '{"output": "x", "id": ""}': "line 2, field 'id': should not be empty",
     '{"output": "x", "id": 1.5}': "line 2, field 'id': should be text, not 1.5",
@@ -591,7 +602,10 @@ def test_equal_ids_are_refused_with_both_lines(tmp_path: Path) -> None:
 )
 def test_equal_content_without_ids_is_refused(row: dict[str, Any]) -> None:
     """The message says that the rows are the same, not that ids nobody gave are."""
-    told = "list, rows 1 and 2: have no ids and equal content; give each row an 'id', or keep one of them"
+    told = (
+        "list, rows 1 and 2: have no ids and equal content; give each row an 'id', or keep one "
+        "of them"
+    )
     assert complaint([row, row]) == told
     assert complaint([Example(**row), Example(**row)]) == told
 

@@ -259,7 +259,8 @@ async def test_an_error_of_the_work_comes_out_as_it_is_after_what_was_ready(work
 
     async def consume() -> None:
         async for result in run_workers([1, 1, 0, 1, 1, 1], inverse, workers=workers):
-            seen.append(result)  # noqa: PERF401  # a comprehension would lose what came before the error
+            # a comprehension would lose what came before the error
+            seen.append(result)  # noqa: PERF401
 
     with pytest.raises(ZeroDivisionError):
         await consume()

@@ -27,9 +27,10 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.run_summary import ExactSum, RunSummary
 
 ENDS = {"calibrated": 3.5, "low": 3.0, "high": 4.0, "outside": False}
-FIELDS = (
-    "id aspect value outcome scale how samples spread mass explanation evidence usage error signature".split()  # noqa: SIM905
-)
+FIELDS = [
+    "id", "aspect", "value", "outcome", "scale", "how", "samples", "spread", "mass",
+    "explanation", "evidence", "usage", "error", "signature",
+]  # fmt: skip
 MANIFEST = {
     "models": {
         "": {"name": "m", "identity": {"model": "m"}},
@@ -137,9 +138,10 @@ def test_a_line_has_the_fixed_fields_in_their_order():
         )
     )
     assert row == (
-        b'{"id":"e1","aspect":"coherence","value":4.0,"outcome":"scored","scale":[1.0,5.0],"how":"sampled","samples":3,'
-        b'"spread":null,"mass":null,"explanation":null,"evidence":[{"text":"q","yes":true}],"usage":{"calls":0,'
-        b'"cached_calls":0,"prompt_tokens":0,"completion_tokens":0,"cost":0.0},"error":null,"signature":""}'
+        b'{"id":"e1","aspect":"coherence","value":4.0,"outcome":"scored","scale":[1.0,5.0],"how":"sampled",'
+        b'"samples":3,"spread":null,"mass":null,"explanation":null,'
+        b'"evidence":[{"text":"q","yes":true}],"usage":{"calls":0,"cached_calls":0,'
+        b'"prompt_tokens":0,"completion_tokens":0,"cost":0.0},"error":null,"signature":""}'
     )
     failed = json.loads(score_row(unscored("e1", "error", "TimedOut")))
     assert list(failed) == FIELDS
@@ -464,7 +466,8 @@ from textassay.runtime.errors import RunFolderError
 from textassay.runtime.storage.run_folder import RunFolder
 if os.geteuid() == 0:
     os.setuid(65534)
-for attempt in (lambda: RunFolder.resume(sys.argv[1]), lambda: RunFolder.create(sys.argv[1] + "/below")):
+run = sys.argv[1]
+for attempt in (lambda: RunFolder.resume(run), lambda: RunFolder.create(run + "/below")):
     try:
         attempt()
     except RunFolderError as error:
@@ -496,8 +499,9 @@ async def main():
     run.write_manifest({})
     async def work(worker):
         for i in range(10**6):
-            await run.append([Score(id=f"{worker}-{i}", aspect=a, value=float(i)) for a in ("x", "y")])
-            print(f"{worker}-{i}")
+            name, value = f"{worker}-{i}", float(i)
+            await run.append([Score(id=name, aspect=a, value=value) for a in ("x", "y")])
+            print(name)
     async with asyncio.TaskGroup() as group:
         for worker in range(20):
             group.create_task(work(worker))
