@@ -19,7 +19,7 @@ def server(**options: float | str) -> Iterator[str]:
     """Serve with these options until the block is left; gives the address, ending in `/v1`."""
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     process = subprocess.Popen(
-        [sys.executable, "examples/mock_server.py", "--port=0", *flags],
+        [sys.executable, "-m", "examples.mock_server", "--port=0", *flags],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

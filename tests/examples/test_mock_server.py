@@ -109,9 +109,9 @@ async def test_every_option_is_an_argument():
 
 async def test_it_runs_as_a_program():
     """The address is the first line it prints."""
-    program = ROOT / "examples" / "mock_server.py"
+    program = (sys.executable, "-m", "examples.mock_server", "--reply", "text")
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(program), "--reply", "text", stdout=asyncio.subprocess.PIPE
+        *program, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()
