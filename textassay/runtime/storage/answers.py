@@ -21,6 +21,7 @@ import diskcache
 from textassay.runtime.errors import StorageError
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import is_redis
+from textassay.runtime.storage.answer_commits import AnswerCommits
 from textassay.runtime.storage.cache_folder import (
     StoreInfo,
     cache_shards,
@@ -30,7 +31,6 @@ from textassay.runtime.storage.cache_folder import (
     prepared_folder,
     verify,
 )
-from textassay.runtime.storage.group_commit import GroupCommit
 from textassay.runtime.storage.redis_answers import RedisStore
 from textassay.runtime.storage.shard import (
     DATABASE,
@@ -233,8 +233,6 @@ class DiskStore(AsyncResource):
             StorageError: It cannot be written to, or a file in it is damaged.
         """
         self.folder = Path(folder)
-        # Values on their way to the disk: readers see only committed transactions.
-        self._pending: dict[str, bytes] = {}
         self._readers: tuple[ShardReader, ...] = ()
         self._closed = False
         with ExitStack() as stack:
@@ -244,7 +242,7 @@ class DiskStore(AsyncResource):
                 # Undone in reverse order: the file is closed before another process may claim the
                 # shard.
                 undo.callback(self._lock.release)
-                self._commits = GroupCommit(
+                self._commits = AnswerCommits(
                     ShardWriter(shard), name=f"the cache folder {self.folder}"
                 )
                 undo.callback(self._commits.close)
@@ -263,7 +261,7 @@ class DiskStore(AsyncResource):
         Raises:
             StorageError: A file is damaged, or the store is closed.
         """
-        value = self._pending.get(key)
+        value = self._commits.pending.get(key)
         if value is not None:
             return value
         if self._closed:
@@ -281,12 +279,7 @@ class DiskStore(AsyncResource):
             StorageError: The disk is full, a file is damaged, or the store is closed; so are all
                 later `put`.
         """
-        self._pending[key] = value
-        try:
-            await self._commits.put((key, value))
-        finally:
-            if self._pending.get(key) is value:
-                del self._pending[key]
+        await self._commits.put(key, value)
 
     async def aclose(self) -> None:
         """Commit what is waiting, close all files and free the shard; safe to call twice."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.storage.answer_commits import AnswerCommits
 from textassay.runtime.storage.cache_folder import StoreInfo
-from textassay.runtime.storage.group_commit import GroupCommit
 from textassay.runtime.storage.redis_client import (
     RedisUnavailable,
     as_unavailable,
@@ -95,11 +95,10 @@ class RedisStore:
             RedisUnavailable: Redis does not answer.
         """
         self.url = url
-        self._commits = GroupCommit(RedisWriter(url), name=f"Redis at {url}")
+        self._commits = AnswerCommits(RedisWriter(url), name=f"Redis at {url}")
         # Two clients: reads belong to the event loop, `get` and `info` may be called without one.
         self._reader: Any = open_async(url)
         self._blocking: Any = open_blocking(url)
-        self._pending: dict[str, bytes] = {}
         self._requested: dict[str, asyncio.Future[bytes | None]] = {}
         self._reads: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -123,8 +122,8 @@ class RedisStore:
         Raises:
             StorageError: Redis does not answer, or the value is damaged.
         """
-        if key in self._pending:
-            return self._pending[key]
+        if key in self._commits.pending:
+            return self._commits.pending[key]
         with as_unavailable(self.url):
             value = self._blocking.get(PREFIX + key)
         return None if value is None else _opened(key, value)
@@ -135,8 +134,8 @@ class RedisStore:
         Raises:
             StorageError: Redis was unavailable for too long, or the value is damaged.
         """
-        if key in self._pending:
-            return self._pending[key]
+        if key in self._commits.pending:
+            return self._commits.pending[key]
         if self._closed:
             raise StorageError(f"the store in Redis at {self.url} is closed")
         future = self._requested.get(key)
@@ -156,12 +155,7 @@ class RedisStore:
         Raises:
             StorageError: Redis is full or was away for too long; so are all later `put`.
         """
-        self._pending[key] = value
-        try:
-            await self._commits.put((key, value))
-        finally:
-            if self._pending.get(key) is value:
-                del self._pending[key]
+        await self._commits.put(key, value)
 
     async def aclose(self) -> None:
         """Write what is waiting and close all connections; safe to call twice."""
