@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from textassay.agents.scores import shared_fields
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Failure, Score, ScoreError, Usage
 from textassay.runtime.model import Json
@@ -58,11 +59,7 @@ class Average:
         if not parts:
             raise ConfigurationError(f"there is nothing to average for {aspect.name!r}")
         about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": aspect.label,
-            "scale": aspect.scale,
-            "how": "fused",
-            "signature": self.signature,
+            **shared_fields(example, aspect, how="fused", signature=self.signature),
             "usage": sum((part.usage for part in parts if isinstance(part, Score)), Usage()),
             "evidence": tuple(as_evidence(part) for part in parts),
         }

@@ -15,6 +15,7 @@ from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, truncation_n
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import NoRating
 from textassay.agents.reading.wording import Form
+from textassay.agents.scores import shared_fields
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage, slug
 from textassay.runtime.model import Json, Sample
@@ -82,7 +83,11 @@ class JointScorer:
         if not example.output.strip():
             return Ratings(
                 scores=tuple(
-                    Score.unscored("EmptyOutput", "there is no text to judge", **_about(example, a))
+                    Score.unscored(
+                        "EmptyOutput",
+                        "there is no text to judge",
+                        **shared_fields(example, a, how="text"),
+                    )
                     for a in aspects
                 )
             )
@@ -204,12 +209,8 @@ def _incomplete(answer: Parsed[JointAnswer], left: tuple[Aspect, ...]) -> Json:
     return {"text": text[:MAX_QUOTED], "problem": f"no usable rating for {names}"}
 
 
-def _about(example: Example, aspect: Aspect) -> dict[str, Any]:
-    return {"id": example.id, "aspect": aspect.label, "scale": aspect.scale, "how": "text"}
-
-
 def _score(example: Example, aspect: Aspect, rating: float | NoRating) -> Score:
-    about = _about(example, aspect)
+    about = shared_fields(example, aspect, how="text")
     if isinstance(rating, NoRating):
         return Score.unscored(rating.reason, rating.message, **about)
     return Score(value=rating, **about)

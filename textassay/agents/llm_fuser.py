@@ -21,7 +21,7 @@ from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overa
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import NoRating, Rating
-from textassay.agents.scores import from_samples
+from textassay.agents.scores import from_samples, shared_fields
 from textassay.agents.tool_descriptions import Assistant, as_assistance, reading_of
 from textassay.runtime.errors import ContentRefused, UnknownName
 from textassay.runtime.messages import Aspect, Example, How, Plan, Score
@@ -108,7 +108,10 @@ class LLMFuser:
             ModelError: The model could not be asked.
         """
         example = self.ask.prepare(example)
-        identities = [self._about(example, aspect) for aspect in aspects]
+        identities = [
+            shared_fields(example, aspect, how=self.how, signature=self.signature)
+            for aspect in aspects
+        ]
         # Before the judge is asked: its answer would be paid for and thrown away.
         problem = self._problem_before(example, assistance, plan)
         if problem is not None:
@@ -278,15 +281,6 @@ class LLMFuser:
         if aspect.label not in names:
             raise UnknownName(f"aspect of task {task.name!r}", aspect.label, names)
         return names.index(aspect.label)
-
-    def _about(self, example: Example, aspect: Aspect) -> dict[str, Any]:
-        return {
-            "id": example.id,
-            "aspect": aspect.label,
-            "scale": aspect.scale,
-            "how": self.how,
-            "signature": self.signature,
-        }
 
 
 def _evidence(aspect: Aspect, assistance: list[Score], plan: Plan | None) -> tuple[Json, ...]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from textassay.agents.ask import Ask
 from textassay.agents.material import fenced
 from textassay.agents.prompt_template import Prompt
+from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.graph.concurrency import gather
@@ -52,13 +52,7 @@ class Paraphraser:
             ContentRefused: The provider's filter cut an answer off.
             ModelError: A model could not be asked.
         """
-        about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": aspect.label,
-            "scale": aspect.scale,
-            "how": "text",
-            "signature": self.signature,
-        }
+        about = shared_fields(example, aspect, how="text", signature=self.signature)
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to say in other words", **about)
         usage, problem = NO_USAGE, ""

@@ -23,7 +23,7 @@ from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import NoRating, Rating, parse_rating
 from textassay.agents.reading.wording import Form
 from textassay.agents.related_aspects import RelatedAspects
-from textassay.agents.scores import from_samples, from_text
+from textassay.agents.scores import from_samples, from_text, shared_fields
 from textassay.agents.steps import Steps
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, parameter
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Scale, Score
@@ -148,7 +148,7 @@ class Scorer:
         """
         # Before it is looked at for being empty: preparing can leave nothing of a text.
         example = self.ask.prepare(example)
-        about = self._about(example, aspect)
+        about = shared_fields(example, aspect, how=self.how, signature=self.signature)
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to judge", **about)
         optional: dict[str, Any] = {}
@@ -266,16 +266,6 @@ class Scorer:
         score = from_samples(answer.samples, answer.read, usage=answer.usage, **about)
         notes = truncation_note(answer.truncated_tokens)
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
-
-    def _about(self, example: Example, aspect: Aspect) -> dict[str, Any]:
-        """Return the fields that all scores of an example on an aspect share."""
-        return {
-            "id": example.id,
-            "aspect": aspect.label,
-            "scale": aspect.scale,
-            "how": self.how,
-            "signature": self.signature,
-        }
 
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
         return (

@@ -9,11 +9,24 @@ from typing import Any
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED
 from textassay.agents.reading.rating import NoRating, Rating
-from textassay.runtime.messages import Score
+from textassay.runtime.messages import Aspect, Example, How, Score
 from textassay.runtime.model import Json, Sample
 
 MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
+
+
+def shared_fields(
+    example: Example, aspect: Aspect, *, how: How, signature: str = ""
+) -> dict[str, Any]:
+    """Return the fields that all scores of an example on an aspect share, whatever comes of it."""
+    return {
+        "id": example.id,
+        "aspect": aspect.label,
+        "scale": aspect.scale,
+        "how": how,
+        "signature": signature,
+    }
 
 
 def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.claim_splitter import Claims
+from textassay.agents.scores import shared_fields
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Failure, Outcome, Score
 from textassay.runtime.model import Json
 
@@ -52,13 +53,7 @@ class SupportedFraction:
     async def _one(
         self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
     ) -> Score:
-        about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": aspect.label,
-            "scale": aspect.scale,
-            "how": "fused",
-            "signature": self.signature,
-        }
+        about = shared_fields(example, aspect, how="fused", signature=self.signature)
         if claims.problem is not None:
             problem = claims.problem
             outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"

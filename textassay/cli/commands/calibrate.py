@@ -10,51 +10,14 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.flags import AsJson, Out
 from textassay.cli.registry import DECIDING, command
-
-Scores = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SCORES",
-        help="Run folder, JSON Lines with id, aspect, value, or a data set with metrics.",
-    ),
-]
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Examples with human ratings.")]
-AspectMap = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
-    ),
-]
-ScaleOf = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--scale",
-        metavar="ASPECT=LOW,HIGH",
-        help="Scale of the human ratings, if it is not the judge's; may repeat.",
-    ),
-]
-Confidence = Annotated[
-    float, typer.Option(metavar="C", help="Confidence of the intervals, such as 0.95.")
-]
-AllowChange = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="allow_change=true",
-        help="Accept scores with another signature, if you know that it does not matter.",
-    ),
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
-Labels = Annotated[
-    str,
-    typer.Option(
-        metavar="HOW",
-        help=(
-            "How the rated rows were picked: random, chosen (by hand; no interval is promised), "
-            "or the file of a label plan."
-        ),
-    ),
-]
+from textassay.cli.shared_flags import (
+    AllowChange,
+    AspectMap,
+    Labels,
+    ScaleOf,
+    Scores,
+    Seed,
+)
 
 
 @command(

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.commands.calibrate import Confidence, Seed
 from textassay.cli.flags import AsJson
 from textassay.cli.registry import DECIDING, command
+from textassay.cli.shared_flags import Confidence, Seed
 
 
 @command(

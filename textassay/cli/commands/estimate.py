@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.commands.calibrate import (
+from textassay.cli.flags import AsJson
+from textassay.cli.registry import DECIDING, command
+from textassay.cli.shared_flags import (
     AllowChange,
     AspectMap,
     Confidence,
@@ -18,8 +20,6 @@ from textassay.cli.commands.calibrate import (
     Scores,
     Seed,
 )
-from textassay.cli.flags import AsJson
-from textassay.cli.registry import DECIDING, command
 
 
 @command(

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from textassay.cli.commands.calibrate import Confidence, Data, Seed
 from textassay.cli.flags import AsJson
 from textassay.cli.registry import DECIDING, command
+from textassay.cli.shared_flags import Confidence, Data, Seed
 
 
 @command(

@@ -9,6 +9,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
 from textassay.cli.registry import DECIDING, command
+from textassay.cli.shared_flags import AspectMap
 
 
 @command(
@@ -30,12 +31,7 @@ def meta(
             metavar="A,B", help="dataset (default), group, system, or several: dataset,group."
         ),
     ] = None,
-    aspect_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
-        ),
-    ] = None,
+    aspect_map: AspectMap = None,
     bootstrap: Annotated[
         int,
         typer.Option(metavar="N", help="Resamples of the groups for 95 % intervals; 0 for none."),

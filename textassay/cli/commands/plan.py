@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from textassay.cli import arguments
 from textassay.cli.exits import run_async
 from textassay.cli.flags import JUDGING, RUNTIME, SET, Given
 from textassay.cli.registry import MAKING, command
+from textassay.cli.shared_flags import ToTable, Writers
 
 FLAGS = SET | JUDGING | RUNTIME.only("api_base", "api_key_env", "max_cost", "price", "cache")
 
@@ -28,14 +26,8 @@ FLAGS = SET | JUDGING | RUNTIME.only("api_base", "api_key_env", "max_cost", "pri
 )
 def plan(
     *,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="File to write, .toml or .json."),
-    ],
-    model: Annotated[
-        list[str],
-        typer.Option("--model", "-m", metavar="[ROLE=]MODEL", help="Model to ask; may repeat."),
-    ],
+    out: ToTable,
+    model: Writers,
     given: Annotated[Given, FLAGS],
 ) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing."""

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.commands.calibrate import Confidence
 from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
 from textassay.cli.registry import DECIDING, command
+from textassay.cli.shared_flags import Confidence
 
 
 @command(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli.registry import LOOKING, command
+from textassay.cli.shared_flags import AspectMap, Human
 
 
 @command(
@@ -25,22 +26,12 @@ def report(
     ],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],
-    human: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA", help="Texts and human ratings (default: the data of the run)."
-        ),
-    ] = None,
+    human: Human = None,
     calibration: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Calibration whose curves and intervals are shown."),
     ] = None,
-    aspect_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
-        ),
-    ] = None,
+    aspect_map: AspectMap = None,
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence."""
     from textassay.cli.console import say

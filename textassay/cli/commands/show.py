@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from textassay.cli.exits import run_async
 from textassay.cli.flags import AsJson, RunFolder
 from textassay.cli.registry import LOOKING, command
+from textassay.cli.shared_flags import AspectMap, Human
 
 
 @command(
@@ -27,18 +27,8 @@ def show(
         str | None, typer.Argument(metavar="[ID]", help="Example to show with its evidence.")
     ] = None,
     *,
-    human: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA", help="Texts and human ratings (default: the data of the run)."
-        ),
-    ] = None,
-    aspect_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
-        ),
-    ] = None,
+    human: Human = None,
+    aspect_map: AspectMap = None,
     prompts: Annotated[
         bool, typer.Option("--prompts", help="Print the prompts and answers of the models.")
     ] = False,

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.commands.calibrate import Confidence
 from textassay.cli.commands.score import FLAGS, score_keys
 from textassay.cli.exits import run_async
 from textassay.cli.flags import AsJson, Given, MethodName, Models, OptionalData, Out
 from textassay.cli.registry import DECIDING, command
+from textassay.cli.shared_flags import Confidence
 
 
 @command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from textassay.cli import arguments
 from textassay.cli.exits import run_async
 from textassay.cli.flags import JUDGING, RUNTIME, SET, Given
 from textassay.cli.registry import MAKING, command
+from textassay.cli.shared_flags import ToTable, Writers
 
 FLAGS = (
     SET
@@ -26,14 +26,8 @@ FLAGS = (
 )
 def tree(
     *,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="File to write, .toml or .json."),
-    ],
-    model: Annotated[
-        list[str],
-        typer.Option("--model", "-m", metavar="[ROLE=]MODEL", help="Model to ask; may repeat."),
-    ],
+    out: ToTable,
+    model: Writers,
     method: Annotated[
         str,
         typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli.registry import LOOKING, command
+from textassay.cli.shared_flags import Human
 
 
 @command(
@@ -20,12 +21,7 @@ def view(
         Path, typer.Argument(metavar="RUN", help="Run folder, or a folder that contains several.")
     ],
     *,
-    human: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA", help="Texts and human ratings (default: the data of the run)."
-        ),
-    ] = None,
+    human: Human = None,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
