@@ -1,0 +1,61 @@
+"""Rows of data sets, and what reading them says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from textassay.runtime.data.dataset import read_examples
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example
+
+DATA = Path(os.environ.get("TEXTASSAY_DATA") or Path(__file__).parents[3] / "shared" / "data")
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": "a",
+        "output": "one",
+        "source": "s",
+        "references": ["r", "q"],
+        "system": "M0",
+        "group": "g",
+        "human": {"c": 3},
+    },
+    {
+        "id": "b",
+        "output": "",
+        "human": {"c": None, "f": 2.5},
+        "metrics": {"rouge1": 0.35},
+        "extra": [1, {"x": None}],
+    },
+    {
+        "id": "c",
+        "output": 'drei\nZeilen, mit "allem" ä 🙂',
+        "annotators": {"c": [3, None, 2]},
+        "context": "k",
+    },
+]
+
+
+def lines(*rows: Any) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def saved(folder: Path, content: str | bytes, name: str = "data.jsonl") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(source: Any, **fields: str) -> list[Example]:
+    return list(read_examples(source, fields=fields or None))
+
+
+def complaint(source: Any, fields: dict[str, str] | None = None) -> str:
+    with pytest.raises(DataError) as caught:
+        read_examples(source, fields=fields).check()
+    return str(caught.value)

@@ -1,0 +1,146 @@
+"""Data sets: what the fields of a row mean."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.runtime.data.rows import complaint, read
+
+
+@pytest.mark.parametrize(
+    "alias", ["response", "hypothesis", "summary", "prediction", "actual_output", "system_output"]
+)
+def test_aliases_of_the_output(alias: str) -> None:
+    """Names of other tools are understood."""
+    assert read([{alias: "x"}])[0].output == "x"
+
+
+@pytest.mark.parametrize("alias", ["document", "input", "article", "question", "prompt"])
+def test_aliases_of_the_source(alias: str) -> None:
+    """Names of other tools are understood."""
+    assert read([{"output": "x", alias: "s"}])[0].source == "s"
+
+
+@pytest.mark.parametrize(
+    "alias", ["reference", "expected", "expected_output", "target", "ground_truth"]
+)
+@pytest.mark.parametrize(
+    ("value", "wanted"), [("r", ("r",)), (["r", "q"], ("r", "q")), (None, ()), ([], ())]
+)
+def test_aliases_of_the_references(alias: str, value: Any, wanted: tuple[str, ...]) -> None:
+    """One text and a list of texts are both fine."""
+    assert read([{"output": "x", alias: value}])[0].references == wanted
+
+
+def test_a_field_map_goes_before_names_and_aliases() -> None:
+    """What the map does not want as the output is kept in meta, and so is what it sends there."""
+    row = {"output": "old", "answer": "new", "coh": 2, "input": "i", "reference": "r"}
+    fields = {
+        "answer": "output",
+        "coh": "human.coherence",
+        "input": "meta",
+        "reference": "meta.gold",
+    }
+    (example,) = read([row], **fields)
+    assert (example.output, example.human, example.source) == ("new", {"coherence": 2.0}, None)
+    assert example.meta == {"output": "old", "input": "i", "gold": "r"}
+
+
+def test_our_own_name_goes_before_an_alias() -> None:
+    """The alias is kept in meta."""
+    (example,) = read([{"summary": "s", "output": "o", "references": ["r"], "reference": "q"}])
+    assert (example.output, example.references, example.meta) == (
+        "o",
+        ("r",),
+        {"summary": "s", "reference": "q"},
+    )
+
+
+def test_two_aliases_need_a_decision() -> None:
+    """Neither is taken by guess; the map decides, and the other goes to meta."""
+    rows = [{"response": "r", "summary": "s"}]
+    assert complaint(rows) == (
+        "list, row 1, field 'summary': means 'output', and so does 'response'; "
+        "rename one, or choose one with the field map"
+    )
+    (example,) = read(rows, summary="output")
+    assert (example.output, example.meta) == ("s", {"response": "r"})
+
+
+def test_numbers_as_names_become_text() -> None:
+    """Ids, groups and systems may be whole numbers."""
+    (example,) = read([{"id": 7, "output": "x", "group": np.int64(3), "system": 2.0}])
+    assert (example.id, example.group, example.system) == ("7", "3", "2")
+
+
+def test_values_from_memory_become_what_json_holds() -> None:
+    """Numpy and pandas values, dates and decimals are converted; NaN, NaT and NA are missing."""
+    row = {
+        "output": "x",
+        "human.a": np.float32(1.5),
+        "human.b": float("nan"),
+        "human.c": pd.NA,
+        "human.d": Decimal("2.5"),
+        "annotators": {"a": np.array([1, 2])},
+        "when": pd.NaT,
+        "day": date(2024, 5, 1),
+        "list": np.array(["a", "b"], dtype=object),
+        "source": float("nan"),
+    }
+    (example,) = read([row])
+    assert (example.human, example.annotators) == ({"a": 1.5, "d": 2.5}, {"a": (1.0, 2.0)})
+    assert example.meta == {"when": None, "day": "2024-05-01", "list": ["a", "b"]}
+    assert example.source is None
+
+
+def test_cells_of_a_csv_file_are_read_as_what_their_column_is(tmp_path: Path) -> None:
+    """Numbers in `human.` and `metrics.`, lists in references and annotators, text in the rest;
+    empty is missing."""
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(
+            [
+                "output",
+                "references",
+                "human.c",
+                "human.f",
+                "annotators.c",
+                "metrics.m",
+                "note",
+                "id",
+                "human",
+            ]
+        )
+        writer.writerow(["1", '["r", "q"]', "3", "", "[1, null]", " 0.5 ", "4", "", '{"g": 2}'])
+        writer.writerow(["2", "[1] says so", "", "", "", "1e-3", "", "7", ""])
+    first, second = read(path)
+    assert (first.output, first.references, first.meta) == ("1", ("r", "q"), {"note": "4"})
+    assert (first.human, first.annotators, first.metrics) == (
+        {"c": 3.0, "g": 2.0},
+        {"c": (1.0, None)},
+        {"m": 0.5},
+    )
+    assert (second.id, second.references, second.human, second.meta) == (
+        "7",
+        ("[1] says so",),
+        {},
+        {"note": ""},
+    )
+
+
+def test_the_callers_rows_are_left_alone() -> None:
+    """Merging columns into `human` changes no dict of the caller."""
+    row = {"output": "x", "human": {"a": 1}, "human.b": 2, "meta": {"k": 1}, "other": 3}
+    before = json.dumps(row)
+    assert read([row])[0].human == {"a": 1.0, "b": 2.0}
+    assert json.dumps(row) == before
