@@ -34,8 +34,7 @@ from textassay.runtime.storage.run_files import (
     read_manifest,
     read_summary,
 )
-from textassay.runtime.storage.run_folder import RunSummary
-from textassay.runtime.storage.run_summary import pair_digest
+from textassay.runtime.storage.run_summary import RunSummary, pair_digest
 
 _OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")
 """What every run folder has; further files are the method's, such as a plan."""

@@ -18,7 +18,7 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
-from textassay.runtime.storage.run_folder import RunSummary
+from textassay.runtime.storage.run_summary import RunSummary
 
 if TYPE_CHECKING:
     import pandas as pd

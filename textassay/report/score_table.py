@@ -17,7 +17,7 @@ from textassay.meta.ranks import Floats
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.messages import Outcome, Scale, Score
 from textassay.runtime.storage.run_files import SCORES, parse_score
-from textassay.runtime.storage.run_folder import RunSummary
+from textassay.runtime.storage.run_summary import RunSummary
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _BLOCK = 4 << 20
