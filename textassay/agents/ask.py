@@ -151,21 +151,20 @@ class Ask:
             samples: list[Sample] = []
             truncated = 0
             while len(samples) < n:  # some servers return fewer samples than they are asked for
-                response = await self.model.generate(
-                    Request(
-                        **fields,
-                        n=n - len(samples),
-                        # The draws of samples that came back count on, so that a cache never gives
-                        # one twice.
-                        draw=repeat + len(samples),
-                        temperature=self.temperature,
-                        max_tokens=room,
-                        seed=self.seed,
-                        logprobs=logprobs,
-                        json_schema=json_schema,
-                        dry_run_answer=dry_run_answer,
-                    )
+                # The draws of samples that came back count on, so that a cache never gives one
+                # twice.
+                request = self._request(
+                    fields,
+                    n=n - len(samples),
+                    draw=repeat + len(samples),
+                    temperature=self.temperature,
+                    max_tokens=room,
+                    seed=self.seed,
+                    logprobs=logprobs,
+                    json_schema=json_schema,
+                    dry_run_answer=dry_run_answer,
                 )
+                response = await self.model.generate(request)
                 usage += response.usage
                 samples += response.samples[: n - len(samples)]
                 truncated = max(truncated, response.truncated_tokens)
@@ -223,6 +222,21 @@ class Ask:
         """
         request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
         return await scoring(self.model, "choices").choices(request)
+
+    def _request(self, texts: dict[str, Any], **how: Any) -> Request:
+        """Return the request for these texts, to be answered in this way."""
+        for earlier, request in self._last:
+            # A copy takes half as long as checking sixteen fields once more.
+            if earlier == how and (texts.get("messages") or texts.get("prompt")):
+                return request.model_copy(update=texts)
+        request = Request(**texts, **how)
+        self._last[:] = [(how, request)]
+        return request
+
+    @cached_property
+    def _last(self) -> list[tuple[dict[str, Any], Request]]:
+        """The last request that was checked, and how it was to be answered."""
+        return []
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
         if self.profile.ask == "chat":

@@ -23,9 +23,8 @@ def nonce(texts: Iterable[str]) -> str:
     # The texts are hashed into the number, so holding it would take a preimage; the loop is for the
     # one chance in four billion per place.
     for attempt in count():
-        number = hashlib.sha256(f"{attempt}:{joined}".encode("utf-8", "surrogatepass")).hexdigest()[
-            :8
-        ]
+        hashed = f"{attempt}:{joined}".encode("utf-8", "surrogatepass")
+        number = hashlib.sha256(hashed).hexdigest()[:8]
         if not any(number in text for text in known):
             return number
     raise AssertionError("unreachable")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from examples.mock_server import Options, serve
-from tests.virtual_time import run_skipping
+from tests.virtual_time import run_skipping, run_virtual
 from tests.waiting import eventually
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
@@ -62,6 +62,63 @@ async def test_cancellation_is_not_a_timeout():
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+def test_each_attempt_has_its_own_deadline():
+    """One timer serves them all: late ones are not given up early, and ended ones not at all."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        lasting = iter([60.0, 1e6, 3.0, 1e6, 25.0])
+
+        async def hang(request):
+            await asyncio.sleep(next(lasting))
+            return "done"
+
+        model = DeadlineModel(ScriptedModel(hang), timeout=20)
+
+        async def ask(start):
+            await asyncio.sleep(start)
+            began = loop.time()
+            try:
+                await model.generate(ASK)
+            except errors.TimedOut:
+                return f"given up after {loop.time() - began:g}"
+            return f"answered after {loop.time() - began:g}"
+
+        asked = await asyncio.gather(*map(ask, (0, 5, 6, 100, 101)))
+        late = "given up after 20"
+        assert asked == [late, late, "answered after 3", late, late]
+
+    run_virtual(main())
+
+
+def test_the_next_event_loop_has_deadlines_of_its_own():
+    """A model may be used in one loop after the other."""
+
+    async def hang(request):
+        await asyncio.sleep(1e6)
+
+    model = DeadlineModel(ScriptedModel(hang), timeout=20)
+    for _ in range(2):
+        with pytest.raises(errors.TimedOut):
+            run_virtual(model.generate(ASK))
+
+
+def test_a_cancellation_in_the_turn_of_the_deadline_stays_one():
+    """Whoever cancels a task at that moment sees it canceled."""
+
+    async def main():
+        async def hang(request):
+            await asyncio.sleep(1e6)
+
+        model = DeadlineModel(ScriptedModel(hang), timeout=20)
+        task = asyncio.create_task(model.generate(ASK))
+        asyncio.get_running_loop().call_later(20, task.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run_virtual(main())
 
 
 @pytest.mark.asyncio

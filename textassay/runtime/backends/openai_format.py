@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 from pydantic import ValidationError
@@ -125,6 +125,11 @@ def prompt_fields(request: Prompted) -> Json:
     return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
 
 
+def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    # parsers make dictionaries, and an abstract class takes ten times as long to ask
+    return type(value) is dict or isinstance(value, Mapping)
+
+
 def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) -> Usage:
     """Return what an answer cost.
 
@@ -134,8 +139,8 @@ def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) ->
         payload: The answer.
         price: US dollars per million prompt and completion tokens, if known.
     """
-    counts = payload.get("usage") if isinstance(payload, Mapping) else None
-    if not isinstance(counts, Mapping):
+    counts = payload.get("usage") if _is_object(payload) else None
+    if not _is_object(counts):
         return Usage(calls=1, cost=None)
     prompt, completion = (
         _count(counts.get("prompt_tokens")),
@@ -149,6 +154,8 @@ def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) ->
 
 def _count(value: Any) -> int | None:
     """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
+    if type(value) is int and 0 <= value <= MAX_TOKENS:  # nearly always
+        return value
     if value is None:
         return 0
     if (
@@ -178,13 +185,12 @@ def read_response(payload: Any, request: Request, price: tuple[float, float] | N
 
 
 def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
-    choices = payload.get("choices") if isinstance(payload, Mapping) else None
-    if not isinstance(choices, Sequence) or not choices:
+    choices = payload.get("choices") if _is_object(payload) else None
+    if not choices or not isinstance(choices, list | Sequence):
         raise MalformedResponse("the answer has no choices")
     try:
-        samples = tuple(
-            s for c in choices[: request.n] for s in [_sample(c, request)] if s is not None
-        )
+        read = [_sample(choice, request) for choice in choices[: request.n]]
+        samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
         return Response(samples=samples, usage=usage, model=payload.get("model"))

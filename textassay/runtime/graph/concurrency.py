@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from typing import Final, TypeVar, cast
 
@@ -131,10 +132,7 @@ async def run_workers(
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
-    results: asyncio.Queue[object] = (
-        asyncio.Queue()
-    )  # bounded by `room`, so that _END always finds a place
-    room = asyncio.Semaphore(2 * workers)
+    results = _Results(2 * workers)
     # Two ways, since a coroutine around each `next` would cost more than the `next`.
     later = _next_item_of(items) if isinstance(items, AsyncIterable) else None
     now = iter(()) if isinstance(items, AsyncIterable) else iter(items)
@@ -143,19 +141,25 @@ async def run_workers(
         while True:
             # Room comes before the item: an item that was taken must be worked on, however slow the
             # consumer is, and its result must have a place.
-            await room.acquire()
+            if not results.take_room():
+                await results.wait_for_room()
             item = next(now, _END) if later is None else await later()
             if item is _END:
-                room.release()
+                results.give_room()
                 return
-            results.put_nowait(await work(cast(T, item)))
+            results.put(await work(cast(T, item)))
 
     crew = asyncio.create_task(_all_of(keep_working, workers))
     # Called after every worker has put its last result, so the mark is behind all of them.
-    crew.add_done_callback(lambda _: results.put_nowait(_END))
+    crew.add_done_callback(lambda _: results.put(_END))
     try:
-        while (result := await results.get()) is not _END:
-            room.release()
+        while True:
+            if not results.ready:
+                await results.wait()
+            result = results.ready.popleft()
+            if result is _END:
+                break
+            results.give_room()
             yield cast(R, result)
         await crew
     finally:
@@ -165,6 +169,59 @@ async def run_workers(
         if not crew.cancelled():
             # Marks it as retrieved: a consumer that left early wants no report from the event loop.
             crew.exception()
+
+
+class _Results:
+    """Results for one consumer, and room for a bounded number of them, first come, first served.
+
+    What `asyncio.Queue` and `asyncio.Semaphore` do for any number of consumers, without a coroutine
+    for each item that need not wait.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.ready: deque[object] = deque()
+        self._room = room
+        self._held_back: deque[asyncio.Future[None]] = deque()
+        self._consumer: asyncio.Future[None] | None = None
+
+    def take_room(self) -> bool:
+        """Take a place if one is free; otherwise, `wait_for_room` takes one."""
+        if not self._room:
+            return False
+        self._room -= 1
+        return True
+
+    async def wait_for_room(self) -> None:
+        """Take the place that somebody gives back."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held_back.append(future)
+        try:
+            await future
+        except BaseException:
+            if future.done() and not future.cancelled():  # given and canceled in the same turn
+                self.give_room()
+            raise
+
+    def give_room(self) -> None:
+        """Give a place back, to whoever has waited longest."""
+        while self._held_back:
+            future = self._held_back.popleft()
+            if not future.done():
+                future.set_result(None)
+                return
+        self._room += 1
+
+    def put(self, result: object) -> None:
+        """Hand a result to the consumer."""
+        self.ready.append(result)
+        if self._consumer is not None and not self._consumer.done():
+            self._consumer.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until something is ready."""
+        while not self.ready:
+            self._consumer = asyncio.get_running_loop().create_future()
+            await self._consumer
 
 
 async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
