@@ -109,6 +109,53 @@ def test_meta_says_why_raters_have_no_agreement(tmp_path, data):
     assert "alpha" not in said(textassay("meta", one, data, "--raters"))
 
 
+def test_meta_refuses_a_file_of_two_judges(tmp_path, data):
+    """As the other commands do; a line that was replaced since is of no judge."""
+    one = scores(tmp_path / "one.jsonl")
+    rows = [json.loads(line) for line in one.read_text().splitlines()]
+    mixed = [{**row, "signature": f"judge-{at % 2}"} for at, row in enumerate(rows)]
+    done = textassay("meta", write(tmp_path / "mixed.jsonl", mixed), data)
+    assert (done.code, done.out) == (2, "")
+    assert "the scores of 'tone' come from 2 different judges ('judge-0'; 'judge-1')" in said(done)
+    assert "split them into one file per judge" in said(done)
+    again = textassay("meta", write(tmp_path / "again.jsonl", mixed + rows), data, "--json")
+    assert again.code == 0, again.err
+    assert again.out == textassay("meta", one, data, "--json").out
+
+
+@pytest.mark.parametrize("change", [{"output": None}, {"output": ...}])
+def test_meta_needs_no_texts(tmp_path, data, change):
+    """Ids and ratings suffice, here one row per rater: nothing else is looked at."""
+    one = scores(tmp_path / "one.jsonl")
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    bare = [{k: v for k, v in {**row, **change}.items() if v is not ...} for row in rows]
+    expected = textassay("meta", one, data, "--json").out
+    assert textassay("meta", one, write(tmp_path / "b.jsonl", bare), "--json").out == expected
+    by_rater = [
+        {k: v for k, v in row.items() if k != "annotators"} | {"rater": name, "human.tone": rating}
+        for row in bare
+        for name, rating in zip("xy", row["annotators"]["tone"], strict=True)
+    ]
+    done = textassay("meta", one, write(tmp_path / "long.jsonl", by_rater), "--json")
+    assert (done.code, done.out) == (0, expected), done.err
+
+
+def test_label_plan_says_that_everything_is_rated(tmp_path, data):
+    """The half-width is the ratings' own, never 0, and nothing is left to draw."""
+    one = scores(tmp_path / "one.jsonl", lambda at: 1 + at % 5 + at % 3 / 10)
+    plan = ("label-plan", one, data, "--half-width", "0.01")
+    done = textassay(*plan)
+    assert done.code == 0, done.err
+    assert "all 60 rows are rated, so nothing is left to draw" in said(done)
+    assert "all rated" in done.out
+    row = json.loads(textassay(*plan, "--json").out)["rows"][0]
+    assert row["half_width"] == row["with_all"] > 0.1
+    assert row["more"] is None
+    none = textassay(*plan, "--next", "5", "-o", tmp_path / "next.jsonl")
+    assert (none.code, "0 scored rows are unrated" in said(none)) == (2, True)
+    assert not (tmp_path / "next.jsonl").exists()
+
+
 @pytest.fixture
 def profile(tmp_path):
     folder = tmp_path / "mine"

@@ -34,6 +34,18 @@ def test_every_example_is_rated_on_every_aspect_and_within_its_scale(task):
         assert bool(example.context) == (task == "dialogue")
 
 
+def test_summaries_have_three_raters_the_first_of_whom_is_the_author():
+    """So that the alternative annotator test can be shown; means stay those of `human`."""
+    aspects = {aspect.name: aspect.scale for aspect in tasks.load("summarization").aspects}
+    for example in examples_of("summarization"):
+        assert example.annotators.keys() == aspects.keys()
+        for name, ratings in example.annotators.items():
+            low, high = aspects[name]
+            assert len(ratings) == 3
+            assert all(one is not None and low <= one <= high for one in ratings)
+            assert ratings[0] == example.human[name]
+
+
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
 def test_the_same_was_done_to_the_texts_of_every_source(task):
     """Six sources with equal systems, so that means by system compare like with like; a group

@@ -82,20 +82,17 @@ def plan_labels(
     scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
     x, y, groups = scored.scores[rated], scored.ratings[rated], scored.groups[rated]
     learned = learn_map(x, y, groups, scales=scales, seed=seed)
-    judged = learned.predict_unseen(scored.scores)
-    total, sources = len(scored.ids), len(np.unique(scored.groups))
-    sizes = np.unique(groups, return_counts=True)[1]
-    forecast = _Forecast(total, sources, len(x), float((sizes**2).sum()), confidence)
-    residual = _parts(y - learned.cross_fitted, groups)
-    plain = _parts(y, groups)
-    between_judged = _parts(judged, scored.groups)
-    now = len(x)
+    # rated rows alone: their calibrated scores are cross-fitted, as those of the estimate are
+    parts = _parts(y, learned.cross_fitted, groups)
+    _, codes, sizes = np.unique(scored.groups, return_inverse=True, return_counts=True)
+    forecast = _Forecast(sizes, np.bincount(codes[rated], minlength=len(sizes)), parts, confidence)
+    now, total = len(x), len(scored.ids)
 
     def with_judge(count: int) -> float:
-        return forecast.half_width(count, residual, between_judged)
+        return forecast.half_width(count)
 
     def alone(count: int) -> float:
-        return forecast.half_width(count, plain, None)
+        return forecast.half_width(count, with_judge=False)
 
     needed, without = forecast.least(with_judge, half_width), forecast.least(alone, half_width)
     return LabelPlan(
@@ -104,75 +101,119 @@ def plan_labels(
         rated=now,
         rated_groups=len(np.unique(groups)),
         n=total,
-        groups=sources,
+        groups=len(sizes),
         half_width=with_judge(now),
         target=half_width,
         more=None if needed is None else max(0, needed - now),
-        with_all=min(with_judge(total), alone(total)),
+        with_all=with_judge(total),
         labels_only=without,
     )
 
 
 @dataclass(frozen=True, slots=True)
+class _Component:
+    """Variances of ratings and calibrated scores, and their covariance."""
+
+    ratings: float
+    scores: float
+    both: float
+
+    def left(self, weight: float) -> float:
+        """Return the variance of the ratings minus the weighted scores."""
+        return self.ratings - 2 * weight * self.both + weight**2 * self.scores
+
+
+@dataclass(frozen=True, slots=True)
 class _Parts:
-    """Variance of a column: between sources, and within them."""
+    """How ratings and scores vary between sources, and within them."""
 
-    between: float
-    within: float
+    between: _Component
+    within: _Component
 
 
-def _parts(values: Floats, groups: Codes) -> _Parts:
-    """Split a variance by one-way analysis with sources of unequal size; a negative part is 0."""
+def _parts(ratings: Floats, scores: Floats, groups: Codes) -> _Parts:
+    """Split variances by one-way analysis with sources of unequal size."""
     _, at, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    means = np.bincount(at, weights=values) / sizes
-    spare = len(values) - len(sizes)
+    table = np.stack([ratings, scores], axis=1)
+    table = table - table.mean(axis=0)
+    sums = np.zeros((len(sizes), 2))
+    np.add.at(sums, at, table)
+    means = sums / sizes[:, None]
+    spare, whole = len(ratings) - len(sizes), max(len(sizes) - 1, 1)
     if spare == 0:
-        return _Parts(float(values.var(ddof=1)), 0.0)
-    within = float(((values - means[at]) ** 2).sum()) / spare
-    size = (len(values) - float((sizes**2).sum()) / len(values)) / max(len(sizes) - 1, 1)
-    mean_square = float((sizes * (means - values.mean()) ** 2).sum()) / max(len(sizes) - 1, 1)
-    return _Parts(max(0.0, (mean_square - within) / size), within)
+        return _Parts(_component(table.T @ table / whole), _Component(0.0, 0.0, 0.0))
+    apart = table - means[at]
+    within = apart.T @ apart / spare
+    size = (len(ratings) - float((sizes**2).sum()) / len(ratings)) / whole
+    between = ((means * sizes[:, None]).T @ means / whole - within) / size
+    return _Parts(_component(between), _component(within))
+
+
+def _component(matrix: Floats) -> _Component:
+    """Return estimated variances, a negative one as 0, with a covariance that they allow."""
+    ratings, scores = max(0.0, float(matrix[0, 0])), max(0.0, float(matrix[1, 1]))
+    most = math.sqrt(ratings * scores)
+    return _Component(ratings, scores, min(max(float(matrix[0, 1]), -most), most))
 
 
 @dataclass(frozen=True, slots=True)
 class _Forecast:
-    """Half-widths with more ratings, from how many there are and how they lie over the sources."""
+    """Half-widths with more ratings, from how many rows each source has and how many are rated."""
 
-    rows: int
-    sources: int
-    rated: int
-    squares: float
+    sizes: Codes
+    rated: Codes
+    parts: _Parts
     confidence: float
 
-    def half_width(self, count: int, residual: _Parts, judged: _Parts | None) -> float:
+    def half_width(self, count: int, *, with_judge: bool = True) -> float:
         """Return the half-width with `count` rated rows, those to come drawn over all sources."""
-        clusters = self._clusters(count)
-        # sources that are rated in full are known without error as far as their rows go
-        variance = residual.between / clusters + residual.within * (1 / count - 1 / self.rows)
-        if judged is not None:
-            # the judge's mean over unrated rows is itself a sample; its share shrinks as rows are
-            # rated
-            variance += judged.between / self.sources * (1 - count / self.rows)
-        else:
-            variance += residual.within / self.rows
+        between, within = self.parts.between, self.parts.within
+        # ratings of every row would still be those of a sample of sources; the judge narrows only
+        # what rating a part of the rows adds to that
+        all_sources, all_rows = (
+            1 / len(self.sizes),
+            float((1 / self.sizes).mean() / len(self.sizes)),
+        )
+        of_sources, of_rows = self._weights(count)
+        some, few = max(0.0, of_sources - all_sources), max(0.0, of_rows - all_rows)
+        weight = 0.0
+        if with_judge and (spread := between.scores * some + within.scores * few) > 0:
+            # the weight of the least variance, which PPI++ estimates
+            weight = max(0.0, (between.both * some + within.both * few) / spread)
+        variance = between.ratings * all_sources + within.ratings * all_rows
+        variance += between.left(weight) * some + within.left(weight) * few
         # the forecast uses the same t quantile as the later interval, or it would promise too much
         # for few sources
-        t = t_quantile(max(1, round(clusters) - 1), self.confidence)
+        t = t_quantile(max(1, round(1 / of_sources) - 1), self.confidence)
         return t * math.sqrt(max(variance, 0.0))
 
-    def _clusters(self, count: int) -> float:
-        """Return the number of equally rated sources that would be worth as much (Kish)."""
-        more = max(0, count - self.rated)
-        share = min(1.0, count / self.rated)
-        rated, squares = self.rated * share, self.squares * share
-        # expected sum of squared ratings per source if the further rows fall on sources at random
-        spread = squares + 2 * more * rated / self.sources + more + more**2 / self.sources
-        return max(2.0, min(float(self.sources), (rated + more) ** 2 / spread))
+    def _weights(self, count: int) -> tuple[float, float]:
+        """Return the sums of the squared weights of sources and of rows in the mean rating.
+
+        Their inverses are the numbers of equally rated sources and rows that would be worth as
+        much (Kish).
+        """
+        now, free = int(self.rated.sum()), self.sizes - self.rated
+        more = max(0, count - now)
+        # each source has the same weight, shared among its rows
+        share, spread = self.rated / self.sizes, np.zeros(len(self.sizes))
+        if more:
+            falls = free / free.sum()
+            left = (free.sum() - more) / max(1, free.sum() - 1)
+            share = share + more * falls / self.sizes
+            # which source a further row belongs to is left to chance: hypergeometric
+            spread = more * falls * (1 - falls) * left / self.sizes**2
+        square = float(share.sum()) ** 2
+        fewer = min(1.0, count / now)
+        return (
+            max(1 / len(self.sizes), min(0.5, float((share**2 + spread).sum()) / square / fewer)),
+            float((share / self.sizes).sum()) / square / fewer,
+        )
 
     def least(self, width: Callable[[int], float], half_width: float) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
         # bisection relies on a half-width that does not grow with the number of rated rows
-        low, high = 2, self.rows
+        low, high = 2, int(self.sizes.sum())
         if width(high) > half_width:
             return None
         while low < high:

@@ -14,7 +14,8 @@ import numpy as np
 
 from textassay.calibration.columns import Columns, RatingScale
 from textassay.calibration.maps import Scales
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.meta.score_files import refuse_several_judges
+from textassay.runtime.errors import DataError, parameter
 
 Labels = Literal["random", "chosen"]
 MAX_UNSCORED = 0.05
@@ -58,12 +59,11 @@ def one_signature(columns: Columns, *, allow_change: bool = False) -> str:
     Raises:
         ConfigurationError: There are several.
     """
-    if len(columns.signatures) > 1 and not allow_change:
-        shown = "; ".join(repr(one) for one in columns.signatures[:3])
-        raise ConfigurationError(
-            f"the scores of {columns.score!r} come from {len(columns.signatures)} different judges "
-            f"({shown}), which are not comparable; split them into one file per judge, or set "
-            "allow_change=true if the differences do not matter"
+    if not allow_change:
+        refuse_several_judges(
+            columns.score,
+            columns.signatures,
+            ", or set allow_change=true if the differences do not matter",
         )
     return columns.signatures[0] if columns.signatures else ""
 

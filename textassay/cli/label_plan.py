@@ -83,9 +83,22 @@ def _draw(plans: Sequence[LabelPlan]) -> None:
         lines.add_row(
             name(plan.score), str(plan.rated), f"{plan.rated_groups}/{plan.groups}",
             number(plan.half_width), number(plan.target),
-            "not enough rows" if plan.more is None else str(plan.more),
+            _more(plan),
             "-" if plan.labels_only is None else str(max(0, plan.labels_only - plan.rated)),
             number(plan.with_all),
         )  # fmt: skip
     results().print(lines)
-    say("a forecast: further rows drawn by chance over all sources, erring as those rated so far")
+    for plan in plans:
+        if plan.rated == plan.n:
+            say(
+                f"{plan.score}: all {plan.n} rows are rated, so nothing is left to draw: the"
+                " interval is that of the ratings, and only texts of further sources narrow it"
+            )
+    if any(plan.rated < plan.n for plan in plans):
+        say("a forecast: further rows drawn by chance from all sources, erring as those so far")
+
+
+def _more(plan: LabelPlan) -> str:
+    if plan.rated == plan.n:
+        return "all rated"
+    return "not enough rows" if plan.more is None else str(plan.more)

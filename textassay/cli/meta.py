@@ -15,7 +15,7 @@ from rich.text import Text
 from textassay.cli.console import PIPE_WIDTH, plain_table, printable, results, say
 from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
-from textassay.meta.score_files import read_scores
+from textassay.meta.score_files import read_judge
 from textassay.meta.table import AgreementTable, RaterRow, TableRow, agreement_table
 from textassay.runtime.data.dataset import Examples
 
@@ -40,7 +40,7 @@ def show(
         ConfigurationError: A file, level, name or field does not fit.
     """
     table = agreement_table(
-        read_scores(scores),
+        read_judge(scores),
         examples,
         levels=cast("Sequence[Level]", levels),
         aspect_map=mapping,

@@ -19,7 +19,9 @@ from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 
-def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) -> Examples:
+def rated_examples(
+    scores: Path, data: Path | None, given: Mapping[str, Any], *, needs_output: bool = True
+) -> Examples:
     """Open the examples that scores belong to.
 
     Args:
@@ -27,6 +29,7 @@ def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) ->
         data: The data; `None` for those that the run was made of.
         given: The flags `config` and `field`, which together are the field map. Without one, the
             data of a run are read with the map of the run.
+        needs_output: Whether a row without an output is an error.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
@@ -43,7 +46,7 @@ def rated_examples(scores: Path, data: Path | None, given: Mapping[str, Any]) ->
     # the run's map is meant for the run's file; another file may have other columns
     if fields is None and spec is not None and _same(data, spec):
         fields = spec.fields
-    return Examples(data, fields=fields or None)
+    return Examples(data, fields=fields or None, needs_output=needs_output)
 
 
 def compared_examples(

@@ -1,6 +1,7 @@
 """From the demo's scores to decisions.
 
-One judge of one task calibrated and estimated from some of our ratings.
+One judge of one task calibrated and estimated from some of our ratings, and tested against all of
+our raters.
 
 Reads a run of the demo; asks no model.
 """
@@ -15,9 +16,11 @@ from textassay.calibration import (
     Columns,
     EstimateRow,
     People,
+    StandIn,
     calibrate,
     estimate_means,
     join_columns,
+    may_stand_in,
     read_judged,
     scales_of,
 )
@@ -38,6 +41,7 @@ class Decided:
         error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
         calibrated_error: The same of calibrated scores, by maps that saw other sources.
         kind: Kind of the map.
+        stand_in: The alternative annotator test against all raters, with the source as the unit.
     """
 
     estimate: EstimateRow
@@ -45,10 +49,11 @@ class Decided:
     error: float
     calibrated_error: float
     kind: str
+    stand_in: StandIn
 
 
 def decided(layout: DemoFolder) -> list[Decided]:
-    """Calibrate and estimate each aspect of the first task.
+    """Calibrate, estimate and test each aspect of the first task.
 
     Raises:
         TextassayError: A run cannot be read, or its scores cannot be learned from.
@@ -73,4 +78,5 @@ def _decided(table: Columns) -> Decided:
         error=agreement["before"]["mean_absolute_error"],
         calibrated_error=agreement["after"]["mean_absolute_error"],
         kind=report["kind"],
+        stand_in=may_stand_in(table, scales=scales_of(table, {})),
     )

@@ -8,13 +8,18 @@ Knows the three fields and the rules of a run folder; nothing of people or corre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from textassay.runtime.data.formats import JsonLines
-from textassay.runtime.errors import DataError, RunFolderError, StorageError
+from textassay.runtime.errors import (
+    ConfigurationError,
+    DataError,
+    RunFolderError,
+    StorageError,
+)
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
@@ -44,6 +49,47 @@ def read_scores(path: str | Path) -> Recorded:
     for row in read_score_lines(path):
         scores.setdefault(row.aspect, {})[row.id] = row.value
     return scores
+
+
+def read_judge(path: str | Path) -> Recorded:
+    """Read scores as `read_scores` does, and refuse an aspect that several judges scored.
+
+    Raises:
+        RunFolderError: As `read_scores`.
+        DataError: As `read_scores`.
+        ConfigurationError: The last lines of an aspect carry several signatures.
+    """
+    scores: Recorded = {}
+    # by id, because the line of another judge may have been replaced since
+    signatures: dict[str, dict[str, str]] = {}
+    for row in read_rows(path):
+        scores.setdefault(row.aspect, {})[row.id] = row.value
+        own = signatures.setdefault(row.aspect, {})
+        own.pop(row.id, None)
+        if row.value is not None:
+            own[row.id] = str(row.fields.get("signature") or "")
+    for aspect, own in signatures.items():
+        refuse_several_judges(aspect, dict.fromkeys(own.values()), "")
+    return scores
+
+
+def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:
+    """Raise where the scores of one aspect carry several signatures.
+
+    Args:
+        aspect: What was judged.
+        signatures: Those that occur; `""` for rows without one.
+        otherwise: What else can be done about it than splitting the file; may be empty.
+
+    Raises:
+        ConfigurationError: There are several.
+    """
+    if len(signatures) > 1:
+        shown = "; ".join(repr(one) for one in list(signatures)[:3])
+        raise ConfigurationError(
+            f"the scores of {aspect!r} come from {len(signatures)} different judges ({shown}), "
+            f"which are not comparable; split them into one file per judge{otherwise}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

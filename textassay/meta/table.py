@@ -17,7 +17,7 @@ from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, Coefficient
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, rater_agreement
-from textassay.meta.score_files import Recorded, read_scores
+from textassay.meta.score_files import Recorded, read_judge
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example, Score
@@ -153,15 +153,16 @@ def agreement_table(
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
-        ConfigurationError: Nothing pairs, or a level needs groups or systems and the data have
-            none.
+        ConfigurationError: Nothing pairs, a level needs groups or systems and the data have none,
+            or a file of scores mixes several judges.
         DataError: No id occurs in both, or an example lacks the group or system that a level needs.
     """
     for level in levels:
         if level not in LEVELS:
             raise UnknownName("level", str(level), LEVELS)
     scores = recorded(scores)
-    people = _People(Examples(examples))
+    # an example without a text still has an id and ratings, and nothing else is looked at here
+    people = _People(Examples(examples, needs_output=False))
     # checked before pairing: files of other data usually share names of aspects but no id
     known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
     if not scored_ids & known_ids:
@@ -223,7 +224,7 @@ def _rater_rows(
 def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
     """Return values by aspect and id of a run, a path, or values that are so already."""
     if isinstance(scores, str | Path):
-        return read_scores(scores)
+        return read_judge(scores)
     if isinstance(scores, Mapping):
         return scores
     columns: Recorded = {}

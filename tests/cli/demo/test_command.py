@@ -135,14 +135,30 @@ def test_the_evidence_of_one_example_is_shown(done):
 
 
 def test_it_ends_with_decisions(done):
-    """Every aspect calibrated and estimated from the ratings of four sources; what one rater cannot
-    show is said."""
+    """Every aspect calibrated and estimated from the ratings of four sources, and tested against
+    all raters as `alt-test` does; whose ratings they are is said."""
     shown = done.outcome.out.partition("5. Decisions")[2].partition("6. Where")[0]
+    run, data = done.layout.run(TASK, "g-eval"), done.layout.data(TASK)
+    rows = json.loads(textassay("alt-test", run, data, "--json").out)["rows"]
+    by_command = {row["score"]: row for row in rows}
     for aspect in tasks.load("summarization").aspects:
-        row = next(line for line in shown.splitlines() if line.split()[:1] == [aspect.name])
-        assert row.count("[") == 2, row
-    assert "36 texts, 24 of 4 sources rated" in shown
-    assert "needs two raters" in " ".join(shown.split())
+        means, tested = (line for line in shown.splitlines() if line.split()[:1] == [aspect.name])
+        assert means.count("[") == 2, means
+        row = by_command[aspect.name]
+        assert (row["groups"], row["raters"], row["n"]) == (6, 3, COUNT)
+        constant, gap = row["constant"], row["over_constant"]
+        assert tested.split() == [
+            aspect.name, *(f"{row[name]:.2f}" for name in ("omega", "rho")),
+            f"{constant['value']:g}", *(f"{constant[name]:.2f}" for name in ("omega", "rho")),
+            f"{gap['value']:.2f}", f"[{gap['low']:.2f},", f"{gap['high']:.2f}]",
+            "yes" if row["may_stand_in"] else "no",
+        ]  # fmt: skip
+    words = " ".join(shown.split())
+    able = [name for name, row in by_command.items() if row["may_stand_in"]]
+    verdict = ", ".join(able) or f"none of {len(by_command)} aspects"
+    assert f"It may stand in on {verdict}." in words
+    assert "36 texts, 24 of 4 sources rated" in words
+    assert "the project's own, not people's" in words
 
 
 def test_the_commands_to_try_next_are_commands(done, server):

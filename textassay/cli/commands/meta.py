@@ -52,7 +52,7 @@ def meta(
 
     show(
         scores,
-        rated_examples(scores, data, given),
+        rated_examples(scores, data, given, needs_output=False),
         levels=arguments.names(",".join(level or ())) or ["dataset"],
         mapping=aspect_map or (),
         bootstrap=bootstrap,

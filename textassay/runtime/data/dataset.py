@@ -90,7 +90,7 @@ class Examples:
             DataError: There is nothing to read, or the field map names a field that does not exist.
         """
         self._table: Table = open_table(source)
-        self._fields = dict(fields or {})
+        self._fields, self._needs_output = dict(fields or {}), needs_output
         self._reader = FieldReader(
             {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
             needs_output=needs_output,
@@ -122,7 +122,8 @@ class Examples:
     def _join_raters(self) -> None:
         joined = one_row_per_example(self._table, self._fields)
         if joined is not None:
-            self._table, self._reader = joined, FieldReader(joined.fields)
+            self._table = joined
+            self._reader = FieldReader(joined.fields, needs_output=self._needs_output)
         elif RATER in self._fields.values():
             raise DataError(
                 f"{self.name}: the field map names a column of raters, but the rows have no 'id'"
