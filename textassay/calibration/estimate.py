@@ -28,13 +28,11 @@ from textassay.calibration.intervals import (
 )
 from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.calibration.prepared import MAX_UNSCORED, assumptions
+from textassay.calibration.rated_range import rated_range
 from textassay.meta.ranks import Codes, Floats
 
-MAX_OUTSIDE = 0.05
-"""Share of a system's scores outside the labeled range above which it is refused."""
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
-_CHANCE_OUTSIDE = 6
 _ALPHA = 0.05
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -108,7 +106,8 @@ class _Work:
         else:
             refuse_unlearnable(x, y, at)
             self.f, self.kind = calibration.predict(scored.scores), calibration.to_dict()["kind"]
-        self.low, self.high, self.labels = float(x.min()), float(x.max()), len(x)
+        drawn = scored.probabilities
+        self.range = rated_range(x, None if drawn is None else drawn[rated])
         self.names = sorted({name for name in scored.systems if name is not None})
         self._systems = np.array([name or "" for name in scored.systems], object)
         self._residual = _mean_residual(self.f[rated], y, at, self.count)
@@ -122,13 +121,17 @@ class _Work:
         scored, y, groups = self.columns, self.y[inside], self.groups[inside]
         rated = ~np.isnan(y)
         own = len(np.unique(groups[rated]))
-        outside = float(
-            np.mean((scored.scores[inside] < self.low) | (scored.scores[inside] > self.high))
+        outside, sparse = (
+            share(scored.scores[inside]) for share in (self.range.outside, self.range.sparse)
         )
-        refused = self._refusal(outside)
         # with fewer rated sources of its own, the system's error would be estimated worse than by
         # that of all systems
         corrected = self._corrected(inside) if own >= MIN_OWN or system is None else None
+        refused = self.range.refusal(outside)
+        # ratings drawn from a system itself are where its scores are; so are those of all rows
+        # together, if they were drawn from all
+        if refused is None and (corrected is None or system is None):
+            refused = self.range.refusal_of_few(sparse)
         method = "borrowed" if corrected is None else "ppi++"
         point = self._borrowed(inside) if corrected is None else corrected.corrected
         # for yes/no answers the classical correction for prevalence replaces PPI++ if its
@@ -157,6 +160,7 @@ class _Work:
             method=method,
             unscored=self._unscored(system, None if refused else self._estimate(point)),
             outside=outside,
+            sparse=sparse,
             refused=refused,
         ), (None if refused else point)
 
@@ -247,17 +251,6 @@ class _Work:
         # ratings that are all equal do not show how far others would differ
         promised = not self.chosen and (linearized.clusters < 2 or linearized.variance > 0)
         return estimate if promised else Estimate(estimate.value)
-
-    def _refusal(self, outside: float) -> str | None:
-        # of exchangeable rows, 2 / (labels + 1) fall outside the labeled range by chance; refusing
-        # starts at three times that, so that small samples are not refused for being small
-        limit = max(MAX_OUTSIDE, _CHANCE_OUTSIDE / (self.labels + 1))
-        if outside <= limit:
-            return None
-        return (
-            f"{outside:.0%} of its scores lie outside {self.low:g} to {self.high:g}, where there "
-            f"are ratings (at most {limit:.0%}): how the judge errs there is unknown; rate some"
-        )
 
     def _unscored(self, system: str | None, corrected: Estimate | None) -> dict[str, Any]:
         """Return counts of rows without a score, and bounds on the mean if they are many."""

@@ -32,6 +32,7 @@ class EstimateRow:
             judge is taken to err as on the others.
         unscored: Rows without a score: number, share, mean rating, and bounds if they are many.
         outside: Share of the scores outside the range that has ratings.
+        sparse: Share of the scores with fewer than 8 ratings at or beyond them, on either side.
         refused: Why there is no corrected value; `None` if there is.
         rank: Best and worst rank among the systems that the tests leave open; `None` if not ranked.
     """
@@ -51,6 +52,7 @@ class EstimateRow:
     method: str
     unscored: dict[str, Any]
     outside: float
+    sparse: float
     refused: str | None = None
     rank: tuple[int, int] | None = None
 
@@ -71,7 +73,7 @@ _ESTIMATES = ("judge_only", "labels_only", "corrected")
 
 _PLAIN = (
     "aspect", "human", "system", "n", "groups", "rated", "rated_groups", "worth", "method",
-    "unscored", "outside", "refused",
+    "unscored", "outside", "sparse", "refused",
 )  # fmt: skip
 
 
