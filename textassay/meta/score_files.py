@@ -62,7 +62,7 @@ def read_judge(path: str | Path) -> Recorded:
     scores: Recorded = {}
     # by id, because the line of another judge may have been replaced since
     signatures: dict[str, dict[str, str]] = {}
-    for row in read_rows(path):
+    for row in read_score_lines(path):
         scores.setdefault(row.aspect, {})[row.id] = row.value
         own = signatures.setdefault(row.aspect, {})
         own.pop(row.id, None)
