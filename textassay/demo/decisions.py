@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from textassay.calibration import (
+    AnnotatorTest,
     Columns,
     EstimateRow,
     People,
-    StandIn,
+    annotator_test,
     calibrate,
     estimate_means,
     join_columns,
-    may_stand_in,
     read_judged,
     scales_of,
 )
@@ -41,7 +41,7 @@ class Decided:
         error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
         calibrated_error: The same of calibrated scores, by maps that saw other sources.
         kind: Kind of the map.
-        stand_in: The alternative annotator test against all raters, with the source as the unit.
+        annotator_test: The alternative annotator test against all raters, with the source as the unit.
     """
 
     estimate: EstimateRow
@@ -49,7 +49,7 @@ class Decided:
     error: float
     calibrated_error: float
     kind: str
-    stand_in: StandIn
+    annotator_test: AnnotatorTest
 
 
 def decided(layout: DemoFolder) -> list[Decided]:
@@ -78,5 +78,5 @@ def _decided(table: Columns) -> Decided:
         error=agreement["before"]["mean_absolute_error"],
         calibrated_error=agreement["after"]["mean_absolute_error"],
         kind=report["kind"],
-        stand_in=may_stand_in(table, scales=scales_of(table, {})),
+        annotator_test=annotator_test(table, scales=scales_of(table, {})),
     )

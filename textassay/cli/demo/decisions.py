@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from textassay.calibration import Estimate, StandIn
+from textassay.calibration import AnnotatorTest, Estimate
 from textassay.cli.console import indented, plain_table
 from textassay.demo.decisions import JUDGE, RATED, Decided
 
@@ -38,11 +38,11 @@ def decisions(decided: Sequence[Decided]) -> RenderableType:
             " all our ratings. With so few sources intervals are wide, as they must be. `off by`"
             " is the mean distance of a score from our rating, before and after calibration.\n"
         ),
-        *_stand_in([one.stand_in for one in decided]),
+        *_annotator_tests([one.annotator_test for one in decided]),
     )
 
 
-def _stand_in(tests: Sequence[StandIn]) -> list[RenderableType]:
+def _annotator_tests(tests: Sequence[AnnotatorTest]) -> list[RenderableType]:
     """Return the table of the alternative annotator test, and what it says in words."""
     table = plain_table("", "omega", "rho", "constant", "omega", "rho", "rho - constant's", "")
     for one in tests:
