@@ -41,7 +41,7 @@ class Decided:
         error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
         calibrated_error: The same of calibrated scores, by maps that saw other sources.
         kind: Kind of the map.
-        annotator_test: The alternative annotator test against all raters, with the source as the unit.
+        annotator_test: The alternative annotator test against all raters, by source.
     """
 
     estimate: EstimateRow
