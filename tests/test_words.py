@@ -19,9 +19,11 @@ DIALECT = re.compile(
     rf"|^ +(?:\*, )?{_WORD}: [^\n]+,$|^ *(?:async )?def [^\n]*[(,] ?{_WORD}: ",
     re.MULTILINE,
 )
+# No word boundary before it: names join words with underscores, and words have prefixes.
 BRITISH = re.compile(
-    r"\b(colour|behaviour|favour|honour|neighbour|normalis|optimis|recognis|catalogue|licence"
-    r"|labelled|modelled|judgement|learnt|quantis|tokenis|initialis|serialis|artefact)\w*",
+    r"(colour|behaviour|favour|honour|neighbour|normalis|optimis|recognis|catalogue|licence"
+    r"|labelled|modelled|judgement|learnt|quantis|tokenis|initialis|serialis|artefact|centred"
+    r"|standardis|parenthesis[ei]|travelled|whilst|amongst)\w*",
     re.IGNORECASE,
 )
 RIDDLES = re.compile(

@@ -109,7 +109,7 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
         ),
         (("--price", "1"), "--price takes IN,OUT in US dollars per million tokens, not '1'"),
         (("--price", "1,nan"), "--price: Input should be a finite number"),
-        (("--cache", "c", "--no-cache"), "cache and no_cache exclude each other"),
+        (("--cache", "c", "--no-cache"), "--cache and --no-cache exclude each other"),
         (
             ("--api-key-env", "NO_SUCH_VARIABLE"),
             "--api-key-env names NO_SUCH_VARIABLE, but that variable is not set",
@@ -164,7 +164,10 @@ def test_unknown_methods_and_missing_arguments_are_named(data, run, tmp_path):
     [
         ('name = "wit"', "aspect 'wit': definition: Field required"),
         ('name = "wit"\ndefinition = " "', "aspect 'wit' needs a definition"),
-        ('name = "wit"\ndefinition = "d"\nscale = [5, 1]', "the scale must go up, not from 5 to 1"),
+        (
+            'name = "wit"\ndefinition = "d"\nscale = [5, 1]',
+            "the scale must be ascending, not from 5 to 1",
+        ),
         (
             'name = "wit"\ndefinition = "d"\nscale = [1, inf]',
             "scale.1: Input should be a finite number",

@@ -60,14 +60,14 @@ def test_options_are_read_as_what_they_are():
     [
         (
             "bleu?lowercas=false",
-            "unknown option of the tool bleu 'lowercas'; did you mean 'lowercase'?",
+            "unknown option of the tool bleu: 'lowercas'; did you mean 'lowercase'?",
         ),
         ("bleu?lowercase=maybe", "option lowercase of the tool bleu: 'maybe'"),
         ("bleu?tokenize=ja-mecab", "option tokenize of the tool bleu"),
         ("nli:/m?engine=tensorflow", "option engine of the tool nli"),
-        ("rouge1?variant=rouge2", "unknown option of the tool rouge1 'variant'"),
+        ("rouge1?variant=rouge2", "unknown option of the tool rouge1: 'variant'"),
         ("rogue", "unknown tool 'rogue'; did you mean 'rouge'?"),
-        ("length:/model", "unknown option of the tool length 'model'"),
+        ("length:/model", "unknown option of the tool length: 'model'"),
         ("x=rouge", "stands for rouge1, rouge2, rougeL"),
         (
             "unieval?aspect=beauty",

@@ -7,6 +7,7 @@ nothing was asked; 3 stopped early and resumable.
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 import threading
@@ -113,6 +114,8 @@ def _flag(place: tuple[int | str, ...]) -> str:
 
 def _reason(problem: Any) -> str:
     reason = str(problem["msg"]).removeprefix("Value error, ")
+    # messages of `Settings` name other settings as Python knows them
+    reason = re.sub(r"`(\w+)`", lambda name: _typed(name[1]).removesuffix("="), reason)
     return f"{reason} (given: {problem['input']!r})" if problem["loc"] else reason
 
 

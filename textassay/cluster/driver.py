@@ -156,6 +156,7 @@ class Driver:
                 member = Member(handle)
                 self._members.append(member)
                 tasks[asyncio.create_task(self._serve(member))] = member
+            # again and again: nodes may join later, and lost workers are replaced
             await asyncio.sleep(self._start_seconds)
 
     def _workers_needed(self) -> int:

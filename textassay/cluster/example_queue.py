@@ -83,6 +83,7 @@ class ExampleQueue:
         """Return up to `count` examples, and add them to a load."""
         taken: list[FedExample] = []
         while len(taken) < count:
+            # those of lost workers first: most of their answers are paid for already
             handed = self._returned.popleft() if self._returned else next(self._rest, None)
             if handed is None:
                 break
@@ -94,8 +95,10 @@ class ExampleQueue:
         """Take back what a lost worker had in hand; return the most losses of one example."""
         most = 0
         for handed, aspects in load.emptied():
+            # counted per example, so that one that kills its worker cannot kill all of them
             self._losses[handed.example.id] += 1
             most = max(most, self._losses[handed.example.id])
+            # aspects whose scores arrived before the worker was lost are not asked again
             completed = tuple(a for a in self._aspects if a not in aspects)
             self._returned.append(FedExample(handed.example, completed))
         return most

@@ -97,6 +97,7 @@ class Failed:
 
     def error(self) -> Exception:
         """Return an error of the same family, or a `RuntimeError` for one that is none of ours."""
+        # the family decides the exit status and whether a run can be resumed
         error = _FAMILY.get(self.type, RuntimeError)(self.message or self.type)
         for note in self.notes:
             error.add_note(note)

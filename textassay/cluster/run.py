@@ -82,6 +82,7 @@ async def run_on_cluster(
         TextassayError: What stopped the run, which can be resumed.
     """
     check(spec, settings)
+    # workers start in a folder of their own
     spec = with_absolute_paths(spec)
     data, info = await checked_examples(examples, spec)
     judged, total = part_of(data, info.count, limit=spec.limit, shard=None)
@@ -99,6 +100,7 @@ async def run_on_cluster(
         if not resume:
             RunFolder.check_new(out)
         recorded = await _recorded(record, out, notify) if resume else ()
+        # last, since a cluster may take minutes to start: bad requests fail before that
         if crew is None:
             crew = await _open_crew(cluster, spec, settings, stack)
         driver = Driver(

@@ -104,6 +104,7 @@ class RunRecord:
             if (change := changed(self._first.manifest, opened.manifest)) is not None:
                 raise ConfigurationError(f"the worker on {where} cannot take part because {change}")
             return
+        # a calibration is bound to the judge's signature, which only a worker knows
         if self._adjusting is not None:
             self._adjust = self._adjusting(opened)
         if self.folder is None:
@@ -137,6 +138,7 @@ class RunRecord:
         Raises:
             StorageError: The disk is full.
         """
+        # answers first: after a crash between the two, a resumed run finds what was paid for
         if self._store is not None and answers:
             store = self._store
             await gather([store.put(key, value) for key, value in answers])

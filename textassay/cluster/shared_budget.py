@@ -30,6 +30,7 @@ class SharedBudget:
         """
         if self.max_cost is None or needed > self._left:
             return 0.0
+        # a share rather than all: what is granted to one worker cannot be taken back for another
         granted = min(self._left, max(needed, self._left / (SHARES * max(1, workers))))
         self._left -= granted
         return granted

@@ -83,8 +83,8 @@ def learn_joint_tree(
     """Grow one regression tree over all targets; return a predictor for each.
 
     Args:
-        features: Standardised, shape (n, features).
-        targets: Standardised, shape (n, targets).
+        features: Standardized, shape (n, features).
+        targets: Standardized, shape (n, targets).
         seed: Not used: nothing is random.
         leaf: Fewest rows of a leaf, by default a twentieth of them.
     """
@@ -99,8 +99,8 @@ def learn_joint_forest(features: Floats, targets: Floats, *, seed: int) -> list[
     Each tree sees a bootstrap of the rows, each split a third of the features.
 
     Args:
-        features: Standardised, shape (n, features).
-        targets: Standardised, shape (n, targets).
+        features: Standardized, shape (n, features).
+        targets: Standardized, shape (n, targets).
         seed: Of rows and features.
     """
     rng, binned = np.random.default_rng(seed), Binned.of(features)

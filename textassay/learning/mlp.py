@@ -75,8 +75,8 @@ def learn_joint_mlp(features: Floats, targets: Floats, *, seed: int) -> list[Lea
     """Train networks whose hidden layers serve all targets, as HD-Eval's do; a predictor for each.
 
     Args:
-        features: Standardised, shape (n, features).
-        targets: Standardised, shape (n, targets).
+        features: Standardized, shape (n, features).
+        targets: Standardized, shape (n, targets).
         seed: Of the networks' starts.
     """
     rng = np.random.default_rng(seed)

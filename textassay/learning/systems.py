@@ -51,7 +51,7 @@ class SystemMeans:
         """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows.
 
         Args:
-            features: Standardised, shape (n, features); NaN for gaps.
+            features: Standardized, shape (n, features); NaN for gaps.
             systems: System of each row, `None` for rows without one.
         """
         by_system = _by_system(features, systems)

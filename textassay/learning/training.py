@@ -23,8 +23,8 @@ class Training:
     """Rows to learn one target from.
 
     Attributes:
-        features: Standardised, shape (n, features); a gap is 0, which is the feature's mean.
-        target: Standardised ratings, shape (n,).
+        features: Standardized, shape (n, features); a gap is 0, which is the feature's mean.
+        target: Standardized ratings, shape (n,).
         groups: Code of each row's group, shape (n,).
         own: Which features averages use, shape (features,): `naming.features_for` the target.
         seed: Seed of everything random.

@@ -203,7 +203,7 @@ class Aspect(Message):
         low, high = self.scale
         if not low < high:
             raise ValueError(
-                f"aspect {self.name!r}: the scale must go up, not from {low:g} to {high:g}"
+                f"aspect {self.name!r}: the scale must be ascending, not from {low:g} to {high:g}"
             )
         if not self.definition.strip():
             raise ValueError(f"aspect {self.name!r} needs a definition")
@@ -401,7 +401,7 @@ class Score(Message):
         if self.scale is not None:
             low, high = self.scale
             if not low < high:
-                raise ValueError(f"the scale must go up, not from {low:g} to {high:g}")
+                raise ValueError(f"the scale must be ascending, not from {low:g} to {high:g}")
             if self.value is not None and not low <= self.value <= high:
                 raise ValueError(f"value {self.value!r} is off its scale {low:g} to {high:g}")
         return self

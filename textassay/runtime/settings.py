@@ -262,27 +262,27 @@ class Settings(EndpointSettings):
     @model_validator(mode="after")
     def _one_kind_of_cache(self) -> Self:
         if self.no_cache and self.cache is not None:
-            raise ValueError("cache and no_cache exclude each other")
+            raise ValueError("`cache` and `no_cache` exclude each other")
         return self
 
     @model_validator(mode="after")
     def _batches_are_at_one_place(self) -> Self:
         if self.batch and self.endpoints:
-            raise ValueError("batch goes with one endpoint: leave out endpoints")
+            raise ValueError("`batch` goes with one endpoint: leave out endpoints")
         return self
 
     @model_validator(mode="after")
     def _batches_are_kept(self) -> Self:
         if self.batch and self.no_cache:
-            raise ValueError("batch needs a place for its answers: leave out no_cache")
+            raise ValueError("`batch` needs a place for its answers: leave out `no_cache`")
         if (
             self.submit_only
             and not self.batch
             and not any("batch" in o for o in self.roles.values())
         ):
-            raise ValueError("submit_only goes with batch")
+            raise ValueError("`submit_only` needs `batch`")
         if self.batch_files is not None and not self.batch:
-            raise ValueError("batch_files goes with batch")
+            raise ValueError("`batch_files` needs `batch`")
         return self
 
 

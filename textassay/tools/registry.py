@@ -282,7 +282,7 @@ def _checked(
     hints = _hints(factory)
     for name in options:
         if name not in known and name not in ("name", "connected"):
-            raise UnknownName(f"option of the tool {kind}", name, known)
+            raise UnknownName(f"option of the tool {kind}:", name, known)
     return {name: _read(kind, name, value, hints.get(name, Any)) for name, value in options.items()}
 
 

@@ -114,7 +114,7 @@ def test_one_name_may_stand_at_two_places_but_then_paths_are_needed(tree_file):
         ([{"definition": "d"}], r"aspect 1 needs a name"),
         ([node(" ")], r"aspect 1 needs a name"),
         ([node("a", colour="red")], r"aspect 'a': unknown key 'colour'; known: name, parent"),
-        ([node("a", scale=[5, 1])], r"aspect 'a': aspect 'a': the scale must go up"),
+        ([node("a", scale=[5, 1])], r": aspect 'a': the scale must be ascending, not from 5 to 1"),
         ([node("a"), {**node("b"), "parent": 3}], r"aspect 'b': parent must be a name, not 3"),
         ([], r"at least one \[\[aspects\]\]"),
     ],

@@ -35,7 +35,7 @@ class Expectation:
     mass: float
     """Probability of all labels together before renormalizing."""
     probabilities: dict[str, float]
-    """Renormalised probability by label, lowest rating first."""
+    """Renormalized probability by label, lowest rating first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,9 @@ def validated(path: Path, content: Mapping[str, Any], message: type[M], *, where
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         reason = str(first["msg"]).removeprefix("Value error, ")
-        raise problem(path, f"{where}{key + ': ' if key else ''}{reason}") from None
+        # some messages name the place themselves, since they are read without a file, too
+        place = "" if where and reason.startswith(where) else where
+        raise problem(path, f"{place}{key + ': ' if key else ''}{reason}") from None
 
 
 def refuse_unknown(

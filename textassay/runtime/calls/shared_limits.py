@@ -287,7 +287,7 @@ class SharedLimiter(Limiter):
         self._share, self._processes = share.in_flight, share.processes
         if share.paused_for:
             self._paused_until = max(self._paused_until, now + share.paused_for)
-        # the answer that travelled fastest tells the clocks' difference best
+        # the answer that traveled fastest tells the clocks' difference best
         self._clocks.append(now - share.now)
         ours = share.now + min(self._clocks)
         for start, weight in zip(share.starts, tokens or (), strict=False):
