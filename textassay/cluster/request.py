@@ -76,7 +76,6 @@ def most_workers(cluster: Cluster, spec: RunSpec, settings: Settings, total: int
     Raises:
         ConfigurationError: More are asked for than there are concurrent calls to divide.
     """
-    # with fewer examples each, starting a worker takes longer than its work
     useful = -(-total // EXAMPLES_PER_WORKER)
     # local models queue calls themselves; limits in Redis are not divided
     if is_local(spec) or settings.limits is not None or not spec.models:
