@@ -99,7 +99,10 @@ def test_unknown_names_list_what_exists():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (GOOD.replace("[0, 10]", "[10, 0]"), "aspect 'suspense': .*must be ascending, not from 10 to 0"),
+        (
+            GOOD.replace("[0, 10]", "[10, 0]"),
+            "aspect 'suspense': .*must be ascending, not from 10 to 0",
+        ),
         (GOOD.replace("[0, 10]", '["a", "b"]'), "aspect 'suspense': scale"),
         (
             GOOD.replace("higher_is_better", "higher"),
